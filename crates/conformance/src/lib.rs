@@ -1,1 +1,5 @@
-//! Placeholder, replaced below.
+#![doc = include_str!("../README.md")]
+
+mod harness;
+
+pub use harness::{Factory, Harness};

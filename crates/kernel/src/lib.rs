@@ -1,1 +1,40 @@
-//! Placeholder, replaced below.
+#![doc = include_str!("../README.md")]
+
+mod attempt;
+mod decision;
+mod error;
+mod lane;
+mod lease;
+mod limits;
+mod message;
+mod operator;
+mod payload;
+pub mod reference;
+mod reference_store;
+mod retry;
+mod state;
+mod store;
+mod suggest;
+
+pub use attempt::{Attempt, AttemptOutcome, Outcome, Recorded, Report, SettleAnswer};
+pub use decision::{Next, after_expiry, after_settle, codes};
+pub use error::{Certainty, Error, Result};
+pub use lane::{Lane, LaneName, LanePolicy, OnDead, OnUncertain};
+pub use lease::{
+    BeginAnswer, Claim, ClaimedMessage, Expired, Fence, Lease, LeaseView, ReleaseAnswer,
+    RenewAnswer, Token,
+};
+pub use limits::{
+    CODE_BYTES_MAX, DETAIL_BYTES_MAX, HEADERS_BYTES_MAX, KEY_BYTES_MAX, LEASE_MESSAGES_MAX,
+    LEASE_TTL_MAX, OWNER_BYTES_MAX, RUN_MESSAGES_MAX,
+};
+pub use message::{Enqueued, Message, MessageId, NewMessage};
+pub use operator::{AuditEntry, By, Move, Moved};
+pub use payload::same_payload;
+pub use reference_store::{ManualClock, ReferenceStore};
+pub use retry::RetrySchedule;
+pub use state::{
+    Counts, Cursor, DeadLetter, Explanation, Filter, Finding, Listed, Page, State, StateKind,
+};
+pub use store::Store;
+pub use suggest::nearest;

@@ -1,0 +1,38 @@
+//! What a store must bring along to be examined.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use consign_kernel::{NewMessage, Result, Store};
+use jiff::{SignedDuration, Timestamp};
+
+/// Makes fresh, empty, migrated stores. One per case.
+#[async_trait]
+pub trait Factory: Send + Sync {
+    /// A fresh store whose database clock stands still at a moment of the factory's choosing,
+    /// a whole number of seconds.
+    async fn fresh(&self) -> Box<dyn Harness>;
+}
+
+/// A store under examination, and the hands to shake it with.
+#[async_trait]
+pub trait Harness: Send + Sync {
+    /// The store. The lanes of a fresh store: none but those the store itself creates
+    /// (`default`).
+    fn store(&self) -> Arc<dyn Store>;
+
+    /// The same database through a second, independent instance: another process, in effect.
+    async fn another(&self) -> Arc<dyn Store>;
+
+    /// What the database's clock shows.
+    async fn now(&self) -> Timestamp;
+
+    /// Moves the database's clock; backwards too.
+    async fn advance(&self, by: SignedDuration);
+
+    /// Enqueues inside a caller's transaction and commits it.
+    async fn enqueue_in_transaction(&self, messages: &[NewMessage]) -> Result<()>;
+
+    /// Enqueues inside a caller's transaction and rolls it back.
+    async fn enqueue_and_roll_back(&self, messages: &[NewMessage]) -> Result<()>;
+}

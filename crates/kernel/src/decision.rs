@@ -1,0 +1,186 @@
+//! What happens to a message next. Pure: policy and facts in, decision out.
+//!
+//! The PostgreSQL store repeats these rules in SQL, because workers in other languages settle
+//! there; the conformance suite holds the two together.
+
+use std::time::Duration;
+
+use crate::{LanePolicy, OnUncertain, Outcome, Report};
+
+/// Codes the kernel itself gives to dead and held messages and to attempts.
+pub mod codes {
+    /// The lane's `attempts_max` was reached.
+    pub const ATTEMPTS_EXHAUSTED: &str = "attempts_exhausted";
+    /// A lease ended without a result.
+    pub const LEASE_EXPIRED: &str = "lease_expired";
+    /// Reported dead without a code.
+    pub const DEAD: &str = "dead";
+    /// Held because its outcome is uncertain.
+    pub const UNCERTAIN: &str = "uncertain";
+}
+
+/// Where a message goes from its lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// It is done.
+    Delivered,
+    /// Back to ready after this delay.
+    Ready {
+        /// How long it rests.
+        delay: Duration,
+    },
+    /// To the dead, with this code.
+    Dead {
+        /// Why.
+        code: String,
+    },
+    /// Parked, because its outcome is uncertain.
+    Held,
+}
+
+/// Where a reported message goes. `tries` are the counted tries before this one.
+///
+/// `chance` in `[0, 1)` spreads the retry delay.
+pub fn after_settle(policy: &LanePolicy, tries: u32, report: &Report, chance: f64) -> Next {
+    let again = || {
+        if tries + 1 >= policy.attempts_max {
+            return Next::Dead {
+                code: codes::ATTEMPTS_EXHAUSTED.to_owned(),
+            };
+        }
+        let delay = report
+            .retry_in
+            .unwrap_or_else(|| policy.retry.delay(tries + 1, chance));
+        Next::Ready { delay }
+    };
+    match (report.outcome, policy.on_uncertain) {
+        (Outcome::Delivered, _) => Next::Delivered,
+        (Outcome::Dead, _) => Next::Dead {
+            code: report
+                .code
+                .clone()
+                .unwrap_or_else(|| codes::DEAD.to_owned()),
+        },
+        (Outcome::Retry, _) => again(),
+        (Outcome::Uncertain, OnUncertain::Resend | OnUncertain::Probe) => again(),
+        (Outcome::Uncertain, OnUncertain::Hold) => Next::Held,
+    }
+}
+
+/// Where a message goes whose lease ended, and its counted tries from then on.
+///
+/// The loss of a lease is held against a message only if it was alone there: with others, any of
+/// them may be the one that killed the worker. It comes back without delay, since the lease
+/// itself has already passed.
+pub fn after_expiry(policy: &LanePolicy, tries: u32, begun: bool, alone: bool) -> (Next, u32) {
+    let tries = tries + u32::from(alone);
+    if begun && policy.on_uncertain == OnUncertain::Hold {
+        return (Next::Held, tries);
+    }
+    if alone && tries >= policy.attempts_max {
+        return (
+            Next::Dead {
+                code: codes::ATTEMPTS_EXHAUSTED.to_owned(),
+            },
+            tries,
+        );
+    }
+    (
+        Next::Ready {
+            delay: Duration::ZERO,
+        },
+        tries,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{MessageId, RetrySchedule};
+
+    fn policy(on_uncertain: OnUncertain) -> LanePolicy {
+        LanePolicy {
+            attempts_max: 3,
+            retry: RetrySchedule::Table {
+                delays_ms: vec![1_000, 2_000],
+            },
+            on_uncertain,
+            ..LanePolicy::default()
+        }
+    }
+
+    fn ready(ms: u64) -> Next {
+        Next::Ready {
+            delay: Duration::from_millis(ms),
+        }
+    }
+
+    fn dead(code: &str) -> Next {
+        Next::Dead {
+            code: code.to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_report_leads_where_the_policy_says() {
+        use OnUncertain::{Hold, Probe, Resend};
+        use Outcome::{Dead, Delivered, Retry, Uncertain};
+        let table = [
+            (Delivered, Resend, 0, Next::Delivered),
+            (Delivered, Resend, 2, Next::Delivered),
+            (Dead, Resend, 0, dead("no_such_user")),
+            (Retry, Resend, 0, ready(1_000)),
+            (Retry, Resend, 1, ready(2_000)),
+            (Retry, Resend, 2, dead(codes::ATTEMPTS_EXHAUSTED)),
+            (Uncertain, Resend, 0, ready(1_000)),
+            (Uncertain, Probe, 1, ready(2_000)),
+            (Uncertain, Probe, 2, dead(codes::ATTEMPTS_EXHAUSTED)),
+            (Uncertain, Hold, 2, Next::Held),
+        ];
+        for (outcome, on_uncertain, tries, expected) in table {
+            let report = Report {
+                code: Some("no_such_user".into()),
+                ..Report::new(MessageId(1), outcome)
+            };
+            let actual = after_settle(&policy(on_uncertain), tries, &report, 0.5);
+            assert_eq!(
+                actual, expected,
+                "{outcome:?} {on_uncertain:?} after {tries}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_report_may_name_its_own_delay() {
+        let report = Report {
+            retry_in: Some(Duration::from_secs(77)),
+            ..Report::new(MessageId(1), Outcome::Retry)
+        };
+        assert_eq!(
+            after_settle(&policy(OnUncertain::Resend), 0, &report, 0.5),
+            ready(77_000)
+        );
+    }
+
+    #[test]
+    fn an_expiry_counts_only_against_a_message_alone_in_its_lease() {
+        use OnUncertain::{Hold, Probe, Resend};
+        let table = [
+            (Resend, 2, false, false, (ready(0), 2)),
+            (Resend, 1, false, true, (ready(0), 2)),
+            (Resend, 2, false, true, (dead(codes::ATTEMPTS_EXHAUSTED), 3)),
+            (Resend, 2, true, false, (ready(0), 2)),
+            (Probe, 2, true, true, (dead(codes::ATTEMPTS_EXHAUSTED), 3)),
+            (Hold, 0, true, false, (Next::Held, 0)),
+            (Hold, 2, true, true, (Next::Held, 3)),
+            (Hold, 0, false, false, (ready(0), 0)),
+        ];
+        for (on_uncertain, tries, begun, alone, expected) in table {
+            let actual = after_expiry(&policy(on_uncertain), tries, begun, alone);
+            assert_eq!(
+                actual, expected,
+                "{on_uncertain:?} {tries} begun={begun} alone={alone}"
+            );
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Errors of a store.
+//!
+//! A stale lease is not an error but an answer (see `SettleAnswer`, `RenewAnswer`, `BeginAnswer`).
+//! Errors are for what the caller asked wrongly and for what the database could not do.
+
+use std::error::Error as StdError;
+
+use crate::{LaneName, MessageId};
+
+/// Shorthand used throughout.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Whether a failed operation is known not to have happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Certainty {
+    /// Nothing was written.
+    Definite,
+    /// The operation may have been committed: the reply was lost.
+    Unknown,
+}
+
+/// What went wrong, with what was being attempted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The lane has not been created.
+    #[error("lane {lane:?} does not exist{}; create it with `consign lanes set {lane}`",
+        suggestion.as_ref().map(|name| format!(" (did you mean {name:?}?)")).unwrap_or_default())]
+    UnknownLane {
+        /// The name that was asked for.
+        lane: String,
+        /// A lane with a similar name, where one exists.
+        suggestion: Option<String>,
+    },
+    /// The key was used before in this lane for a different payload or group.
+    #[error(
+        "key {key:?} in lane {lane} already names message {id}, whose payload or group \
+             differs; nothing was enqueued. Use a new key, or send what was sent before"
+    )]
+    KeyConflict {
+        /// The lane.
+        lane: LaneName,
+        /// The repeated key.
+        key: String,
+        /// The message that holds the key.
+        id: MessageId,
+    },
+    /// A payload is larger than its lane allows.
+    #[error(
+        "message {index}: payload is {bytes} bytes, lane {lane} allows {bytes_max}; nothing \
+             was enqueued. Store the data elsewhere and send a reference, or raise payload_max_bytes"
+    )]
+    PayloadTooLarge {
+        /// Position of the message in the call, from 0.
+        index: usize,
+        /// The lane.
+        lane: LaneName,
+        /// Size as compact JSON.
+        bytes: usize,
+        /// The lane's limit.
+        bytes_max: usize,
+    },
+    /// An argument cannot be accepted.
+    #[error("{what}: {why}")]
+    InvalidInput {
+        /// Which argument.
+        what: String,
+        /// What is wrong with it and what is accepted.
+        why: String,
+    },
+    /// `ordered` cannot change while messages of the lane are unfinished.
+    #[error(
+        "lane {lane} has unfinished messages, so `ordered` cannot change; drain the lane first"
+    )]
+    LaneNotEmpty {
+        /// The lane.
+        lane: LaneName,
+    },
+    /// The database's schema does not fit this program.
+    #[error("the database schema is at version {found}, this program needs {needed}; {remedy}")]
+    Schema {
+        /// Version found, 0 for none.
+        found: i64,
+        /// Version this program knows.
+        needed: i64,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// The role connected as may not do this.
+    #[error("the database refused: {what}")]
+    Forbidden {
+        /// The database's own words.
+        what: String,
+    },
+    /// The database could not be reached or did not answer.
+    #[error("{attempted}: the database is not available")]
+    Unavailable {
+        /// The operation.
+        attempted: &'static str,
+        /// Whether it may have happened all the same.
+        certainty: Certainty,
+        /// The cause.
+        #[source]
+        source: Box<dyn StdError + Send + Sync>,
+    },
+    /// The database holds something no version of consign writes.
+    #[error("{what}; run `consign doctor`")]
+    Corrupt {
+        /// What was found.
+        what: String,
+    },
+}
+
+impl Error {
+    /// An argument error.
+    pub fn invalid(what: impl Into<String>, why: impl Into<String>) -> Self {
+        Self::InvalidInput {
+            what: what.into(),
+            why: why.into(),
+        }
+    }
+
+    /// Whether the operation is known not to have been committed.
+    pub fn certainty(&self) -> Certainty {
+        match self {
+            Self::Unavailable { certainty, .. } => *certainty,
+            _ => Certainty::Definite,
+        }
+    }
+
+    /// Whether the same call may succeed later.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Unavailable { .. })
+    }
+
+    /// A stable code for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::UnknownLane { .. } => "unknown_lane",
+            Self::KeyConflict { .. } => "key_conflict",
+            Self::PayloadTooLarge { .. } => "payload_too_large",
+            Self::InvalidInput { .. } => "invalid_input",
+            Self::LaneNotEmpty { .. } => "lane_not_empty",
+            Self::Schema { .. } => "schema_mismatch",
+            Self::Forbidden { .. } => "forbidden",
+            Self::Unavailable { .. } => "database_unavailable",
+            Self::Corrupt { .. } => "corrupt",
+        }
+    }
+}

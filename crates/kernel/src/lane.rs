@@ -1,0 +1,217 @@
+//! Lanes: named streams of messages with one policy each.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    LEASE_TTL_MAX,
+    error::{Error, Result},
+    retry::RetrySchedule,
+};
+
+/// The name of a lane: 1 to 63 of `a-z 0-9 . _ -`, starting with a letter or digit.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct LaneName(String);
+
+impl LaneName {
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for LaneName {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        let first_is_plain =
+            name.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit());
+        let rest_is_plain = name
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '_' | '-'));
+        if first_is_plain && rest_is_plain && name.len() <= 63 {
+            return Ok(Self(name.to_owned()));
+        }
+        Err(Error::invalid(
+            format!("lane {name:?}"),
+            "a lane's name is 1 to 63 of a-z 0-9 . _ - and starts with a letter or digit",
+        ))
+    }
+}
+
+impl TryFrom<String> for LaneName {
+    type Error = Error;
+    fn try_from(name: String) -> Result<Self> {
+        name.parse()
+    }
+}
+
+impl From<LaneName> for String {
+    fn from(name: LaneName) -> Self {
+        name.0
+    }
+}
+
+impl fmt::Display for LaneName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What to do with a message whose delivery may or may not have happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnUncertain {
+    /// Send again: the sink is idempotent.
+    Resend,
+    /// Hand it out again marked `in_doubt`; the worker asks the sink before sending.
+    Probe,
+    /// Park it until a person decides.
+    Hold,
+}
+
+/// What a dead message does to the rest of its group in an ordered lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnDead {
+    /// The group stops until the dead message is requeued and delivered.
+    Block,
+    /// The next message of the group takes its turn.
+    Continue,
+}
+
+/// The rules of a lane. Stored as JSON; absent fields take their defaults.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LanePolicy {
+    /// How long a lease lives unless the claimer asks for another time.
+    pub lease_ttl_ms: u64,
+    /// Tries before a message is dead.
+    pub attempts_max: u32,
+    /// How long a message rests after a failed try.
+    pub retry: RetrySchedule,
+    /// What an uncertain outcome leads to.
+    pub on_uncertain: OnUncertain,
+    /// Whether messages of one group are delivered one at a time, in order.
+    pub ordered: bool,
+    /// What a dead message does to its group.
+    pub on_dead: OnDead,
+    /// Whether an enqueue wakes waiting workers at commit (PostgreSQL: NOTIFY).
+    pub notify: bool,
+    /// Largest payload, as compact JSON.
+    pub payload_max_bytes: usize,
+}
+
+impl Default for LanePolicy {
+    fn default() -> Self {
+        Self {
+            lease_ttl_ms: 15_000,
+            attempts_max: 10,
+            retry: RetrySchedule::default(),
+            on_uncertain: OnUncertain::Resend,
+            ordered: false,
+            on_dead: OnDead::Block,
+            notify: true,
+            payload_max_bytes: 1024 * 1024,
+        }
+    }
+}
+
+impl LanePolicy {
+    /// The default lease time.
+    pub fn lease_ttl(&self) -> Duration {
+        Duration::from_millis(self.lease_ttl_ms)
+    }
+
+    /// Refuses values that no store could honour.
+    pub fn validate(&self) -> Result<()> {
+        validate_ttl("policy.lease_ttl_ms", self.lease_ttl())?;
+        if !(1..=10_000).contains(&self.attempts_max) {
+            return Err(Error::invalid(
+                "policy.attempts_max",
+                "must be from 1 to 10000",
+            ));
+        }
+        if !(1..=64 * 1024 * 1024).contains(&self.payload_max_bytes) {
+            return Err(Error::invalid(
+                "policy.payload_max_bytes",
+                "must be from 1 to 64 MiB",
+            ));
+        }
+        self.retry.validate()
+    }
+}
+
+pub(crate) fn validate_ttl(what: &str, ttl: Duration) -> Result<()> {
+    if ttl < Duration::from_millis(1) || ttl > LEASE_TTL_MAX {
+        return Err(Error::invalid(what, "a lease lives from 1 ms to 24 h"));
+    }
+    Ok(())
+}
+
+/// A lane as stored.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Lane {
+    /// Its name.
+    pub name: LaneName,
+    /// Its rules.
+    pub policy: LanePolicy,
+    /// Since when nothing is claimed from it, if paused.
+    pub paused_at: Option<Timestamp>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lane_names_are_plain() {
+        for good in ["a", "orders", "eu-1.mail_out", &"x".repeat(63)] {
+            assert!(good.parse::<LaneName>().is_ok(), "{good}");
+        }
+        for bad in [
+            "",
+            "-a",
+            "Orders",
+            "a b",
+            "a/b",
+            "ä",
+            "a\0",
+            &"x".repeat(64),
+        ] {
+            assert!(bad.parse::<LaneName>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_policy_keeps_defaults_for_what_it_does_not_say_and_refuses_strangers() {
+        let policy: LanePolicy = serde_json::from_str(r#"{"attempts_max": 3}"#).unwrap();
+        assert_eq!(
+            policy,
+            LanePolicy {
+                attempts_max: 3,
+                ..LanePolicy::default()
+            }
+        );
+        assert!(serde_json::from_str::<LanePolicy>(r#"{"atempts_max": 3}"#).is_err());
+        assert!(
+            LanePolicy {
+                attempts_max: 0,
+                ..LanePolicy::default()
+            }
+            .validate()
+            .is_err()
+        );
+        assert!(
+            LanePolicy {
+                lease_ttl_ms: 0,
+                ..LanePolicy::default()
+            }
+            .validate()
+            .is_err()
+        );
+    }
+}

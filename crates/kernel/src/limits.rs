@@ -1,0 +1,22 @@
+//! Hard limits, the same in every store.
+//!
+//! Limits a team may want to change are lane policy; these protect the shape of the tables.
+
+use std::time::Duration;
+
+/// Longest run in ids: a ready row stays below PostgreSQL's TOAST threshold and is cheap to split.
+pub const RUN_MESSAGES_MAX: usize = 200;
+/// Most messages one claim may lease.
+pub const LEASE_MESSAGES_MAX: u32 = 1_000;
+/// Longest lease.
+pub const LEASE_TTL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// Longest idempotency key or group, in bytes.
+pub const KEY_BYTES_MAX: usize = 512;
+/// Longest owner name, in bytes.
+pub const OWNER_BYTES_MAX: usize = 256;
+/// Largest headers object, as compact JSON.
+pub const HEADERS_BYTES_MAX: usize = 64 * 1024;
+/// Longest outcome code; longer ones are cut.
+pub const CODE_BYTES_MAX: usize = 128;
+/// Longest outcome detail; longer ones are cut, because a verbose sink must not fail a settle.
+pub const DETAIL_BYTES_MAX: usize = 4_096;

@@ -1,0 +1,155 @@
+//! Messages: immutable facts to deliver.
+
+use std::{fmt, time::Duration};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{
+    HEADERS_BYTES_MAX, KEY_BYTES_MAX, LaneName, LanePolicy, StateKind,
+    error::{Error, Result},
+    payload::{contains_nul, json_bytes},
+};
+
+/// Identity of a message, given by the store, growing in order of enqueueing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct MessageId(pub i64);
+
+impl fmt::Display for MessageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A message to enqueue.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewMessage {
+    /// Where it goes.
+    pub lane: LaneName,
+    /// Idempotency key, unique in its lane.
+    pub key: Option<String>,
+    /// Ordering key, honoured in ordered lanes.
+    pub group: Option<String>,
+    /// What to deliver.
+    pub payload: Value,
+    /// What travels beside the payload; not part of the key's identity.
+    pub headers: Map<String, Value>,
+    /// How long to rest before the first try.
+    pub delay: Duration,
+}
+
+impl NewMessage {
+    /// A message with only a lane and a payload.
+    pub fn new(lane: LaneName, payload: Value) -> Self {
+        Self {
+            lane,
+            key: None,
+            group: None,
+            payload,
+            headers: Map::new(),
+            delay: Duration::ZERO,
+        }
+    }
+
+    /// The same message with an idempotency key.
+    pub fn with_key(self, key: impl Into<String>) -> Self {
+        Self {
+            key: Some(key.into()),
+            ..self
+        }
+    }
+
+    /// The same message in a group.
+    pub fn with_group(self, group: impl Into<String>) -> Self {
+        Self {
+            group: Some(group.into()),
+            ..self
+        }
+    }
+
+    /// The same message, not due before `delay` has passed.
+    pub fn with_delay(self, delay: Duration) -> Self {
+        Self { delay, ..self }
+    }
+
+    /// Refuses what no store could keep; `index` is the message's position in its call.
+    pub fn validate(&self, index: usize, policy: &LanePolicy) -> Result<()> {
+        let refuse =
+            |what: &str, why: String| Err(Error::invalid(format!("message {index}: {what}"), why));
+        for (what, text) in [("key", &self.key), ("group", &self.group)] {
+            let Some(text) = text else { continue };
+            if text.is_empty() || text.len() > KEY_BYTES_MAX || text.contains('\0') {
+                return refuse(
+                    what,
+                    format!("must be 1 to {KEY_BYTES_MAX} bytes without U+0000"),
+                );
+            }
+        }
+        if contains_nul(&self.payload) {
+            return refuse(
+                "payload",
+                "contains U+0000, which JSON columns cannot store".into(),
+            );
+        }
+        if self
+            .headers
+            .iter()
+            .any(|(name, value)| name.contains('\0') || contains_nul(value))
+        {
+            return refuse(
+                "headers",
+                "contain U+0000, which JSON columns cannot store".into(),
+            );
+        }
+        if json_bytes(&self.headers) > HEADERS_BYTES_MAX {
+            return refuse("headers", format!("are over {HEADERS_BYTES_MAX} bytes"));
+        }
+        if self.delay > Duration::from_secs(366 * 24 * 3600) {
+            return refuse("delay", "is more than a year".into());
+        }
+        let bytes = json_bytes(&self.payload);
+        let bytes_max = policy.payload_max_bytes;
+        if bytes > bytes_max {
+            let lane = self.lane.clone();
+            return Err(Error::PayloadTooLarge {
+                index,
+                lane,
+                bytes,
+                bytes_max,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// A message as stored.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Message {
+    /// Its identity.
+    pub id: MessageId,
+    /// Its lane.
+    pub lane: LaneName,
+    /// Its idempotency key.
+    pub key: Option<String>,
+    /// Its ordering key.
+    pub group: Option<String>,
+    /// What to deliver.
+    pub payload: Value,
+    /// What travels beside the payload.
+    pub headers: Map<String, Value>,
+    /// When it was enqueued.
+    pub created_at: Timestamp,
+}
+
+/// The answer to enqueueing one message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Enqueued {
+    /// The message: the new one, or the one that held the key already.
+    pub id: MessageId,
+    /// Whether the key was there already, so that nothing was written.
+    pub duplicate: bool,
+    /// Where that message is now.
+    pub state: StateKind,
+}

@@ -1,0 +1,99 @@
+//! What people do to messages, and the record of it.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    LaneName, MessageId, OWNER_BYTES_MAX, StateKind,
+    error::{Error, Result},
+};
+
+/// Who acts, and why. Every operator action is recorded with both.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct By {
+    /// Who.
+    pub actor: String,
+    /// Why.
+    pub reason: String,
+}
+
+impl By {
+    /// Who and why.
+    pub fn new(actor: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self {
+            actor: actor.into(),
+            reason: reason.into(),
+        }
+    }
+
+    /// Refuses an action nobody answers for.
+    pub fn validate(&self) -> Result<()> {
+        for (what, text, bytes_max) in [
+            ("actor", &self.actor, OWNER_BYTES_MAX),
+            ("reason", &self.reason, 4_096),
+        ] {
+            if text.trim().is_empty() || text.len() > bytes_max || text.contains('\0') {
+                let why = format!("must be 1 to {bytes_max} bytes without U+0000");
+                return Err(Error::invalid(what, why));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The answer to moving one message by hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "snake_case")]
+pub enum Move {
+    /// It is there now.
+    Moved {
+        /// Where.
+        state: StateKind,
+    },
+    /// Only dead messages can be requeued.
+    NotDead {
+        /// Where it is.
+        state: StateKind,
+    },
+    /// Only held messages can be unheld.
+    NotHeld {
+        /// Where it is.
+        state: StateKind,
+    },
+    /// Only ready and waiting messages can be held.
+    NotHoldable {
+        /// Where it is.
+        state: StateKind,
+    },
+    /// There is no such message.
+    NoSuchMessage,
+}
+
+/// One message and what became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Moved {
+    /// The message.
+    pub id: MessageId,
+    /// What became of it.
+    #[serde(flatten)]
+    pub answer: Move,
+}
+
+/// An operator action as stored. Append-only, like attempts.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct AuditEntry {
+    /// Grows with every entry.
+    pub id: i64,
+    /// When.
+    pub at: Timestamp,
+    /// Who.
+    pub actor: String,
+    /// What: `requeue`, `hold`, `unhold`, `pause`, `resume`, `lane`.
+    pub action: String,
+    /// On which lane.
+    pub lane: LaneName,
+    /// On which message, unless on the lane itself.
+    pub message_id: Option<MessageId>,
+    /// Why.
+    pub reason: String,
+}

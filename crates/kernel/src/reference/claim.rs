@@ -1,0 +1,178 @@
+//! Claiming, renewing, releasing, beginning.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use jiff::Timestamp;
+
+use super::{Entry, LeaseRow, Reference, RunKey, later};
+use crate::{
+    AttemptOutcome, BeginAnswer, Claim, ClaimedMessage, Fence, Lease, MessageId, ReleaseAnswer,
+    RenewAnswer, Token, error::Result, lane::validate_ttl,
+};
+
+impl Reference {
+    /// Leases the oldest due messages of a lane under a fresh `token`.
+    pub fn claim(&mut self, now: Timestamp, token: Token, claim: &Claim) -> Result<Option<Lease>> {
+        claim.validate()?;
+        self.known_lane(&claim.lane)?;
+        self.expire_where(now, u32::MAX, |lease| lease.lane == claim.lane);
+        let lane = self.known_lane(&claim.lane)?;
+        if lane.paused_at.is_some() {
+            return Ok(None);
+        }
+        let ttl = claim.ttl.unwrap_or(lane.policy.lease_ttl());
+        let entries = self.take_due(now, claim);
+        if entries.is_empty() {
+            return Ok(None);
+        }
+        self.last_fence += 1;
+        let fence = Fence(self.last_fence);
+        let row = LeaseRow {
+            token,
+            lane: claim.lane.clone(),
+            owner: claim.owner.clone(),
+            entries,
+            begun: BTreeSet::new(),
+            claimed_at: now,
+            expires_at: later(now, ttl),
+        };
+        let messages = row
+            .entries
+            .iter()
+            .map(|entry| self.claimed(entry))
+            .collect();
+        let lease = Lease {
+            token,
+            fence,
+            claimed_at: row.claimed_at,
+            expires_at: row.expires_at,
+            messages,
+        };
+        self.leases.insert(fence, row);
+        Ok(Some(lease))
+    }
+
+    /// Takes the oldest due entries out of their runs: one `apart` run alone if it is the oldest,
+    /// otherwise any others, the last one split to respect the limit.
+    fn take_due(&mut self, now: Timestamp, claim: &Claim) -> Vec<Entry> {
+        let limit = claim.limit as usize;
+        let due: Vec<RunKey> = self
+            .ready
+            .keys()
+            .filter(|key| key.lane == claim.lane && key.due_at <= now)
+            .cloned()
+            .collect();
+        let first_is_apart = due.first().is_some_and(|key| self.ready[key].apart);
+        let mut taken = Vec::new();
+        for key in due {
+            if taken.len() == limit || (first_is_apart && !taken.is_empty()) {
+                break;
+            }
+            if self.ready[&key].apart && !first_is_apart {
+                continue;
+            }
+            let run = self.ready.get_mut(&key).expect("invariant: just listed");
+            let count = run.entries.len().min(limit - taken.len());
+            taken.extend(run.entries.drain(..count));
+            if run.entries.is_empty() {
+                self.ready.remove(&key);
+            }
+        }
+        taken
+    }
+
+    fn claimed(&self, entry: &Entry) -> ClaimedMessage {
+        ClaimedMessage {
+            message: self.messages[&entry.id].clone(),
+            attempt_no: entry.attempts + 1,
+            tries: entry.tries,
+            in_doubt: self.in_doubt(entry.id),
+        }
+    }
+
+    /// Whether the last attempt that reached the sink, if any did, ended uncertain.
+    ///
+    /// Expired attempts never reached it, so they change nothing.
+    fn in_doubt(&self, id: MessageId) -> bool {
+        self.attempts
+            .range((id, 0)..=(id, u32::MAX))
+            .rev()
+            .map(|(_, attempt)| attempt.outcome)
+            .find(|outcome| *outcome != AttemptOutcome::Expired)
+            == Some(AttemptOutcome::Uncertain)
+    }
+
+    /// Prolongs a lease to `ttl` from now.
+    pub fn renew(&mut self, now: Timestamp, token: Token, ttl: Duration) -> Result<RenewAnswer> {
+        validate_ttl("ttl", ttl)?;
+        let Some(fence) = self.live(now, token) else {
+            return Ok(RenewAnswer::LeaseLost);
+        };
+        let lease = self.lease_mut(fence);
+        lease.expires_at = lease.expires_at.max(later(now, ttl));
+        Ok(RenewAnswer::Renewed {
+            expires_at: lease.expires_at,
+        })
+    }
+
+    /// Gives back what has not begun, uncounted.
+    pub fn release(&mut self, now: Timestamp, token: Token) -> Result<ReleaseAnswer> {
+        let Some(fence) = self.live(now, token) else {
+            return Ok(ReleaseAnswer::LeaseLost);
+        };
+        let lease = self.lease_mut(fence);
+        let (begun, fresh): (Vec<Entry>, Vec<Entry>) = lease
+            .entries
+            .iter()
+            .partition(|entry| lease.begun.contains(&entry.id));
+        let lane = lease.lane.clone();
+        lease.entries = begun;
+        if lease.entries.is_empty() {
+            self.leases.remove(&fence);
+        }
+        self.make_ready(&lane, now, &fresh, false);
+        Ok(ReleaseAnswer::Released(
+            fresh.iter().map(|entry| entry.id).collect(),
+        ))
+    }
+
+    /// Records that these messages are about to be sent.
+    pub fn begin(
+        &mut self,
+        now: Timestamp,
+        token: Token,
+        ids: &[MessageId],
+    ) -> Result<BeginAnswer> {
+        let Some(fence) = self.live(now, token) else {
+            return Ok(BeginAnswer::LeaseLost);
+        };
+        let lease = self.lease_mut(fence);
+        let strangers = lease.strangers(ids.iter().copied());
+        if !strangers.is_empty() {
+            return Ok(BeginAnswer::NotInLease(strangers));
+        }
+        lease.begun.extend(ids);
+        Ok(BeginAnswer::Begun)
+    }
+
+    /// The lease a token may speak for now.
+    pub(super) fn live(&self, now: Timestamp, token: Token) -> Option<Fence> {
+        let (fence, lease) = self.leases.iter().find(|(_, lease)| lease.token == token)?;
+        (lease.expires_at > now).then_some(*fence)
+    }
+
+    pub(super) fn lease_mut(&mut self, fence: Fence) -> &mut LeaseRow {
+        self.leases
+            .get_mut(&fence)
+            .expect("invariant: the lease was just found")
+    }
+}
+
+impl LeaseRow {
+    /// Those of `ids` that this lease does not hold, sorted, each once.
+    pub(super) fn strangers(&self, ids: impl Iterator<Item = MessageId>) -> Vec<MessageId> {
+        let held: BTreeSet<MessageId> = self.entries.iter().map(|entry| entry.id).collect();
+        let asked: BTreeSet<MessageId> = ids.collect();
+        asked.difference(&held).copied().collect()
+    }
+}

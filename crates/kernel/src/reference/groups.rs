@@ -1,0 +1,71 @@
+//! Order within groups, by turns: only the message whose turn it is may be ready.
+
+use jiff::Timestamp;
+
+use super::{Entry, Reference, WaitingRow};
+use crate::{LaneName, MessageId, OnDead};
+
+/// Where a message that wants to be tried belongs.
+pub(super) enum Place {
+    Ready,
+    Waiting,
+}
+
+impl Reference {
+    /// Takes the group's turn for a message if it is free, or puts the message in `waiting`.
+    pub(super) fn take_turn(&mut self, entry: Entry, due_at: Timestamp) -> Place {
+        let Some((lane, group)) = self.group_of(entry.id) else {
+            return Place::Ready;
+        };
+        let turn = *self
+            .turns
+            .entry((lane.clone(), group.clone()))
+            .or_insert(entry.id);
+        if turn == entry.id {
+            return Place::Ready;
+        }
+        self.waiting
+            .insert((lane, group, entry.id), WaitingRow { entry, due_at });
+        Place::Waiting
+    }
+
+    /// Passes the turn on after a message was delivered or died, where its lane lets it.
+    pub(super) fn pass_turn(&mut self, now: Timestamp, id: MessageId, died: bool) {
+        let Some((lane, group)) = self.group_of(id) else {
+            return;
+        };
+        if died && self.policy(&lane).on_dead == OnDead::Block {
+            return;
+        }
+        assert_eq!(
+            self.turns.get(&(lane.clone(), group.clone())),
+            Some(&id),
+            "turn of the finished"
+        );
+        let first = (lane.clone(), group.clone(), MessageId(i64::MIN));
+        let next = self
+            .waiting
+            .range(first..)
+            .next()
+            .map(|(key, _)| key.clone());
+        match next.filter(|(l, g, _)| *l == lane && *g == group) {
+            Some(key) => {
+                let row = self.waiting.remove(&key).expect("invariant: just seen");
+                self.turns.insert((lane.clone(), group), row.entry.id);
+                self.make_ready(&lane, row.due_at.max(now), &[row.entry], false);
+            }
+            None => {
+                self.turns.remove(&(lane, group));
+            }
+        }
+    }
+
+    /// The group that orders a message, if its lane is ordered.
+    pub(super) fn group_of(&self, id: MessageId) -> Option<(LaneName, String)> {
+        let message = &self.messages[&id];
+        let group = message.group.clone()?;
+        self.policy(&message.lane)
+            .ordered
+            .then(|| (message.lane.clone(), group))
+    }
+}

@@ -1,0 +1,321 @@
+//! Where messages are, and what can be read about them.
+
+use std::{fmt, str::FromStr};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{Fence, Lane, LaneName, Message, MessageId, error::Error};
+
+/// The six places a message can be. At all times it is in exactly one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StateKind {
+    /// In an ordered group, its turn has not come.
+    Waiting,
+    /// In a ready run; it may be claimed once due.
+    Ready,
+    /// In a lease.
+    Leased,
+    /// Parked until somebody decides.
+    Held,
+    /// Not tried again unless a person requeues it.
+    Dead,
+    /// Done.
+    Delivered,
+}
+
+impl StateKind {
+    /// Every kind, in the order of a message's life.
+    pub const ALL: [Self; 6] = [
+        Self::Waiting,
+        Self::Ready,
+        Self::Leased,
+        Self::Held,
+        Self::Dead,
+        Self::Delivered,
+    ];
+
+    /// The word used in SQL, JSON and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Ready => "ready",
+            Self::Leased => "leased",
+            Self::Held => "held",
+            Self::Dead => "dead",
+            Self::Delivered => "delivered",
+        }
+    }
+}
+
+impl fmt::Display for StateKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for StateKind {
+    type Err = Error;
+    fn from_str(word: &str) -> Result<Self, Error> {
+        Self::ALL
+            .into_iter()
+            .find(|kind| kind.as_str() == word)
+            .ok_or_else(|| {
+                let known = Self::ALL.map(Self::as_str).join(", ");
+                Error::invalid(format!("state {word:?}"), format!("is not one of {known}"))
+            })
+    }
+}
+
+/// Where a message is, with what matters there.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum State {
+    /// Its turn has not come.
+    Waiting {
+        /// The message of its group whose turn it is.
+        behind: Option<MessageId>,
+    },
+    /// In a ready run.
+    Ready {
+        /// When it may be claimed.
+        due_at: Timestamp,
+    },
+    /// In a lease.
+    Leased {
+        /// Who holds it.
+        owner: String,
+        /// The lease's number.
+        fence: Fence,
+        /// When the lease ends unless renewed.
+        expires_at: Timestamp,
+        /// Whether the transport call has begun.
+        begun: bool,
+    },
+    /// Parked.
+    Held {
+        /// Since when.
+        at: Timestamp,
+        /// Why.
+        reason: String,
+    },
+    /// Given up.
+    Dead {
+        /// Since when.
+        at: Timestamp,
+        /// Why, for programs.
+        code: String,
+        /// Why, for people.
+        detail: Option<String>,
+    },
+    /// Done.
+    Delivered {
+        /// When.
+        at: Timestamp,
+    },
+}
+
+impl State {
+    /// The place without its particulars.
+    pub fn kind(&self) -> StateKind {
+        match self {
+            Self::Waiting { .. } => StateKind::Waiting,
+            Self::Ready { .. } => StateKind::Ready,
+            Self::Leased { .. } => StateKind::Leased,
+            Self::Held { .. } => StateKind::Held,
+            Self::Dead { .. } => StateKind::Dead,
+            Self::Delivered { .. } => StateKind::Delivered,
+        }
+    }
+}
+
+/// Why a message is where it is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// The message.
+    pub message: Message,
+    /// Where it is.
+    pub state: State,
+    /// Its lane.
+    pub lane: Lane,
+    /// Attempts recorded so far.
+    pub attempts: u32,
+    /// The database's clock when it was asked.
+    pub now: Timestamp,
+}
+
+impl Explanation {
+    /// The answer to "why is it not delivered yet", and what to do, in plain words.
+    pub fn sentence(&self) -> String {
+        let id = self.message.id;
+        match &self.state {
+            State::Delivered { at } => {
+                format!("Delivered at {at}, after {} attempt(s).", self.attempts)
+            }
+            State::Dead { code, detail, at } => {
+                let detail = detail
+                    .as_ref()
+                    .map(|text| format!(" ({text})"))
+                    .unwrap_or_default();
+                format!(
+                    "Dead since {at}: {code}{detail}. It is not tried again until somebody runs \
+                     `consign requeue {id}`."
+                )
+            }
+            State::Held { at, reason } => format!(
+                "Held since {at}: {reason}. It waits until somebody runs `consign unhold {id}`."
+            ),
+            State::Leased {
+                owner,
+                fence,
+                expires_at,
+                begun,
+            } => {
+                let stage = if *begun {
+                    "sending it"
+                } else {
+                    "about to send it"
+                };
+                if *expires_at > self.now {
+                    format!("Leased by {owner} until {expires_at} (fence {fence}), {stage}.")
+                } else {
+                    format!(
+                        "Its lease (owner {owner}, fence {fence}) ended at {expires_at} without a \
+                         result; the next claim in lane {} takes it back.",
+                        self.lane.name
+                    )
+                }
+            }
+            State::Waiting {
+                behind: Some(behind),
+            } => format!(
+                "Waiting for its turn: message {behind} of the same group comes first. Run \
+                 `consign explain {behind}`."
+            ),
+            State::Waiting { behind: None } => {
+                "Waiting for its turn, which has come; the next claim takes it.".to_owned()
+            }
+            State::Ready { due_at } => self.why_ready(*due_at),
+        }
+    }
+
+    fn why_ready(&self, due_at: Timestamp) -> String {
+        let lane = &self.lane.name;
+        if let Some(paused_at) = self.lane.paused_at {
+            return format!(
+                "Ready, but lane {lane} is paused since {paused_at}. Run `consign resume {lane}`."
+            );
+        }
+        if due_at > self.now {
+            let after = match self.attempts {
+                0 => "it was enqueued with a delay".to_owned(),
+                n => format!("attempt {n} did not deliver it"),
+            };
+            return format!("Due later, at {due_at}: {after}.");
+        }
+        format!(
+            "Ready and due since {due_at}; no worker has claimed it yet. Is one running for lane {lane}?"
+        )
+    }
+}
+
+/// How many messages of a lane are where. Delivered ones are not counted: there may be billions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Counts {
+    /// Waiting for their turn.
+    pub waiting: u64,
+    /// Ready and due.
+    pub ready: u64,
+    /// Ready, but due later.
+    pub scheduled: u64,
+    /// In leases, ended or not.
+    pub leased: u64,
+    /// Parked.
+    pub held: u64,
+    /// Given up.
+    pub dead: u64,
+    /// When the oldest ready and due message became due.
+    pub oldest_due_at: Option<Timestamp>,
+}
+
+impl Counts {
+    /// Messages that are not finished.
+    pub fn unfinished(&self) -> u64 {
+        self.waiting + self.ready + self.scheduled + self.leased + self.held
+    }
+}
+
+/// Which messages to list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Only this lane.
+    pub lane: Option<LaneName>,
+    /// Only messages in this place.
+    pub state: Option<StateKind>,
+    /// Only this key.
+    pub key: Option<String>,
+    /// Only dead messages with this code (implies `state = dead`).
+    pub code: Option<String>,
+}
+
+/// Where a page begins: messages with smaller ids than this.
+pub type Cursor = MessageId;
+
+/// Some of a long answer, newest first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Page<T> {
+    /// The entries.
+    pub items: Vec<T>,
+    /// Where the next page begins, if there is one.
+    pub next: Option<Cursor>,
+}
+
+/// A message in a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listed {
+    /// The message.
+    pub id: MessageId,
+    /// Its lane.
+    pub lane: LaneName,
+    /// Its key.
+    pub key: Option<String>,
+    /// Its group.
+    pub group: Option<String>,
+    /// When it was enqueued.
+    pub created_at: Timestamp,
+    /// Where it is.
+    pub state: StateKind,
+    /// Attempts recorded so far.
+    pub attempts: u32,
+}
+
+/// A dead message.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct DeadLetter {
+    /// The message.
+    pub message_id: MessageId,
+    /// Its lane.
+    pub lane: LaneName,
+    /// Since when.
+    pub at: Timestamp,
+    /// Its last attempt.
+    pub attempt_no: u32,
+    /// Why, for programs.
+    pub code: String,
+    /// Why, for people.
+    pub detail: Option<String>,
+}
+
+/// Something that should not be, found by `doctor`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Finding {
+    /// A stable word for programs.
+    pub code: String,
+    /// What is wrong.
+    pub what: String,
+    /// How to mend it.
+    pub remedy: String,
+    /// Some of the messages concerned.
+    pub ids: Vec<MessageId>,
+}

@@ -1,0 +1,124 @@
+//! The seam between the kernel and a database.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::{
+    Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DeadLetter, Enqueued, Expired,
+    Explanation, Filter, Finding, Lane, LaneName, LanePolicy, Lease, LeaseView, Listed, MessageId,
+    Moved, NewMessage, Page, ReleaseAnswer, RenewAnswer, Report, SettleAnswer, Token,
+    error::Result,
+};
+
+/// Everything the engine asks of a database.
+///
+/// Each operation is one transaction. All times are the database's clock, read when the operation
+/// runs; callers pass durations, never instants. `reference::Reference` says in code what each
+/// operation does; the conformance suite holds every implementation to it.
+#[async_trait]
+pub trait Store: Send + Sync {
+    // --- lanes
+
+    /// Creates a lane or changes its policy.
+    ///
+    /// `ordered` and `on_dead` cannot change while the lane has unfinished messages or a group
+    /// blocked by a dead one (`LaneNotEmpty`).
+    async fn put_lane(&self, name: &LaneName, policy: &LanePolicy, by: &By) -> Result<Lane>;
+
+    /// One lane.
+    async fn lane(&self, name: &LaneName) -> Result<Option<Lane>>;
+
+    /// Every lane with its counts, by name.
+    async fn lanes(&self) -> Result<Vec<(Lane, Counts)>>;
+
+    /// Stops claims from the lane; leases in flight may finish. Pausing twice keeps the first time.
+    async fn pause(&self, name: &LaneName, by: &By) -> Result<Lane>;
+
+    /// Lets the lane be claimed again.
+    async fn resume(&self, name: &LaneName, by: &By) -> Result<Lane>;
+
+    // --- producing
+
+    /// Enqueues all messages or none, in a transaction of its own.
+    ///
+    /// Each store also offers `enqueue_in` for the caller's own transaction. A repeated key with
+    /// the same payload and group answers with the first message; with another it is
+    /// `KeyConflict` and nothing is written.
+    async fn enqueue(&self, messages: &[NewMessage]) -> Result<Vec<Enqueued>>;
+
+    // --- working
+
+    /// Leases the oldest due messages of a lane, or answers `None` when there are none.
+    ///
+    /// Takes back what has expired in the lane first. A run that came back from an expiry is
+    /// leased alone, so that a poison message ends up alone in its lease.
+    async fn claim(&self, claim: &Claim) -> Result<Option<Lease>>;
+
+    /// Prolongs a lease to `ttl` from now. Never shortens it.
+    async fn renew(&self, token: Token, ttl: Duration) -> Result<RenewAnswer>;
+
+    /// Gives back the messages of a lease that have not begun. No attempt is recorded.
+    async fn release(&self, token: Token) -> Result<ReleaseAnswer>;
+
+    /// Records that the transport call of these messages is about to start.
+    async fn begin(&self, token: Token, ids: &[MessageId]) -> Result<BeginAnswer>;
+
+    /// Records outcomes under a live lease.
+    ///
+    /// Fenced: with an unknown token or an expired lease nothing is written. Naming a message
+    /// twice is `InvalidInput`. The reports are cut to size first (`Report::bounded`).
+    async fn settle(&self, token: Token, reports: &[Report]) -> Result<SettleAnswer>;
+
+    /// Ends up to `limit` expired leases of any lane, oldest first.
+    async fn expire(&self, limit: u32) -> Result<Expired>;
+
+    /// Returns when the lane may have work, or after `timeout` at the latest.
+    ///
+    /// A hint, not a promise: it may return early, and a wake-up may be lost. `true` means woken.
+    async fn wait(&self, lane: &LaneName, timeout: Duration) -> Result<bool>;
+
+    // --- operating
+
+    /// Gives dead messages a fresh set of tries. Answers by id, each id once.
+    async fn requeue(&self, ids: &[MessageId], by: &By) -> Result<Vec<Moved>>;
+
+    /// Parks ready and waiting messages. Answers by id, each id once.
+    async fn hold(&self, ids: &[MessageId], by: &By) -> Result<Vec<Moved>>;
+
+    /// Puts held messages back. Answers by id, each id once.
+    async fn unhold(&self, ids: &[MessageId], by: &By) -> Result<Vec<Moved>>;
+
+    // --- reading
+
+    /// A message, where it is, and why.
+    async fn explain(&self, id: MessageId) -> Result<Option<Explanation>>;
+
+    /// Every attempt of a message, first to last.
+    async fn history(&self, id: MessageId) -> Result<Vec<Attempt>>;
+
+    /// Messages by id, newest first, at most `limit` (up to 1,000), below `before`.
+    async fn list(
+        &self,
+        filter: &Filter,
+        before: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Page<Listed>>;
+
+    /// Dead messages by id, newest first. Only `lane` and `code` of the filter are looked at.
+    async fn dead(
+        &self,
+        filter: &Filter,
+        before: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Page<DeadLetter>>;
+
+    /// Every lease, oldest first, at most `limit`.
+    async fn leases(&self, limit: u32) -> Result<Vec<LeaseView>>;
+
+    /// Operator actions, newest first, at most `limit`; of one message if given.
+    async fn audit(&self, id: Option<MessageId>, limit: u32) -> Result<Vec<AuditEntry>>;
+
+    /// Checks the conservation law and every other invariant; empty when all is well.
+    async fn doctor(&self) -> Result<Vec<Finding>>;
+}
