@@ -1,0 +1,8 @@
+//! The test bench itself, against real servers and processes.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod database;
+mod pgbouncer;
+mod process;
+mod proxy;
