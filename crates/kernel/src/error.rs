@@ -42,8 +42,8 @@ pub enum Error {
         lane: LaneName,
         /// The repeated key.
         key: String,
-        /// The message that holds the key.
-        id: MessageId,
+        /// The message that holds the key; none if it is in the same call.
+        id: Option<MessageId>,
     },
     /// A payload is larger than its lane allows.
     #[error(

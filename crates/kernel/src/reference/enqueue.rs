@@ -38,23 +38,23 @@ impl Reference {
 
     /// Checks everything before anything is written, and finds the messages whose key is taken.
     fn check_batch(&self, messages: &[NewMessage]) -> Result<Vec<Twin>> {
+        for (index, message) in messages.iter().enumerate() {
+            message.validate(index, &self.known_lane(&message.lane)?.policy)?;
+        }
         let mut in_batch: BTreeMap<(&LaneName, &str), usize> = BTreeMap::new();
         let mut twins = Vec::with_capacity(messages.len());
         for (index, message) in messages.iter().enumerate() {
-            let lane = self.known_lane(&message.lane)?;
-            message.validate(index, &lane.policy)?;
             let Some(key) = &message.key else {
                 twins.push(Twin::None);
                 continue;
             };
             if let Some(&id) = self.keys.get(&(message.lane.clone(), key.clone())) {
                 let stored = &self.messages[&id];
-                self.same_or_conflict(message, id, &stored.payload, &stored.group)?;
+                self.same_or_conflict(message, Some(id), &stored.payload, &stored.group)?;
                 twins.push(Twin::Stored(id));
             } else if let Some(&first) = in_batch.get(&(&message.lane, key.as_str())) {
-                let id = MessageId(0);
-                let twin: &NewMessage = &messages[first];
-                self.same_or_conflict(message, id, &twin.payload, &twin.group)?;
+                let twin = &messages[first];
+                self.same_or_conflict(message, None, &twin.payload, &twin.group)?;
                 twins.push(Twin::InBatch(first));
             } else {
                 in_batch.insert((&message.lane, key), index);
@@ -67,7 +67,7 @@ impl Reference {
     fn same_or_conflict(
         &self,
         message: &NewMessage,
-        id: MessageId,
+        id: Option<MessageId>,
         payload: &serde_json::Value,
         group: &Option<String>,
     ) -> Result<()> {
