@@ -34,8 +34,9 @@ pub enum Error {
     },
     /// The key was used before in this lane for a different payload or group.
     #[error(
-        "key {key:?} in lane {lane} already names message {id}, whose payload or group \
-             differs; nothing was enqueued. Use a new key, or send what was sent before"
+        "key {key:?} in lane {lane} already names {}, whose payload or group differs; nothing was \
+         enqueued. Use a new key, or send what was sent before",
+        id.map_or("another message of this call".to_owned(), |id| format!("message {id}"))
     )]
     KeyConflict {
         /// The lane.
