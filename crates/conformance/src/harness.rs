@@ -35,4 +35,13 @@ pub trait Harness: Send + Sync {
 
     /// Enqueues inside a caller's transaction and rolls it back.
     async fn enqueue_and_roll_back(&self, messages: &[NewMessage]) -> Result<()>;
+
+    /// Remembers the database as it is now, like an asynchronous standby that falls behind from
+    /// here on. `false` where the harness cannot; cases that need it then pass untried.
+    async fn fork_standby(&self) -> bool {
+        false
+    }
+
+    /// Loses everything since `fork_standby`: from now on `store` is the standby.
+    async fn fail_over(&self) {}
 }

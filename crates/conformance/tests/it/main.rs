@@ -1,0 +1,3 @@
+//! The suite over the reference store, and over its broken twins.
+
+mod reference;

@@ -1,0 +1,5 @@
+//! The reference store obeys every rule.
+
+use consign_conformance::ReferenceFactory;
+
+consign_conformance::suite!(ReferenceFactory::default());
