@@ -1,0 +1,125 @@
+//! The command line.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand, error::ErrorKind};
+
+use crate::{
+    commands::{
+        bench, completions, demo, doctor, enqueue, explain, hold, lanes, leases, ls, migrate,
+        pause, requeue, show,
+    },
+    context::Context,
+    failure::{Exit, Failure},
+};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  all is well
+  1  something is wrong: doctor found something, or a message could not be moved
+  2  the command line does not make sense
+  3  the input was refused: unknown lane, key conflict, bad JSON
+  4  there is no such message or lane
+  5  the database cannot be used: not reachable, not migrated, not permitted";
+
+/// Transactional outbox: consign a message in your own transaction, have it delivered at least
+/// once, and see every attempt.
+#[derive(Parser, Debug)]
+#[command(name = "consign", version, after_help = EXIT_CODES, propagate_version = true)]
+pub(crate) struct Cli {
+    /// Print JSON; errors are JSON on standard error
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
+    /// sqlite:PATH, a path, or postgres://… [default: $DATABASE_URL, then sqlite:consign.db]
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        env = "CONSIGN_DATABASE_URL",
+        hide_env_values = true
+    )]
+    database: Option<String>,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Bring the database to this program's schema, or look at it
+    Migrate(migrate::Migrate),
+    /// Enqueue one message, or JSON lines from standard input
+    Enqueue(enqueue::Enqueue),
+    /// List messages, newest first
+    Ls(ls::Ls),
+    /// Show a message with its attempts and what was done to it by hand
+    Show(show::Show),
+    /// Say why a message is where it is, and what to do
+    Explain(explain::Explain),
+    /// List leases: who holds what, and until when
+    Leases(leases::Leases),
+    /// List lanes with their counts; show or set one
+    Lanes(lanes::Lanes),
+    /// Give dead messages a fresh set of tries
+    Requeue(requeue::Requeue),
+    /// Park messages that are ready or waiting
+    Hold(hold::Hold),
+    /// Put held messages back
+    Unhold(hold::Unhold),
+    /// Stop claims from a lane; leases in flight may finish
+    Pause(pause::Pause),
+    /// Let a lane be claimed again
+    Resume(pause::Resume),
+    /// Check every invariant of the database
+    Doctor(doctor::Doctor),
+    /// Measure throughput and latency
+    Bench(bench::Bench),
+    /// Print a completion script for a shell
+    Completions(completions::Completions),
+    /// See the guarantees at work on a throw-away database
+    Demo(demo::Demo),
+}
+
+impl Cli {
+    pub(crate) async fn run(self) -> Result<Exit, Failure> {
+        let context = Context::new(self.json, self.database);
+        // Boxed, so that the dispatcher's future is not as large as the largest command's.
+        match self.command {
+            Command::Migrate(command) => Box::pin(command.run(&context)).await,
+            Command::Enqueue(command) => Box::pin(command.run(&context)).await,
+            Command::Ls(command) => Box::pin(command.run(&context)).await,
+            Command::Show(command) => Box::pin(command.run(&context)).await,
+            Command::Explain(command) => Box::pin(command.run(&context)).await,
+            Command::Leases(command) => Box::pin(command.run(&context)).await,
+            Command::Lanes(command) => Box::pin(command.run(&context)).await,
+            Command::Requeue(command) => Box::pin(command.run(&context)).await,
+            Command::Hold(command) => Box::pin(command.run(&context)).await,
+            Command::Unhold(command) => Box::pin(command.run(&context)).await,
+            Command::Pause(command) => Box::pin(command.run(&context)).await,
+            Command::Resume(command) => Box::pin(command.run(&context)).await,
+            Command::Doctor(command) => Box::pin(command.run(&context)).await,
+            Command::Bench(command) => Box::pin(command.run(&context)).await,
+            Command::Completions(command) => command.run(),
+            Command::Demo(command) => Box::pin(command.run(&context)).await,
+        }
+    }
+}
+
+/// Prints help where help was asked for, and otherwise what is wrong with the command line.
+pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
+    let asked_for = matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+    );
+    if asked_for || !std::env::args_os().any(|argument| argument == "--json") {
+        let exit = match asked_for {
+            true => Exit::Fine,
+            false => Exit::Usage,
+        };
+        // A reader that went away is no error; see `Failure::BrokenPipe`.
+        return error.print().map_or(exit.into(), |()| exit.into());
+    }
+    let text = error.to_string();
+    Failure::usage(text.trim_start_matches("error: ").trim()).report(true)
+}

@@ -1,0 +1,16 @@
+//! One file per command.
+
+pub(crate) mod bench;
+pub(crate) mod completions;
+pub(crate) mod demo;
+pub(crate) mod doctor;
+pub(crate) mod enqueue;
+pub(crate) mod explain;
+pub(crate) mod hold;
+pub(crate) mod lanes;
+pub(crate) mod leases;
+pub(crate) mod ls;
+pub(crate) mod migrate;
+pub(crate) mod pause;
+pub(crate) mod requeue;
+pub(crate) mod show;

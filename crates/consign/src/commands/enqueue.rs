@@ -1,0 +1,114 @@
+//! `consign enqueue`: one message, or JSON lines from standard input.
+
+mod lines;
+
+use std::{
+    io::{self, IsTerminal, Read},
+    time::Duration,
+};
+
+use clap::Args;
+use consign_kernel::{Enqueued, LaneName, NewMessage};
+use serde_json::Value;
+
+use crate::{
+    arguments::{duration, header},
+    context::Context,
+    failure::{Exit, Failure},
+};
+
+const AFTER_HELP: &str = "\
+Without PAYLOAD, every line of standard input is a message:
+  {\"payload\": …, \"lane\"?, \"key\"?, \"group\"?, \"headers\"?, \"delay_ms\"?}
+Lines are enqueued 500 at a time; at a bad line it stops, says which, and how many went before.";
+
+/// Enqueue one message, or JSON lines from standard input.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Enqueue {
+    /// The message as JSON, or - to read it from standard input
+    payload: Option<String>,
+    /// The lane; also of lines that name none
+    #[arg(long, default_value = "default")]
+    lane: LaneName,
+    /// Idempotency key: the same key twice is one message
+    #[arg(long, requires = "payload")]
+    key: Option<String>,
+    /// Ordering key, honoured in ordered lanes
+    #[arg(long, requires = "payload")]
+    group: Option<String>,
+    /// How long to rest before the first try, such as 30s
+    #[arg(long, requires = "payload", value_parser = duration, default_value = "0s")]
+    delay: Duration,
+    /// What travels beside the payload; may be repeated
+    #[arg(long = "header", value_name = "NAME=VALUE", requires = "payload", value_parser = header)]
+    headers: Vec<(String, Value)>,
+}
+
+impl Enqueue {
+    pub(crate) async fn run(mut self, context: &Context) -> Result<Exit, Failure> {
+        let Some(payload) = self.payload.take() else {
+            return lines::run(context, self.lane).await;
+        };
+        let message = NewMessage {
+            lane: self.lane,
+            key: self.key,
+            group: self.group,
+            payload: parse_payload(payload)?,
+            headers: self.headers.into_iter().collect(),
+            delay: self.delay,
+        };
+        let answers = context.store().await?.enqueue(&[message]).await?;
+        let enqueued = answers
+            .first()
+            .expect("invariant: one answer for one message");
+        report(context, enqueued)?;
+        Ok(Exit::Fine)
+    }
+}
+
+fn parse_payload(argument: String) -> Result<Value, Failure> {
+    let (text, place) = if argument == "-" {
+        let mut bytes = Vec::new();
+        io::stdin().lock().read_to_end(&mut bytes)?;
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let at = error.utf8_error().valid_up_to();
+            Failure::refused(format!("standard input is not UTF-8 from byte {at} on"))
+        })?;
+        (text, "standard input")
+    } else {
+        (argument, "the payload")
+    };
+    serde_json::from_str(&text).map_err(|error| {
+        let hint = "text needs quotes of its own, such as '\"hello\"'";
+        Failure::refused(format!("{place} is not JSON: {error}; {hint}"))
+    })
+}
+
+fn report(context: &Context, enqueued: &Enqueued) -> Result<(), Failure> {
+    let Enqueued {
+        id,
+        duplicate,
+        state,
+    } = enqueued;
+    if context.out.is_json() {
+        context.out.json(enqueued)?;
+    } else if *duplicate {
+        context.out.line(format_args!(
+            "message {id} had this key already ({state}); nothing was enqueued"
+        ))?;
+    } else {
+        context.out.line(format_args!("message {id} is {state}"))?;
+    }
+    Ok(())
+}
+
+/// Somebody who types `consign enqueue` and sees nothing happen deserves a hint.
+fn refuse_terminal() -> Result<(), Failure> {
+    match io::stdin().is_terminal() {
+        true => Err(Failure::usage(
+            "no payload: give one as JSON, or pipe JSON lines in; see `consign enqueue --help`",
+        )),
+        false => Ok(()),
+    }
+}

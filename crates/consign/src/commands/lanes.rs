@@ -1,0 +1,153 @@
+//! `consign lanes`: streams of messages and their policies.
+
+mod set;
+
+use clap::{Args, Subcommand};
+use consign_kernel::{Counts, Lane, LaneName};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::{
+    context::{Context, known_lane},
+    failure::{Exit, Failure},
+    output::{Output, Table},
+    when::{age, stamp},
+};
+
+/// List lanes with their counts; show or set one.
+#[derive(Args, Debug)]
+pub(crate) struct Lanes {
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(Subcommand, Debug)]
+enum Action {
+    /// Show a lane with its policy and counts
+    Show {
+        /// The lane
+        name: LaneName,
+    },
+    /// Create a lane or change its policy
+    Set(Box<set::Set>),
+}
+
+impl Lanes {
+    pub(crate) async fn run(self, context: &Context) -> Result<Exit, Failure> {
+        match self.action {
+            None => list(context).await,
+            Some(Action::Show { name }) => show(context, &name).await,
+            Some(Action::Set(set)) => set.run(context).await,
+        }
+    }
+}
+
+async fn list(context: &Context) -> Result<Exit, Failure> {
+    let lanes = context.store().await?.lanes().await?;
+    if context.out.is_json() {
+        let items: Vec<Value> = lanes.iter().map(lane_json).collect();
+        context.out.json(&json!({"items": items}))?;
+        return Ok(Exit::Fine);
+    }
+    let now = Timestamp::now();
+    let mut table = Table::new([
+        "lane",
+        "status",
+        ">ready",
+        ">scheduled",
+        ">waiting",
+        ">leased",
+        ">held",
+        ">dead",
+        "oldest",
+    ]);
+    for (lane, counts) in &lanes {
+        let status = if lane.paused_at.is_some() {
+            "paused"
+        } else {
+            "running"
+        };
+        let oldest = counts.oldest_due_at.map(|at| age(at, now));
+        table.row([
+            lane.name.to_string(),
+            status.to_owned(),
+            counts.ready.to_string(),
+            counts.scheduled.to_string(),
+            counts.waiting.to_string(),
+            counts.leased.to_string(),
+            counts.held.to_string(),
+            counts.dead.to_string(),
+            oldest.unwrap_or("-".into()),
+        ]);
+    }
+    context.out.table(&table)?;
+    Ok(Exit::Fine)
+}
+
+async fn show(context: &Context, name: &LaneName) -> Result<Exit, Failure> {
+    let store = context.store().await?;
+    let lane = known_lane(&*store, name).await?;
+    let lanes = store.lanes().await?;
+    let counts = lanes
+        .iter()
+        .find(|(lane, _)| lane.name == *name)
+        .map(|(_, counts)| *counts)
+        .unwrap_or_default();
+    if context.out.is_json() {
+        context.out.json(&lane_json(&(lane, counts)))?;
+    } else {
+        print_lane(context.out, &lane)?;
+        print_counts(context.out, &counts)?;
+    }
+    Ok(Exit::Fine)
+}
+
+/// One shape for every place that prints a lane.
+fn lane_json((lane, counts): &(Lane, Counts)) -> Value {
+    json!({
+        "name": lane.name,
+        "policy": lane.policy,
+        "paused_at": lane.paused_at,
+        "counts": counts,
+    })
+}
+
+fn print_lane(out: Output, lane: &Lane) -> Result<(), Failure> {
+    let now = Timestamp::now();
+    let status = match lane.paused_at {
+        Some(at) => format!("paused since {}", stamp(at, now)),
+        None => "running".to_owned(),
+    };
+    out.line(format_args!("{:<19}{}", "lane", lane.name))?;
+    out.line(format_args!("{:<19}{status}", "status"))?;
+    let Value::Object(policy) = json!(lane.policy) else {
+        unreachable!("invariant: a policy is an object");
+    };
+    for (name, value) in policy {
+        let value = value.as_str().map_or(value.to_string(), str::to_owned);
+        out.line(format_args!("{name:<19}{value}"))?;
+    }
+    Ok(())
+}
+
+fn print_counts(out: Output, counts: &Counts) -> Result<(), Failure> {
+    let Counts {
+        waiting,
+        ready,
+        scheduled,
+        leased,
+        held,
+        dead,
+        oldest_due_at,
+    } = counts;
+    out.line(format_args!(
+        "{:<19}{ready} ready, {scheduled} scheduled, {waiting} waiting, {leased} leased, \
+         {held} held, {dead} dead",
+        "messages"
+    ))?;
+    if let Some(at) = oldest_due_at {
+        let oldest = stamp(*at, Timestamp::now());
+        out.line(format_args!("{:<19}due {oldest}", "oldest"))?;
+    }
+    Ok(())
+}

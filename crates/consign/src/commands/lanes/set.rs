@@ -1,0 +1,123 @@
+//! `consign lanes set`: a lane's policy.
+
+use std::time::Duration;
+
+use clap::{Args, builder::PossibleValuesParser};
+use consign_kernel::{LaneName, LanePolicy, OnDead, OnUncertain, RetrySchedule};
+
+use super::print_lane;
+use crate::{
+    arguments::{ByArgs, bytes, duration, retry},
+    context::Context,
+    failure::{Exit, Failure},
+};
+
+/// Create a lane or change its policy.
+///
+/// What is not named keeps its value, or its default in a new lane.
+#[derive(Args, Debug)]
+pub(super) struct Set {
+    /// The lane
+    name: LaneName,
+    /// The whole policy as JSON; what it does not name takes its default
+    #[arg(long, value_name = "JSON", conflicts_with = "part")]
+    policy_json: Option<String>,
+    #[command(flatten)]
+    parts: Parts,
+    #[command(flatten)]
+    by: ByArgs,
+}
+
+#[derive(Args, Debug)]
+#[group(id = "part", multiple = true)]
+struct Parts {
+    /// How long a lease lives, such as 30s
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    lease: Option<Duration>,
+    /// Tries before a message is dead
+    #[arg(long, value_name = "COUNT")]
+    attempts: Option<u32>,
+    /// fixed:5s, table:5s,30s,2m or exponential:base=1s,factor=2,max=1h,jitter=0.2
+    #[arg(long, value_name = "SCHEDULE", value_parser = retry)]
+    retry: Option<RetrySchedule>,
+    /// Deliver the messages of a group one at a time, in order
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    ordered: Option<bool>,
+    /// What a dead message does to its group
+    #[arg(long, value_parser = PossibleValuesParser::new(["block", "continue"]))]
+    on_dead: Option<String>,
+    /// What an uncertain outcome leads to
+    #[arg(long, value_parser = PossibleValuesParser::new(["resend", "probe", "hold"]))]
+    on_uncertain: Option<String>,
+    /// Wake waiting workers at every enqueue
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    notify: Option<bool>,
+    /// Largest payload, such as 64KiB
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    payload_max: Option<usize>,
+}
+
+impl Set {
+    pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
+        let store = context.store().await?;
+        let before = store.lane(&self.name).await?;
+        let created = before.is_none();
+        let policy = match &self.policy_json {
+            Some(text) => parse_policy(text)?,
+            None => self
+                .parts
+                .apply(before.map(|lane| lane.policy).unwrap_or_default())?,
+        };
+        let by = self.by.by("set by hand");
+        let lane = store.put_lane(&self.name, &policy, &by).await?;
+        if context.out.is_json() {
+            context.out.json(&lane)?;
+        } else {
+            print_lane(context.out, &lane)?;
+            let what = if created { "created" } else { "changed" };
+            context.out.note(format!("lane {} was {what}", lane.name))?;
+        }
+        Ok(Exit::Fine)
+    }
+}
+
+fn parse_policy(text: &str) -> Result<LanePolicy, Failure> {
+    serde_json::from_str(text)
+        .map_err(|error| Failure::refused(format!("--policy-json is not a lane policy: {error}")))
+}
+
+impl Parts {
+    fn apply(&self, mut policy: LanePolicy) -> Result<LanePolicy, Failure> {
+        if let Some(lease) = self.lease {
+            policy.lease_ttl_ms = u64::try_from(lease.as_millis())
+                .map_err(|_| Failure::refused("--lease: a lease lives from 1 ms to 24 h"))?;
+        }
+        if let Some(attempts) = self.attempts {
+            policy.attempts_max = attempts;
+        }
+        if let Some(retry) = &self.retry {
+            policy.retry = retry.clone();
+        }
+        if let Some(ordered) = self.ordered {
+            policy.ordered = ordered;
+        }
+        match self.on_dead.as_deref() {
+            Some("block") => policy.on_dead = OnDead::Block,
+            Some(_) => policy.on_dead = OnDead::Continue,
+            None => {}
+        }
+        match self.on_uncertain.as_deref() {
+            Some("resend") => policy.on_uncertain = OnUncertain::Resend,
+            Some("probe") => policy.on_uncertain = OnUncertain::Probe,
+            Some(_) => policy.on_uncertain = OnUncertain::Hold,
+            None => {}
+        }
+        if let Some(notify) = self.notify {
+            policy.notify = notify;
+        }
+        if let Some(bytes) = self.payload_max {
+            policy.payload_max_bytes = bytes;
+        }
+        Ok(policy)
+    }
+}

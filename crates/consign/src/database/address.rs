@@ -1,0 +1,154 @@
+//! Where a database is, as people write it.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use crate::failure::Failure;
+
+const DEFAULT_FILE: &str = "consign.db";
+
+/// Where a database is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Address {
+    /// A file.
+    Sqlite {
+        /// Its path.
+        path: PathBuf,
+        /// Nobody named it: it is made on first use.
+        by_default: bool,
+    },
+    /// A server.
+    Postgres {
+        /// With its password, so never printed; see `Display`.
+        url: String,
+    },
+}
+
+impl Address {
+    /// The database that was named, else `DATABASE_URL`, else a file in the working directory.
+    pub(crate) fn resolve(named: Option<&str>) -> Result<Self, Failure> {
+        if let Some(text) = named.filter(|text| !text.is_empty()) {
+            return Self::parse(text, "--database or CONSIGN_DATABASE_URL");
+        }
+        match std::env::var("DATABASE_URL") {
+            Ok(text) if !text.is_empty() => Self::parse(&text, "DATABASE_URL"),
+            _ => Ok(Self::Sqlite {
+                path: DEFAULT_FILE.into(),
+                by_default: true,
+            }),
+        }
+    }
+
+    fn parse(text: &str, origin: &str) -> Result<Self, Failure> {
+        if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+            return Ok(Self::Postgres { url: text.into() });
+        }
+        let refuse = |why: &str| {
+            let forms = "write sqlite:PATH, a path, or postgres://USER@HOST/DATABASE";
+            Err(Failure::usage(format!("{origin}: {why}; {forms}")))
+        };
+        let path = match text.strip_prefix("sqlite:") {
+            Some(rest) => rest.strip_prefix("//").unwrap_or(rest),
+            None => text,
+        };
+        if let Some((scheme, _)) = path.split_once("://") {
+            return refuse(&format!("a database of kind {scheme:?} cannot be used"));
+        }
+        if path.is_empty() || path == ":memory:" || path.contains('?') {
+            return refuse("that is not the path of a SQLite file");
+        }
+        Ok(Self::Sqlite {
+            path: path.into(),
+            by_default: false,
+        })
+    }
+
+    /// The file at `path`.
+    pub(crate) fn file(path: &Path) -> Self {
+        Self::Sqlite {
+            path: path.to_owned(),
+            by_default: false,
+        }
+    }
+}
+
+/// Fit to be printed and to be typed again: a password is left out.
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sqlite { path, .. } => write!(f, "sqlite:{}", path.display()),
+            Self::Postgres { url } => f.write_str(&without_password(url)),
+        }
+    }
+}
+
+/// `url` without a password, whether it stands before the host or among the options.
+fn without_password(url: &str) -> String {
+    let (rest, options) = url
+        .split_once('?')
+        .map_or((url, None), |(rest, options)| (rest, Some(options)));
+    let (scheme, rest) = rest.split_once("://").unwrap_or(("postgres", rest));
+    // The last @ ends the credentials: an unescaped one in a password is common.
+    let clean = match rest.rsplit_once('@') {
+        Some((credentials, place)) => {
+            let user = credentials.split(':').next().unwrap_or_default();
+            format!("{scheme}://{user}@{place}")
+        }
+        None => format!("{scheme}://{rest}"),
+    };
+    let harmless = |option: &&str| !option.starts_with("password=");
+    let options: Vec<&str> = options
+        .into_iter()
+        .flat_map(|text| text.split('&'))
+        .filter(harmless)
+        .collect();
+    match options.is_empty() {
+        true => clean,
+        false => format!("{clean}?{}", options.join("&")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_of_a_file_is_understood() {
+        for (text, path) in [
+            ("sqlite:a.db", "a.db"),
+            ("sqlite://a.db", "a.db"),
+            ("sqlite:///var/a.db", "/var/a.db"),
+            ("/var/a.db", "/var/a.db"),
+            ("a b.db", "a b.db"),
+        ] {
+            let address = Address::parse(text, "test").unwrap();
+            assert_eq!(address, Address::file(Path::new(path)), "{text}");
+        }
+        for bad in [
+            "mysql://host/db",
+            "sqlite:",
+            "sqlite::memory:",
+            "a.db?mode=ro",
+        ] {
+            assert!(Address::parse(bad, "test").is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_never_printed() {
+        for (url, shown) in [
+            ("postgres://me:s3cret@db:5432/x", "postgres://me@db:5432/x"),
+            ("postgresql://me:s3@cret@db/x", "postgresql://me@db/x"),
+            ("postgres://db/x", "postgres://db/x"),
+            (
+                "postgres://db/x?password=s3cret&sslmode=require",
+                "postgres://db/x?sslmode=require",
+            ),
+        ] {
+            let address = Address::parse(url, "test").unwrap();
+            assert_eq!(address.to_string(), shown);
+        }
+    }
+}

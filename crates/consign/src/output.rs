@@ -1,0 +1,152 @@
+//! What is printed: tables for people, JSON for programs.
+
+use std::{
+    fmt::Display,
+    io::{self, Write},
+};
+
+use serde::Serialize;
+use serde_json::json;
+
+/// Longest cell of a table; `show` prints what was cut.
+const CELL_CHARS_MAX: usize = 48;
+
+/// Standard output and standard error in the form that was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Output {
+    json: bool,
+}
+
+impl Output {
+    pub(crate) fn new(json: bool) -> Self {
+        Self { json }
+    }
+
+    pub(crate) fn is_json(self) -> bool {
+        self.json
+    }
+
+    /// One line of text for people.
+    pub(crate) fn line(self, text: impl Display) -> io::Result<()> {
+        writeln!(io::stdout(), "{text}")
+    }
+
+    /// One line of JSON for programs.
+    pub(crate) fn json(self, value: &impl Serialize) -> io::Result<()> {
+        let text = serde_json::to_string(value).map_err(io::Error::other)?;
+        writeln!(io::stdout(), "{text}")
+    }
+
+    pub(crate) fn table(self, table: &Table) -> io::Result<()> {
+        write!(io::stdout(), "{}", table.render())
+    }
+
+    /// A remark beside the result, on standard error.
+    pub(crate) fn note(self, text: impl Display) -> io::Result<()> {
+        if self.json {
+            writeln!(io::stderr(), "{}", json!({"note": text.to_string()}))
+        } else {
+            writeln!(io::stderr(), "{text}")
+        }
+    }
+}
+
+/// Rows under headings, aligned.
+#[derive(Debug)]
+pub(crate) struct Table {
+    /// A heading that starts with `>` makes a column of numbers, aligned to the right.
+    headings: Vec<&'static str>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    pub(crate) fn new(headings: impl IntoIterator<Item = &'static str>) -> Self {
+        Self {
+            headings: headings.into_iter().collect(),
+            rows: Vec::new(),
+        }
+    }
+
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        let cells: Vec<String> = cells
+            .into_iter()
+            .map(|cell| shorten(&plain(&cell)))
+            .collect();
+        assert_eq!(cells.len(), self.headings.len(), "a cell for every heading");
+        self.rows.push(cells);
+    }
+
+    fn render(&self) -> String {
+        let headings: Vec<String> = self
+            .headings
+            .iter()
+            .map(|heading| heading.trim_start_matches('>').to_owned())
+            .collect();
+        let lines = || std::iter::once(&headings).chain(&self.rows);
+        let width = |column: usize| lines().map(|cells| cells[column].chars().count()).max();
+        let widths: Vec<usize> = (0..headings.len()).filter_map(width).collect();
+        let mut text = String::new();
+        for cells in lines() {
+            let padded = cells.iter().enumerate().map(|(column, cell)| {
+                let width = widths[column];
+                match self.headings[column].starts_with('>') {
+                    true => format!("{cell:>width$}"),
+                    false => format!("{cell:<width$}"),
+                }
+            });
+            let line: Vec<String> = padded.collect();
+            text.push_str(line.join("  ").trim_end());
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// Text that cannot steer a terminal: keys, codes and details come from strangers.
+pub(crate) fn plain(text: &str) -> String {
+    let escape = |c: char| match c.is_control() {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
+    };
+    text.chars().map(escape).collect()
+}
+
+/// Text, or a dash where there is none.
+pub(crate) fn or_dash(text: Option<&str>) -> String {
+    text.unwrap_or("-").to_owned()
+}
+
+/// `1 message`, `2 messages`.
+pub(crate) fn count(number: u64, noun: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{ending}")
+}
+
+fn shorten(text: &str) -> String {
+    if text.chars().count() <= CELL_CHARS_MAX {
+        return text.to_owned();
+    }
+    text.chars().take(CELL_CHARS_MAX - 1).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_aligned_and_cannot_steer_a_terminal() {
+        let mut table = Table::new([">id", "key", "state"]);
+        table.row(["7".into(), "a".into(), "ready".into()]);
+        table.row(["1234".into(), "\u{1b}[2Jé".into(), "dead".into()]);
+        let expected =
+            "  id  key         state\n   7  a           ready\n1234  \\u{1b}[2Jé  dead\n";
+        assert_eq!(table.render(), expected);
+    }
+
+    #[test]
+    fn a_long_cell_is_cut_between_characters() {
+        let cut = shorten(&"ü".repeat(100));
+        assert_eq!(cut.chars().count(), CELL_CHARS_MAX);
+        assert!(cut.ends_with('…'));
+    }
+}
