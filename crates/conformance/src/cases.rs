@@ -1,7 +1,22 @@
 //! The rules, one function each, in a file per topic.
 
+pub(crate) mod begin;
 pub(crate) mod claim;
+pub(crate) mod clock;
+pub(crate) mod concurrency;
 pub(crate) mod enqueue;
+pub(crate) mod expire;
+pub(crate) mod fence;
+pub(crate) mod lanes;
+pub(crate) mod limits;
+pub(crate) mod operate;
+pub(crate) mod order;
+pub(crate) mod poison;
+pub(crate) mod read;
+pub(crate) mod release;
+pub(crate) mod renew;
+pub(crate) mod settle;
+pub(crate) mod uncertain;
 
 /// The names of all cases, by topic: the one list from which tests and `cases()` are made.
 #[doc(hidden)]
@@ -45,6 +60,175 @@ macro_rules! each_case {
                 a_claim_leaves_other_lanes_leases_alone
                 an_unknown_lane_cannot_be_claimed
                 a_claim_outside_the_limits_is_refused;
+            renew:
+                a_renewal_runs_from_now
+                a_renewal_never_shortens
+                an_expired_lease_cannot_be_renewed
+                an_unknown_token_cannot_renew
+                a_settled_lease_cannot_be_renewed
+                a_renewed_lease_outlives_its_first_term
+                a_renewal_outside_the_limits_is_refused;
+            release:
+                a_release_gives_back_without_an_attempt
+                a_release_keeps_what_has_begun
+                a_lost_lease_cannot_release
+                a_released_lease_is_over
+                released_messages_queue_up_behind_the_due;
+            begin:
+                begun_messages_are_marked
+                beginning_twice_is_beginning_once
+                beginning_nothing_asks_whether_the_lease_lives
+                a_lost_lease_cannot_begin
+                beginning_a_stranger_begins_nothing
+                a_settled_message_cannot_begin;
+            settle:
+                a_delivery_is_recorded_in_full
+                a_retry_rests_as_the_schedule_says
+                jitter_stays_within_its_fraction
+                a_report_may_name_its_own_delay
+                the_last_try_ends_dead
+                a_dead_report_ends_at_once
+                a_partial_settle_leaves_the_rest_leased
+                retries_of_one_settle_come_back_in_report_order
+                settling_nothing_asks_whether_the_lease_lives
+                a_message_named_twice_refuses_the_settle
+                a_changed_policy_applies_to_leases_in_flight
+                a_thousand_messages_settle_in_one_call;
+            fence:
+                a_stale_lease_cannot_settle
+                an_expired_lease_cannot_settle_even_before_it_is_ended
+                an_ended_lease_cannot_settle
+                an_unknown_token_cannot_settle
+                a_repeated_settle_is_told_what_was_recorded
+                a_repeated_settle_cannot_change_its_mind
+                a_repeated_settle_is_told_where_the_message_is_now
+                a_settle_may_repeat_some_and_add_others
+                a_settle_repeated_after_the_rest_expired
+                a_stranger_refuses_the_whole_settle
+                a_repeat_with_a_stranger_is_refused
+                the_kernels_own_code_cannot_be_borrowed
+                a_token_speaks_for_its_own_lease_only
+                a_token_from_a_lost_timeline_is_refused;
+            uncertain:
+                an_uncertain_report_is_resent_where_the_lane_says_so
+                uncertain_reports_exhaust_the_tries
+                doubt_lasts_until_the_sink_has_answered
+                doubt_survives_a_requeue
+                an_uncertain_report_is_held_where_the_lane_says_so
+                an_uncertain_last_try_is_held_rather_than_dead
+                a_begun_message_is_resent_after_a_crash
+                a_begun_message_is_in_doubt_after_a_crash
+                a_begun_message_is_held_after_a_crash
+                a_begun_message_alone_is_held_even_on_its_last_try;
+            expire:
+                a_lease_that_ends_now_has_ended
+                a_lost_lease_is_recorded_in_full
+                an_expiry_ends_the_oldest_leases_first
+                an_expiry_reaches_every_lane
+                an_expiry_with_nothing_to_do_does_nothing
+                an_expiry_counts_against_a_message_alone
+                an_expiry_counts_against_nobody_in_company
+                the_last_of_a_partly_settled_lease_is_alone
+                a_message_that_keeps_killing_its_worker_ends_dead
+                tries_and_losses_count_together;
+            poison:
+                what_comes_back_from_an_expiry_comes_back_in_halves
+                a_suspect_run_is_not_leased_with_others
+                older_messages_pass_over_a_suspect_run
+                a_suspect_run_split_by_a_limit_stays_suspect
+                a_message_that_was_reported_is_no_suspect
+                poison_is_isolated_and_its_neighbours_delivered
+                two_poisons_do_not_hide_each_other
+                everything_drains_after_faults_end;
+            order:
+                only_the_oldest_of_a_group_may_be_claimed
+                an_enqueue_answers_who_waits
+                messages_without_a_group_wait_for_nobody
+                an_unordered_lane_ignores_groups
+                the_same_group_in_two_lanes_is_two_groups
+                a_retried_message_keeps_its_turn
+                an_expired_message_keeps_its_turn
+                a_released_message_keeps_its_turn
+                a_dead_message_blocks_its_group_until_delivered
+                a_dead_message_lets_its_group_continue
+                a_death_by_expiry_is_a_death_to_its_group
+                a_requeued_message_waits_while_its_group_is_busy
+                a_held_message_blocks_its_group
+                a_held_waiting_message_blocks_nobody
+                a_held_waiting_message_may_find_its_group_free
+                an_uncertain_message_held_blocks_its_group
+                a_waiting_message_keeps_its_delay
+                a_drained_group_starts_afresh
+                a_settle_passes_the_turn_in_many_groups
+                a_thousand_groups_drain_in_order;
+            operate:
+                a_paused_lane_gives_nothing_out
+                pausing_twice_keeps_the_first_time
+                a_claim_ends_expired_leases_of_a_paused_lane
+                an_unknown_lane_cannot_be_paused
+                a_requeue_gives_a_fresh_set_of_tries
+                only_dead_messages_can_be_requeued
+                only_ready_and_waiting_messages_can_be_held
+                only_held_messages_can_be_unheld
+                moves_answer_by_id_and_each_id_once
+                a_held_message_keeps_its_tries
+                a_hold_leaves_the_rest_of_a_run_in_order
+                moving_nothing_answers_nothing
+                every_action_is_recorded_with_who_and_why
+                refused_moves_leave_no_record
+                nobody_acts_without_a_name_and_a_reason
+                delivered_is_final;
+            lanes:
+                a_lane_keeps_every_rule_it_was_given
+                a_lane_nobody_made_is_not_there
+                lanes_are_listed_by_name_with_their_counts
+                counts_take_ended_leases_as_leased
+                new_rules_leave_a_pause_in_place
+                rules_no_store_could_honour_are_refused
+                order_cannot_change_while_messages_are_unfinished
+                order_cannot_change_while_a_group_is_blocked
+                order_may_change_once_all_is_delivered;
+            read:
+                an_explanation_carries_the_whole_message
+                a_message_nobody_sent_has_no_story
+                every_place_has_its_sentence
+                a_list_runs_from_the_newest_in_pages
+                a_listed_message_shows_where_it_is
+                a_list_can_be_filtered
+                filtered_pages_lose_nothing
+                the_dead_are_listed_with_their_cause
+                leases_are_listed_oldest_first;
+            limits:
+                a_payload_may_be_as_large_as_its_lane_allows
+                a_megabyte_of_payload_survives
+                keys_and_groups_have_a_length
+                nul_is_refused_wherever_it_hides
+                headers_have_a_size
+                a_delay_has_an_end
+                a_babbling_report_is_cut_not_refused
+                text_is_data_and_never_code;
+            clock:
+                every_time_is_the_databases
+                two_instances_agree_on_when_a_lease_ends
+                a_clock_set_back_prolongs_a_lease
+                a_clock_set_forward_ends_a_lease
+                an_expired_lease_lives_again_if_the_clock_is_set_back
+                an_ended_lease_stays_ended_if_the_clock_is_set_back
+                messages_of_the_future_are_not_due
+                a_turn_never_comes_before_the_message;
+            concurrency:
+                many_claimers_share_without_overlap
+                nothing_enqueued_during_claims_is_lost
+                two_expirers_record_one_loss
+                one_key_sent_by_many_is_one_message
+                of_two_payloads_for_one_key_one_wins
+                a_requeue_races_a_settle
+                one_settle_of_many_repeats_is_recorded
+                groups_stay_in_order_under_many_workers
+                a_group_that_drains_while_it_fills_is_never_stuck
+                a_renewal_races_an_expiry
+                lanes_made_by_many_are_made_once
+                a_wait_comes_back_by_itself;
         }
     };
 }

@@ -1,0 +1,268 @@
+//! Lanes: named, with rules that may change while nothing depends on them.
+
+use consign_kernel::{
+    Counts, Error, LaneName, LanePolicy, OnDead, OnUncertain, Outcome, RetrySchedule,
+};
+
+use crate::{
+    Harness,
+    stage::{Stage, TTL, by, lane, ordered, policy, refused, s},
+};
+
+pub(crate) async fn a_lane_keeps_every_rule_it_was_given(harness: &dyn Harness) {
+    let stage = Stage::new(harness).await;
+    let exponential = RetrySchedule::Exponential {
+        base_ms: 250,
+        factor: 1.5,
+        max_ms: 90_000,
+        jitter: 0.25,
+    };
+    let table = RetrySchedule::Table {
+        delays_ms: vec![0, 1, 86_400_000],
+    };
+    let rules = [
+        LanePolicy::default(),
+        LanePolicy {
+            lease_ttl_ms: 1,
+            attempts_max: 10_000,
+            retry: exponential,
+            on_uncertain: OnUncertain::Probe,
+            ordered: true,
+            on_dead: OnDead::Continue,
+            notify: false,
+            payload_max_bytes: 64 * 1024 * 1024,
+        },
+        LanePolicy {
+            lease_ttl_ms: 86_400_000,
+            attempts_max: 1,
+            retry: table,
+            on_uncertain: OnUncertain::Hold,
+            payload_max_bytes: 1,
+            ..LanePolicy::default()
+        },
+        LanePolicy {
+            retry: RetrySchedule::Fixed { delay_ms: 0 },
+            ..LanePolicy::default()
+        },
+    ];
+    let name = lane("a.lane_with-7");
+    for policy in rules {
+        let answer = stage.store.put_lane(&name, &policy, &by()).await;
+        let made = answer.expect("put_lane answers");
+        assert_eq!((&made.name, made.paused_at), (&name, None));
+        assert_eq!(made.policy, policy);
+        let stored = stage.store.lane(&name).await.expect("lane answers");
+        assert_eq!(stored, Some(made));
+    }
+}
+
+pub(crate) async fn a_lane_nobody_made_is_not_there(harness: &dyn Harness) {
+    let stage = Stage::new(harness).await;
+    let answer = stage.store.lane(&lane("ghost")).await;
+    assert_eq!(answer.expect("lane answers"), None);
+}
+
+pub(crate) async fn lanes_are_listed_by_name_with_their_counts(harness: &dyn Harness) {
+    let stage = Stage::with(harness, ordered(OnDead::Continue)).await;
+    for name in ["zebra", "alpha", "m-1"] {
+        stage.add_lane(name, &policy()).await;
+    }
+    let start = stage.now().await;
+    let sent = stage.enqueue(6).await;
+    let lease = stage.claim(3).await;
+    stage.report(&lease, sent[0], Outcome::Dead).await;
+    stage.report(&lease, sent[1], Outcome::Delivered).await;
+    stage
+        .store
+        .hold(&sent[5..], &by())
+        .await
+        .expect("hold answers");
+    stage.enqueue_groups("aaa").await;
+    let later = stage.message(9).with_delay(s(60));
+    stage.enqueue_all(&[later]).await;
+    stage.advance(s(1)).await;
+    let lanes = stage.store.lanes().await.expect("lanes answers");
+    let names: Vec<LaneName> = lanes.iter().map(|(lane, _)| lane.name.clone()).collect();
+    assert!(names.is_sorted(), "by name: {names:?}");
+    for name in ["alpha", "m-1", "mail", "zebra"] {
+        assert!(names.contains(&lane(name)), "{name} is in {names:?}");
+    }
+    let expected = Counts {
+        waiting: 2,
+        ready: 3,
+        scheduled: 1,
+        leased: 1,
+        held: 1,
+        dead: 1,
+        oldest_due_at: Some(start),
+    };
+    assert_eq!(stage.counts().await, expected);
+    assert_eq!(stage.counts_of(&lane("zebra")).await, Counts::default());
+}
+
+pub(crate) async fn counts_take_ended_leases_as_leased(harness: &dyn Harness) {
+    let stage = Stage::new(harness).await;
+    stage.enqueue(2).await;
+    stage.claim(2).await;
+    stage.advance(TTL).await;
+    assert_eq!(stage.counts().await.leased, 2, "until somebody ends them");
+}
+
+pub(crate) async fn new_rules_leave_a_pause_in_place(harness: &dyn Harness) {
+    let stage = Stage::new(harness).await;
+    let paused = stage
+        .store
+        .pause(&stage.lane, &by())
+        .await
+        .expect("pause answers");
+    let rules = LanePolicy {
+        attempts_max: 7,
+        ..policy()
+    };
+    let answer = stage.store.put_lane(&stage.lane, &rules, &by()).await;
+    let changed = answer.expect("put_lane answers");
+    assert_eq!(changed.paused_at, paused.paused_at);
+    assert_eq!(changed.policy, rules);
+}
+
+pub(crate) async fn rules_no_store_could_honour_are_refused(harness: &dyn Harness) {
+    let stage = Stage::new(harness).await;
+    let good = policy();
+    let retry = |retry| LanePolicy { retry, ..policy() };
+    let bad = [
+        LanePolicy {
+            lease_ttl_ms: 0,
+            ..policy()
+        },
+        LanePolicy {
+            lease_ttl_ms: 86_400_001,
+            ..policy()
+        },
+        LanePolicy {
+            attempts_max: 0,
+            ..policy()
+        },
+        LanePolicy {
+            attempts_max: 10_001,
+            ..policy()
+        },
+        LanePolicy {
+            payload_max_bytes: 0,
+            ..policy()
+        },
+        retry(RetrySchedule::Table { delays_ms: vec![] }),
+        retry(RetrySchedule::Fixed { delay_ms: u64::MAX }),
+    ];
+    for rules in bad {
+        refused(
+            stage.store.put_lane(&stage.lane, &rules, &by()).await,
+            "invalid_input",
+        );
+        let fresh = lane("fresh");
+        refused(
+            stage.store.put_lane(&fresh, &rules, &by()).await,
+            "invalid_input",
+        );
+        assert_eq!(stage.store.lane(&fresh).await.expect("lane answers"), None);
+    }
+    let stored = stage.store.lane(&stage.lane).await.expect("lane answers");
+    assert_eq!(stored.map(|lane| lane.policy), Some(good), "unchanged");
+}
+
+pub(crate) async fn order_cannot_change_while_messages_are_unfinished(harness: &dyn Harness) {
+    let stage = Stage::new(harness).await;
+    let sent = stage.enqueue_groups("a").await;
+    order_is_fixed(&stage, "ready").await;
+    let lease = stage.claim(1).await;
+    order_is_fixed(&stage, "leased").await;
+    stage
+        .store
+        .release(lease.token)
+        .await
+        .expect("release answers");
+    stage.store.hold(&sent, &by()).await.expect("hold answers");
+    order_is_fixed(&stage, "held").await;
+    let other = LanePolicy {
+        attempts_max: 9,
+        lease_ttl_ms: 5_000,
+        on_uncertain: OnUncertain::Hold,
+        ..policy()
+    };
+    stage.add_lane("mail", &other).await;
+    stage
+        .store
+        .unhold(&sent, &by())
+        .await
+        .expect("unhold answers");
+    let lease = stage.claim(1).await;
+    stage.report(&lease, sent[0], Outcome::Dead).await;
+    stage.add_lane("mail", &ordered(OnDead::Continue)).await;
+    stage
+        .store
+        .requeue(&sent, &by())
+        .await
+        .expect("requeue answers");
+    let later = stage.enqueue_groups("a").await;
+    assert_eq!(
+        stage.drain().await,
+        [sent[0], later[0]],
+        "in order from now on"
+    );
+    stage.add_lane("mail", &policy()).await;
+}
+
+async fn order_is_fixed(stage: &Stage<'_>, why: &str) {
+    let before = stage.store.lane(&stage.lane).await.expect("lane answers");
+    let policy = before.clone().expect("the lane exists").policy;
+    let changed = [
+        LanePolicy {
+            ordered: !policy.ordered,
+            ..policy.clone()
+        },
+        LanePolicy {
+            on_dead: match policy.on_dead {
+                OnDead::Block => OnDead::Continue,
+                OnDead::Continue => OnDead::Block,
+            },
+            ..policy
+        },
+    ];
+    for rules in changed {
+        let answer = stage.store.put_lane(&stage.lane, &rules, &by()).await;
+        let error = refused(answer, "lane_not_empty");
+        assert!(
+            matches!(error, Error::LaneNotEmpty { lane } if lane == stage.lane),
+            "{why}"
+        );
+    }
+    let after = stage.store.lane(&stage.lane).await.expect("lane answers");
+    assert_eq!(after, before, "unchanged while a message is {why}");
+}
+
+pub(crate) async fn order_cannot_change_while_a_group_is_blocked(harness: &dyn Harness) {
+    let stage = Stage::with(harness, ordered(OnDead::Block)).await;
+    let sent = stage.enqueue_groups("a").await;
+    let lease = stage.claim(1).await;
+    stage.report(&lease, sent[0], Outcome::Dead).await;
+    order_is_fixed(&stage, "dead and blocks its group").await;
+    stage
+        .store
+        .requeue(&sent, &by())
+        .await
+        .expect("requeue answers");
+    assert_eq!(stage.drain().await, sent);
+    stage.add_lane("mail", &policy()).await;
+}
+
+pub(crate) async fn order_may_change_once_all_is_delivered(harness: &dyn Harness) {
+    let stage = Stage::with(harness, ordered(OnDead::Block)).await;
+    stage.enqueue_groups("ab").await;
+    stage.drain().await;
+    stage.add_lane("mail", &policy()).await;
+    let sent = stage.enqueue_groups("aa").await;
+    assert_eq!(
+        crate::stage::ids(&stage.claim(10).await),
+        sent,
+        "unordered now"
+    );
+}
