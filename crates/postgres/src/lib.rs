@@ -1,1 +1,21 @@
-//! Placeholder, replaced below.
+#![doc = include_str!("../README.md")]
+
+mod claim;
+mod doctor;
+mod enqueue;
+mod error;
+mod lanes;
+mod low_water;
+mod migrate;
+mod operate;
+mod options;
+mod read;
+mod rows;
+mod settle;
+mod store;
+mod wait;
+
+pub use enqueue::enqueue_in;
+pub use migrate::{Migration, Status, migrate, migrations, status};
+pub use options::{Pooler, PostgresOptions};
+pub use store::PostgresStore;

@@ -1,0 +1,173 @@
+-- Lanes and their policy. The stored policy is always complete, so that no other function needs
+-- to know a default.
+
+CREATE FUNCTION consign.default_policy() RETURNS jsonb
+    LANGUAGE sql IMMUTABLE
+    AS $$ SELECT '{
+        "lease_ttl_ms": 15000,
+        "attempts_max": 10,
+        "retry": {"kind": "exponential", "base_ms": 1000, "factor": 2.0, "max_ms": 3600000, "jitter": 0.2},
+        "on_uncertain": "resend",
+        "ordered": false,
+        "on_dead": "block",
+        "notify": true,
+        "payload_max_bytes": 1048576
+    }'::jsonb $$;
+REVOKE ALL ON FUNCTION consign.default_policy() FROM PUBLIC;
+
+-- The lane, or the error every function gives for one that does not exist.
+CREATE FUNCTION consign.known_lane(p_lane text) RETURNS consign.lane
+    LANGUAGE plpgsql SET search_path = pg_catalog
+    AS $$
+DECLARE
+    v_lane consign.lane;
+BEGIN
+    SELECT * INTO v_lane FROM consign.lane WHERE name = p_lane;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'lane % does not exist', quote_nullable(p_lane)
+            USING ERRCODE = 'CN001', DETAIL = jsonb_build_object('lane', p_lane)::text,
+                  HINT = 'Create it with consign.put_lane() or `consign lanes set`.';
+    END IF;
+    RETURN v_lane;
+END $$;
+REVOKE ALL ON FUNCTION consign.known_lane(text) FROM PUBLIC;
+
+CREATE FUNCTION consign.require_reason(p_actor text, p_reason text) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog
+    AS $$
+BEGIN
+    IF coalesce(trim(p_actor), '') = '' OR coalesce(trim(p_reason), '') = '' THEN
+        RAISE EXCEPTION 'actor and reason are required'
+            USING ERRCODE = 'CN006', HINT = 'Operator actions are recorded with who did them and why.';
+    END IF;
+END $$;
+REVOKE ALL ON FUNCTION consign.require_reason(text, text) FROM PUBLIC;
+
+CREATE FUNCTION consign.check_policy(p_policy jsonb) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog
+    AS $$
+DECLARE
+    v_stranger text;
+    v_wrong    text;
+BEGIN
+    SELECT k INTO v_stranger FROM jsonb_object_keys(p_policy) k
+        WHERE NOT consign.default_policy() ? k LIMIT 1;
+    IF v_stranger IS NOT NULL THEN
+        RAISE EXCEPTION 'policy.%: unknown field', v_stranger
+            USING ERRCODE = 'CN006', HINT = 'Known fields: '
+                || (SELECT string_agg(k, ', ') FROM jsonb_object_keys(consign.default_policy()) k);
+    END IF;
+    v_wrong := CASE
+        WHEN NOT coalesce((p_policy->>'lease_ttl_ms')::bigint BETWEEN 1 AND 86400000, false)
+            THEN 'lease_ttl_ms: a lease lives from 1 ms to 24 h'
+        WHEN NOT coalesce((p_policy->>'attempts_max')::bigint BETWEEN 1 AND 10000, false)
+            THEN 'attempts_max: must be from 1 to 10000'
+        WHEN NOT coalesce((p_policy->>'payload_max_bytes')::bigint BETWEEN 1 AND 67108864, false)
+            THEN 'payload_max_bytes: must be from 1 to 64 MiB'
+        WHEN NOT coalesce(p_policy->>'on_uncertain' IN ('resend', 'probe', 'hold'), false)
+            THEN 'on_uncertain: must be resend, probe or hold'
+        WHEN NOT coalesce(p_policy->>'on_dead' IN ('block', 'continue'), false)
+            THEN 'on_dead: must be block or continue'
+        WHEN NOT coalesce(p_policy#>>'{retry,kind}' IN ('fixed', 'table', 'exponential'), false)
+            THEN 'retry.kind: must be fixed, table or exponential'
+        WHEN jsonb_typeof(p_policy->'ordered') IS DISTINCT FROM 'boolean' THEN 'ordered: must be true or false'
+        WHEN jsonb_typeof(p_policy->'notify') IS DISTINCT FROM 'boolean' THEN 'notify: must be true or false'
+    END;
+    IF v_wrong IS NOT NULL THEN
+        RAISE EXCEPTION 'policy.%', v_wrong USING ERRCODE = 'CN006';
+    END IF;
+    -- A schedule that cannot be computed must fail here, not in some later settle.
+    PERFORM consign.retry_delay(p_policy->'retry', 1, 0.5);
+END $$;
+REVOKE ALL ON FUNCTION consign.check_policy(jsonb) FROM PUBLIC;
+
+-- The delay after the p_tries-th failed try (from 1); p_chance in [0, 1) spreads it.
+-- The same table as RetrySchedule::delay in the kernel; a test holds the two together.
+CREATE FUNCTION consign.retry_delay(p_retry jsonb, p_tries int, p_chance float8) RETURNS interval
+    LANGUAGE sql IMMUTABLE SET search_path = pg_catalog
+    AS $$
+    SELECT interval '1 millisecond' * CASE p_retry->>'kind'
+        WHEN 'fixed' THEN (p_retry->>'delay_ms')::float8
+        WHEN 'table' THEN
+            (p_retry->'delays_ms'->>(least(p_tries, jsonb_array_length(p_retry->'delays_ms')) - 1))::float8
+        ELSE floor(least((p_retry->>'max_ms')::float8,
+                         -- 2^1000 times anything is past every cap and still a number.
+                         (p_retry->>'base_ms')::float8
+                             * power(least((p_retry->>'factor')::float8, 100),
+                                     least(p_tries - 1, CASE WHEN (p_retry->>'factor')::float8 > 2 THEN 140 ELSE 900 END)))
+                   * (1 + (p_retry->>'jitter')::float8 * (2 * p_chance - 1)))
+        END
+    $$;
+REVOKE ALL ON FUNCTION consign.retry_delay(jsonb, int, float8) FROM PUBLIC;
+
+-- Creates a lane or changes its policy; fields left out keep the default.
+CREATE FUNCTION consign.put_lane(p_lane text, p_policy jsonb, p_actor text, p_reason text) RETURNS consign.lane
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog
+    AS $$
+DECLARE
+    v_policy jsonb := consign.default_policy() || p_policy;
+    v_old    jsonb;
+    v_lane   consign.lane;
+BEGIN
+    -- One change of lanes at a time; readers are not held up.
+    LOCK TABLE consign.lane IN SHARE ROW EXCLUSIVE MODE;
+    PERFORM consign.require_reason(p_actor, p_reason);
+    PERFORM consign.check_policy(v_policy);
+    SELECT policy INTO v_old FROM consign.lane WHERE name = p_lane;
+    IF FOUND AND (v_old->'ordered' <> v_policy->'ordered' OR v_old->'on_dead' <> v_policy->'on_dead') THEN
+        -- Everyone who works with a lane has read this table in the same transaction: this waits
+        -- for all of them, and the next ones see the new policy.
+        LOCK TABLE consign.lane IN ACCESS EXCLUSIVE MODE;
+        IF EXISTS (SELECT FROM consign.ready WHERE lane = p_lane)
+            OR EXISTS (SELECT FROM consign.lease WHERE lane = p_lane)
+            OR EXISTS (SELECT FROM consign.held WHERE lane = p_lane)
+            OR EXISTS (SELECT FROM consign.waiting WHERE lane = p_lane)
+            OR EXISTS (SELECT FROM consign.turn WHERE lane = p_lane AND message_id IS NOT NULL)
+        THEN
+            RAISE EXCEPTION 'lane % has unfinished messages, so its order cannot change', p_lane
+                USING ERRCODE = 'CN007', DETAIL = jsonb_build_object('lane', p_lane)::text, HINT = 'Drain the lane first.';
+        END IF;
+    END IF;
+    INSERT INTO consign.lane (name, policy) VALUES (p_lane, v_policy)
+        ON CONFLICT (name) DO UPDATE SET policy = excluded.policy
+        RETURNING * INTO v_lane;
+    INSERT INTO consign.audit (at, actor, action, lane, reason)
+        VALUES (consign.clock(), p_actor, 'lane', p_lane, p_reason);
+    RETURN v_lane;
+END $$;
+REVOKE ALL ON FUNCTION consign.put_lane(text, jsonb, text, text) FROM PUBLIC;
+
+CREATE FUNCTION consign.set_paused(p_lane text, p_paused boolean, p_actor text, p_reason text) RETURNS consign.lane
+    LANGUAGE plpgsql SET search_path = pg_catalog
+    AS $$
+DECLARE
+    v_lane consign.lane;
+BEGIN
+    PERFORM consign.require_reason(p_actor, p_reason);
+    -- The update comes before any read of the table, or this could deadlock with put_lane.
+    UPDATE consign.lane
+        SET paused_at = CASE WHEN p_paused THEN coalesce(paused_at, consign.clock()) END
+        WHERE name = p_lane
+        RETURNING * INTO v_lane;
+    IF NOT FOUND THEN
+        PERFORM consign.known_lane(p_lane);
+    END IF;
+    INSERT INTO consign.audit (at, actor, action, lane, reason)
+        VALUES (consign.clock(), p_actor, CASE WHEN p_paused THEN 'pause' ELSE 'resume' END, p_lane, p_reason);
+    RETURN v_lane;
+END $$;
+REVOKE ALL ON FUNCTION consign.set_paused(text, boolean, text, text) FROM PUBLIC;
+
+-- Stops claims from a lane; leases in flight may finish.
+CREATE FUNCTION consign.pause(p_lane text, p_actor text, p_reason text) RETURNS consign.lane
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog
+    AS 'SELECT consign.set_paused(p_lane, true, p_actor, p_reason)';
+REVOKE ALL ON FUNCTION consign.pause(text, text, text) FROM PUBLIC;
+
+-- Lets a lane be claimed again.
+CREATE FUNCTION consign.resume(p_lane text, p_actor text, p_reason text) RETURNS consign.lane
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog
+    AS 'SELECT consign.set_paused(p_lane, false, p_actor, p_reason)';
+REVOKE ALL ON FUNCTION consign.resume(text, text, text) FROM PUBLIC;
+
+INSERT INTO consign.lane (name, policy) VALUES ('default', consign.default_policy());

@@ -1,0 +1,218 @@
+-- Producing: in the caller's own transaction.
+
+-- Where a message is, without walking the ready runs: what is nowhere else is ready.
+CREATE FUNCTION consign.state_of(p_id bigint) RETURNS text
+    LANGUAGE sql STABLE SET search_path = pg_catalog
+    AS $$
+    SELECT CASE
+        WHEN EXISTS (SELECT FROM consign.dead WHERE message_id = p_id) THEN 'dead'
+        WHEN EXISTS (SELECT FROM consign.held WHERE message_id = p_id) THEN 'held'
+        WHEN EXISTS (SELECT FROM consign.waiting WHERE message_id = p_id) THEN 'waiting'
+        WHEN EXISTS (SELECT FROM consign.attempt WHERE message_id = p_id AND outcome = 'delivered') THEN 'delivered'
+        WHEN EXISTS (SELECT FROM consign.lease WHERE p_id = ANY (ids)) THEN 'leased'
+        ELSE 'ready'
+    END $$;
+REVOKE ALL ON FUNCTION consign.state_of(bigint) FROM PUBLIC;
+
+-- Puts messages into ready runs of at most 200, so that a row stays below the TOAST threshold.
+CREATE FUNCTION consign.make_ready(p_lane text, p_due_at timestamptz, p_ids bigint[], p_tries int[],
+                                   p_attempts int[], p_apart boolean) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog
+    AS $$
+BEGIN
+    FOR v_from IN 1 .. coalesce(cardinality(p_ids), 0) BY 200 LOOP
+        INSERT INTO consign.ready (lane, due_at, apart, ids, tries, attempts)
+            VALUES (p_lane, p_due_at, p_apart, p_ids[v_from : v_from + 199],
+                    p_tries[v_from : v_from + 199], p_attempts[v_from : v_from + 199]);
+    END LOOP;
+END $$;
+REVOKE ALL ON FUNCTION consign.make_ready(text, timestamptz, bigint[], int[], int[], boolean) FROM PUBLIC;
+
+-- Takes the turn of a group for a message if it is free. False: it must wait.
+--
+-- The key-share lock keeps the turn's row from being deleted until this transaction ends, without
+-- keeping a settle from passing the turn on: a message that starts to wait is always seen by
+-- whoever decides about the row later.
+CREATE FUNCTION consign.take_turn(p_lane text, p_group text, p_id bigint) RETURNS boolean
+    LANGUAGE plpgsql SET search_path = pg_catalog
+    AS $$
+DECLARE
+    v_turn bigint;
+BEGIN
+    LOOP
+        INSERT INTO consign.turn (lane, "group", message_id) VALUES (p_lane, p_group, p_id)
+            ON CONFLICT DO NOTHING;
+        IF FOUND THEN
+            RETURN true;
+        END IF;
+        SELECT message_id INTO v_turn FROM consign.turn
+            WHERE lane = p_lane AND "group" = p_group FOR KEY SHARE;
+        IF FOUND AND v_turn = p_id THEN
+            RETURN true;
+        ELSIF FOUND AND v_turn IS NOT NULL THEN
+            RETURN false;
+        ELSIF FOUND THEN
+            UPDATE consign.turn SET message_id = p_id
+                WHERE lane = p_lane AND "group" = p_group AND message_id IS NULL;
+            IF FOUND THEN
+                RETURN true;
+            END IF;
+        END IF;
+        -- The row vanished or changed between the statements: look again.
+    END LOOP;
+END $$;
+REVOKE ALL ON FUNCTION consign.take_turn(text, text, bigint) FROM PUBLIC;
+
+-- Length of a document as compact JSON: its text less the space after every comma and colon.
+CREATE FUNCTION consign.compact_bytes(p_document jsonb) RETURNS bigint
+    LANGUAGE sql IMMUTABLE SET search_path = pg_catalog
+    AS $$
+    SELECT octet_length(p_document::text) - coalesce(sum(CASE jsonb_typeof(node)
+            WHEN 'array' THEN greatest(jsonb_array_length(node) - 1, 0)
+            WHEN 'object' THEN greatest(2 * (SELECT count(*) FROM jsonb_object_keys(node)) - 1, 0)
+        END), 0)
+        FROM jsonb_path_query(p_document, 'strict $.**') node $$;
+REVOKE ALL ON FUNCTION consign.compact_bytes(jsonb) FROM PUBLIC;
+
+CREATE FUNCTION consign.check_messages(p_lane consign.lane, p_payloads jsonb[], p_keys text[], p_groups text[],
+                                       p_headers jsonb[], p_delay interval) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog
+    AS $$
+DECLARE
+    v_bytes_max bigint := (p_lane.policy->>'payload_max_bytes')::bigint;
+    v_wrong     record;
+BEGIN
+    -- Payloads far below the limit are not turned into text at all.
+    SELECT m.index - 1 AS index, m.bytes > v_bytes_max AS too_large, m.bytes INTO v_wrong
+        FROM (SELECT *, CASE WHEN pg_column_size(payload) > v_bytes_max / 8 THEN consign.compact_bytes(payload) END AS bytes
+                  FROM unnest(p_payloads, p_keys, p_groups, p_headers)
+                      WITH ORDINALITY AS u (payload, key, "group", headers, index)) m
+        WHERE m.payload IS NULL OR m.bytes > v_bytes_max
+            OR m.key = '' OR octet_length(m.key) > 512 OR m."group" = '' OR octet_length(m."group") > 512
+            OR jsonb_typeof(m.headers) <> 'object' OR pg_column_size(m.headers) > 524288
+        ORDER BY m.index LIMIT 1;
+    IF FOUND AND v_wrong.too_large THEN
+        RAISE EXCEPTION 'message %: payload is % bytes, the lane allows %', v_wrong.index, v_wrong.bytes, v_bytes_max
+            USING ERRCODE = 'CN005', HINT = 'Store the data elsewhere and send a reference, or raise payload_max_bytes.',
+                  DETAIL = jsonb_build_object('lane', p_lane.name, 'index', v_wrong.index, 'bytes', v_wrong.bytes, 'bytes_max', v_bytes_max)::text;
+    ELSIF FOUND THEN
+        RAISE EXCEPTION 'message %: the payload must not be null, key and group must be 1 to 512 bytes, headers an object of at most 64 KiB', v_wrong.index
+            USING ERRCODE = 'CN006';
+    END IF;
+    IF p_delay IS NULL OR p_delay < interval '0' OR p_delay > interval '366 days' THEN
+        RAISE EXCEPTION 'delay must be from 0 to a year' USING ERRCODE = 'CN006';
+    END IF;
+END $$;
+REVOKE ALL ON FUNCTION consign.check_messages(consign.lane, jsonb[], text[], text[], jsonb[], interval) FROM PUBLIC;
+
+-- Enqueues many messages of one lane: all or none, in the order given.
+--
+-- A repeated key with the same payload and group answers with the first message and writes
+-- nothing; with another payload or group it is an error (CN002).
+CREATE FUNCTION consign.enqueue_many(p_lane text, p_payloads jsonb[], p_keys text[] DEFAULT NULL,
+                                     p_groups text[] DEFAULT NULL, p_headers jsonb[] DEFAULT NULL,
+                                     p_delay interval DEFAULT '0')
+    RETURNS TABLE (id bigint, duplicate boolean, state text)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog
+    SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off
+    AS $$
+DECLARE
+    v_lane     consign.lane := consign.known_lane(p_lane);
+    v_policy   jsonb := v_lane.policy;
+    v_now      timestamptz := consign.clock();
+    v_ids      bigint[];
+    v_new      bigint[];
+    v_ready    bigint[];
+    v_zeros    int[];
+    v_conflict record;
+BEGIN
+    IF coalesce(cardinality(p_payloads), 0) = 0 THEN
+        RETURN;
+    END IF;
+    PERFORM consign.check_messages(v_lane, p_payloads, p_keys, p_groups, p_headers, p_delay);
+    v_ids := ARRAY(SELECT nextval('consign.message_id_seq') FROM generate_series(1, cardinality(p_payloads)));
+    WITH fresh AS (
+        INSERT INTO consign.message (id, created_at, lane, key, "group", payload, headers)
+        SELECT m.id, v_now, p_lane, m.key, m."group", m.payload, coalesce(m.headers, '{}')
+            FROM unnest(v_ids, p_payloads, p_keys, p_groups, p_headers) AS m (id, payload, key, "group", headers)
+        ON CONFLICT (lane, key) WHERE key IS NOT NULL DO NOTHING
+        RETURNING message.id)
+    SELECT array_agg(fresh.id ORDER BY fresh.id) INTO v_new FROM fresh;
+
+    IF cardinality(v_new) IS DISTINCT FROM cardinality(v_ids) THEN
+        SELECT p_keys[m.ord] AS key, t.id, (t.id = ANY (v_new)) AS in_call INTO v_conflict
+            FROM unnest(v_ids, p_payloads, p_keys, p_groups)
+                WITH ORDINALITY AS m (id, payload, key, "group", ord)
+            JOIN consign.message t ON t.lane = p_lane AND t.key = m.key
+            WHERE t.id <> m.id AND (t.payload <> m.payload OR t."group" IS DISTINCT FROM m."group")
+            ORDER BY m.ord LIMIT 1;
+        IF FOUND THEN
+            RAISE EXCEPTION 'key % in lane % already names message %, whose payload or group differs',
+                    quote_literal(v_conflict.key), p_lane, v_conflict.id
+                USING ERRCODE = 'CN002', HINT = 'Use a new key, or send what was sent before.',
+                      DETAIL = jsonb_build_object('lane', p_lane, 'key', v_conflict.key, 'id',
+                          CASE WHEN NOT coalesce(v_conflict.in_call, false) THEN v_conflict.id END)::text;
+        END IF;
+    END IF;
+
+    IF (v_policy->>'ordered')::boolean AND p_groups IS NOT NULL THEN
+        v_ready := consign.take_turns(p_lane, v_new, v_now + p_delay);
+    ELSE
+        v_ready := v_new;
+    END IF;
+    IF cardinality(v_ready) > 0 THEN
+        v_zeros := array_fill(0, ARRAY[cardinality(v_ready)]);
+        PERFORM consign.make_ready(p_lane, v_now + p_delay, v_ready, v_zeros, v_zeros, false);
+        IF (v_policy->>'notify')::boolean AND p_delay = interval '0' THEN
+            -- One wake-up per transaction and lane however many messages: equal notifications of
+            -- a transaction are sent once.
+            PERFORM pg_notify('consign', p_lane);
+        END IF;
+    END IF;
+    IF cardinality(v_new) = cardinality(v_ids) AND v_ready = v_new THEN
+        RETURN QUERY SELECT u, false, 'ready' FROM unnest(v_ids) u;
+        RETURN;
+    END IF;
+    RETURN QUERY
+        SELECT t.id, NOT (t.id = m.id), consign.state_of(t.id)
+        FROM unnest(v_ids, p_keys) WITH ORDINALITY AS m (id, key, ord)
+        JOIN LATERAL (
+            SELECT m.id WHERE m.id = ANY (v_new)
+            UNION ALL
+            SELECT k.id FROM consign.message k
+                WHERE NOT coalesce(m.id = ANY (v_new), false) AND k.lane = p_lane AND k.key = m.key) t ON true
+        ORDER BY m.ord;
+END $$;
+REVOKE ALL ON FUNCTION consign.enqueue_many(text, jsonb[], text[], text[], jsonb[], interval) FROM PUBLIC;
+
+-- Of new messages, those whose turn has come; the others are put into waiting.
+CREATE FUNCTION consign.take_turns(p_lane text, p_ids bigint[], p_due_at timestamptz) RETURNS bigint[]
+    LANGUAGE plpgsql SET search_path = pg_catalog
+    AS $$
+DECLARE
+    v_ready   bigint[] := '{}';
+    v_message record;
+BEGIN
+    -- Groups in one order everywhere, or two producers could wait for each other.
+    FOR v_message IN
+        SELECT m.id, m."group" FROM consign.message m WHERE m.id = ANY (p_ids) ORDER BY m."group", m.id
+    LOOP
+        IF v_message."group" IS NULL OR consign.take_turn(p_lane, v_message."group", v_message.id) THEN
+            v_ready := v_ready || v_message.id;
+        ELSE
+            INSERT INTO consign.waiting (lane, "group", message_id, due_at, tries, attempts)
+                VALUES (p_lane, v_message."group", v_message.id, p_due_at, 0, 0);
+        END IF;
+    END LOOP;
+    RETURN ARRAY(SELECT u FROM unnest(v_ready) u ORDER BY u);
+END $$;
+REVOKE ALL ON FUNCTION consign.take_turns(text, bigint[], timestamptz) FROM PUBLIC;
+
+-- Enqueues one message and answers with its id.
+CREATE FUNCTION consign.enqueue(p_lane text, p_payload jsonb, p_key text DEFAULT NULL, p_group text DEFAULT NULL,
+                                p_headers jsonb DEFAULT '{}', p_delay interval DEFAULT '0') RETURNS bigint
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog
+    AS $$
+    SELECT id FROM consign.enqueue_many(p_lane, ARRAY[p_payload], ARRAY[p_key], ARRAY[p_group], ARRAY[p_headers], p_delay)
+    $$;
+REVOKE ALL ON FUNCTION consign.enqueue(text, jsonb, text, text, jsonb, interval) FROM PUBLIC;

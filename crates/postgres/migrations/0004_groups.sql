@@ -1,0 +1,62 @@
+-- Order within groups: passing the turn on.
+
+-- Passes a group's turn on after its message was delivered or died.
+--
+-- If nobody is seen waiting, the turn is left open rather than removed: an enqueue under way may
+-- be about to wait for it, and this must not wait for that transaction. See settle_open_turns.
+CREATE FUNCTION consign.pass_turn(p_lane text, p_group text, p_now timestamptz) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog
+    AS $$
+DECLARE
+    v_next consign.waiting;
+BEGIN
+    DELETE FROM consign.waiting
+        WHERE lane = p_lane AND "group" = p_group AND message_id = (
+            SELECT message_id FROM consign.waiting
+                WHERE lane = p_lane AND "group" = p_group ORDER BY message_id LIMIT 1)
+        RETURNING * INTO v_next;
+    UPDATE consign.turn SET message_id = v_next.message_id WHERE lane = p_lane AND "group" = p_group;
+    IF v_next.message_id IS NOT NULL THEN
+        PERFORM consign.make_ready(p_lane, greatest(p_now, v_next.due_at), ARRAY[v_next.message_id],
+                                   ARRAY[v_next.tries], ARRAY[v_next.attempts], false);
+    END IF;
+END $$;
+REVOKE ALL ON FUNCTION consign.pass_turn(text, text, timestamptz) FROM PUBLIC;
+
+-- Decides about open turns: gives them to whoever waits by now, removes those nobody waits for.
+--
+-- A turn that an unfinished enqueue has its hand on (key-share lock) is skipped; the next claim
+-- sees it again. Locking first and looking afterwards, in statements of their own, makes sure
+-- that whatever was committed under the lock is seen.
+CREATE FUNCTION consign.settle_open_turns(p_lane text, p_now timestamptz) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog
+    AS $$
+DECLARE
+    v_group text;
+BEGIN
+    FOR v_group IN
+        SELECT "group" FROM consign.turn WHERE lane = p_lane AND message_id IS NULL
+            LIMIT 1000 FOR UPDATE SKIP LOCKED
+    LOOP
+        PERFORM consign.pass_turn(p_lane, v_group, p_now);
+        DELETE FROM consign.turn WHERE lane = p_lane AND "group" = v_group AND message_id IS NULL;
+    END LOOP;
+END $$;
+REVOKE ALL ON FUNCTION consign.settle_open_turns(text, timestamptz) FROM PUBLIC;
+
+-- Passes on the turns of messages that finished, in the order given.
+CREATE FUNCTION consign.pass_turns(p_lane text, p_ids bigint[], p_now timestamptz) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog
+    AS $$
+DECLARE
+    v_group text;
+BEGIN
+    FOR v_group IN
+        SELECT m."group" FROM unnest(p_ids) WITH ORDINALITY AS f (id, ord)
+            JOIN consign.message m ON m.id = f.id
+            WHERE m."group" IS NOT NULL ORDER BY f.ord
+    LOOP
+        PERFORM consign.pass_turn(p_lane, v_group, p_now);
+    END LOOP;
+END $$;
+REVOKE ALL ON FUNCTION consign.pass_turns(text, bigint[], timestamptz) FROM PUBLIC;

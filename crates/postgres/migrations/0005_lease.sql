@@ -1,0 +1,340 @@
+-- Working: claim, renew, release, begin, expire.
+
+-- Expiry must find ended leases of a lane without walking the live ones.
+CREATE INDEX lease_expiry ON consign.lease (lane, expires_at);
+
+-- Ends one lease that is over: an attempt for every message, and what goes back goes back in
+-- halves, each to be leased alone, so that a poison message is alone after log2(n) crashes. The
+-- loss counts against a message only if it was alone. See Reference::end in the kernel.
+CREATE FUNCTION consign.end_lease(p_lease consign.lease, p_now timestamptz) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog
+    AS $$
+DECLARE
+    v_policy   jsonb := (consign.known_lane(p_lease.lane)).policy;
+    v_alone    boolean := cardinality(p_lease.ids) = 1;
+    v_ids      bigint[];
+    v_tries    int[];
+    v_attempts int[];
+    v_died     bigint[];
+    v_half     int;
+BEGIN
+    DELETE FROM consign.lease WHERE fence = p_lease.fence;
+    WITH fate AS MATERIALIZED (
+        SELECT e.id, e.tries + v_alone::int AS tries, e.attempts + 1 AS attempts, e.ord,
+               e.id = ANY (p_lease.begun) AS begun,
+               CASE WHEN e.id = ANY (p_lease.begun) AND v_policy->>'on_uncertain' = 'hold' THEN 'held'
+                    WHEN v_alone AND e.tries + 1 >= (v_policy->>'attempts_max')::int THEN 'dead'
+                    ELSE 'ready' END AS next
+            FROM unnest(p_lease.ids, p_lease.tries, p_lease.attempts)
+                WITH ORDINALITY AS e (id, tries, attempts, ord)),
+    recorded AS (
+        INSERT INTO consign.attempt (message_id, attempt_no, outcome, owner, fence, token, claimed_at,
+                                     finished_at, code, next_due_at)
+        SELECT id, attempts, CASE WHEN begun THEN 'uncertain' ELSE 'expired' END::consign.outcome, p_lease.owner,
+               p_lease.fence, p_lease.token, p_lease.claimed_at, greatest(p_now, p_lease.claimed_at),
+               'lease_expired', CASE WHEN next = 'ready' THEN p_now END
+            FROM fate ORDER BY ord),
+    died AS (
+        INSERT INTO consign.dead (message_id, lane, at, attempt_no, code)
+        SELECT id, p_lease.lane, p_now, attempts, 'attempts_exhausted' FROM fate WHERE next = 'dead'
+        RETURNING message_id),
+    parked AS (
+        INSERT INTO consign.held (message_id, lane, at, reason, tries, attempts)
+        SELECT id, p_lease.lane, p_now, 'uncertain', tries, attempts FROM fate WHERE next = 'held')
+    SELECT array_agg(id ORDER BY ord) FILTER (WHERE next = 'ready'),
+           array_agg(tries ORDER BY ord) FILTER (WHERE next = 'ready'),
+           array_agg(attempts ORDER BY ord) FILTER (WHERE next = 'ready'),
+           (SELECT array_agg(message_id) FROM died)
+        INTO v_ids, v_tries, v_attempts, v_died FROM fate;
+
+    v_half := (coalesce(cardinality(v_ids), 0) + 1) / 2;
+    PERFORM consign.make_ready(p_lease.lane, p_now, v_ids[: v_half], v_tries[: v_half], v_attempts[: v_half], true);
+    PERFORM consign.make_ready(p_lease.lane, p_now, v_ids[v_half + 1 :], v_tries[v_half + 1 :],
+                               v_attempts[v_half + 1 :], true);
+    IF v_died IS NOT NULL AND (v_policy->>'ordered')::boolean AND v_policy->>'on_dead' = 'continue' THEN
+        PERFORM consign.pass_turns(p_lease.lane, v_died, p_now);
+    END IF;
+END $$;
+REVOKE ALL ON FUNCTION consign.end_lease(consign.lease, timestamptz) FROM PUBLIC;
+
+CREATE FUNCTION consign.expire_lane(p_lane text, p_now timestamptz) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog
+    AS $$
+DECLARE
+    v_lease consign.lease;
+BEGIN
+    FOR v_lease IN
+        SELECT * FROM consign.lease WHERE lane = p_lane AND expires_at <= p_now
+            ORDER BY fence FOR UPDATE SKIP LOCKED
+    LOOP
+        PERFORM consign.end_lease(v_lease, p_now);
+    END LOOP;
+END $$;
+REVOKE ALL ON FUNCTION consign.expire_lane(text, timestamptz) FROM PUBLIC;
+
+-- Ends up to p_limit expired leases of any lane, oldest first.
+CREATE FUNCTION consign.expire(p_limit int DEFAULT 100, OUT leases bigint, OUT messages bigint)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog
+    AS $$
+DECLARE
+    v_now   timestamptz := consign.clock();
+    v_lease consign.lease;
+BEGIN
+    leases := 0;
+    messages := 0;
+    FOR v_lease IN
+        SELECT * FROM consign.lease WHERE expires_at <= v_now
+            ORDER BY fence LIMIT p_limit FOR UPDATE SKIP LOCKED
+    LOOP
+        PERFORM consign.end_lease(v_lease, v_now);
+        leases := leases + 1;
+        messages := messages + cardinality(v_lease.ids);
+    END LOOP;
+END $$;
+REVOKE ALL ON FUNCTION consign.expire(int) FROM PUBLIC;
+
+CREATE TYPE consign.entries AS (ids bigint[], tries int[], attempts int[], due_at timestamptz);
+
+-- Takes up to p_limit of the oldest due messages out of their runs.
+--
+-- How many runs are needed is estimated from the length of the first one, and only the last one is
+-- split: locking p_limit runs and putting the surplus back costs three times as much. Runs marked
+-- `apart` are taken only alone. p_from is where the index scan starts; see claim.
+CREATE FUNCTION consign.take_due(p_lane text, p_limit int, p_from timestamptz, p_now timestamptz)
+    RETURNS consign.entries
+    LANGUAGE plpgsql SET search_path = pg_catalog
+    AS $$
+DECLARE
+    v_taken  consign.entries := ROW('{}', '{}', '{}', NULL);
+    v_more   consign.entries;
+    v_length int;
+    v_due_at timestamptz;
+    v_apart  boolean;
+    v_first  boolean := true;
+    v_left   int;
+BEGIN
+    LOOP
+        v_left := p_limit - cardinality(v_taken.ids);
+        EXIT WHEN v_left <= 0;
+        SELECT cardinality(ids), apart, due_at INTO v_length, v_apart, v_due_at FROM consign.ready
+            WHERE lane = p_lane AND due_at >= p_from AND due_at <= p_now AND (v_first OR NOT apart)
+            ORDER BY due_at, run LIMIT 1 FOR UPDATE SKIP LOCKED;
+        EXIT WHEN NOT FOUND;
+        WITH picked AS MATERIALIZED (
+            SELECT ctid, due_at, run, ids, tries, attempts FROM consign.ready
+                WHERE lane = p_lane AND due_at >= p_from AND due_at <= p_now AND apart = v_apart
+                ORDER BY due_at, run
+                LIMIT CASE WHEN v_apart THEN 1 ELSE (v_left + v_length - 1) / v_length END
+                FOR UPDATE SKIP LOCKED),
+        measured AS (
+            SELECT *, sum(cardinality(ids)) OVER (ORDER BY due_at, run) - cardinality(ids) AS before FROM picked),
+        used AS MATERIALIZED (SELECT * FROM measured WHERE before < v_left),
+        emptied AS (
+            DELETE FROM consign.ready r USING used u
+                WHERE r.ctid = u.ctid AND u.before + cardinality(u.ids) <= v_left),
+        split AS (
+            UPDATE consign.ready r
+                SET ids = u.ids[v_left - u.before + 1 :], tries = u.tries[v_left - u.before + 1 :],
+                    attempts = u.attempts[v_left - u.before + 1 :]
+                FROM used u WHERE r.ctid = u.ctid AND u.before + cardinality(u.ids) > v_left)
+        SELECT array_agg(e.id ORDER BY u.due_at, u.run, e.ord), array_agg(e.tries ORDER BY u.due_at, u.run, e.ord),
+               array_agg(e.attempts ORDER BY u.due_at, u.run, e.ord)
+            INTO v_more.ids, v_more.tries, v_more.attempts
+            FROM used u, unnest(u.ids, u.tries, u.attempts) WITH ORDINALITY AS e (id, tries, attempts, ord)
+            WHERE u.before + e.ord <= v_left;
+        v_taken := ROW(v_taken.ids || v_more.ids, v_taken.tries || v_more.tries, v_taken.attempts || v_more.attempts,
+                       coalesce(v_taken.due_at, v_due_at));
+        EXIT WHEN v_apart;
+        v_first := false;
+    END LOOP;
+    RETURN v_taken;
+END $$;
+REVOKE ALL ON FUNCTION consign.take_due(text, int, timestamptz, timestamptz) FROM PUBLIC;
+
+-- Leases up to p_limit of the oldest due messages of a lane; no rows when there are none.
+--
+-- Takes back what has expired in the lane first, so that a crashed worker's messages return without
+-- any other process running. p_ttl defaults to the lane's policy.
+--
+-- p_from is a hint for busy workers: start looking at runs due then or later. While somebody holds
+-- a snapshot open, vacuum cannot remove the index entries of runs already claimed and every claim
+-- walks over them. Starting at the due_at of the claim before (returned as `scan_from`) avoids that.
+-- A transaction that commits late may leave runs below the hint, so a caller that passes it must
+-- look without it now and then, and whenever nothing was found (the Rust store does).
+CREATE FUNCTION consign.claim(p_lane text, p_owner text, p_limit int, p_ttl interval DEFAULT NULL,
+                              p_from timestamptz DEFAULT '-infinity')
+    RETURNS TABLE (token uuid, fence bigint, claimed_at timestamptz, expires_at timestamptz, id bigint, key text,
+                   "group" text, payload jsonb, headers jsonb, created_at timestamptz, attempt_no int, tries int,
+                   in_doubt boolean, scan_from timestamptz)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog
+    SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_lane  consign.lane := consign.known_lane(p_lane);
+    v_now   timestamptz := consign.clock();
+    v_ttl   interval := coalesce(p_ttl, interval '1 millisecond' * (v_lane.policy->>'lease_ttl_ms')::bigint);
+    v_taken consign.entries;
+    v_lease consign.lease;
+BEGIN
+    IF p_limit IS NULL OR p_limit NOT BETWEEN 1 AND 1000 OR v_ttl NOT BETWEEN interval '1 millisecond' AND interval '24 hours'
+        OR coalesce(p_owner, '') = '' OR octet_length(p_owner) > 256
+    THEN
+        RAISE EXCEPTION 'claim: limit must be from 1 to 1000, ttl from 1 ms to 24 h, owner 1 to 256 bytes'
+            USING ERRCODE = 'CN006';
+    END IF;
+    IF EXISTS (SELECT FROM consign.lease l WHERE l.lane = p_lane AND l.expires_at <= v_now) THEN
+        PERFORM consign.expire_lane(p_lane, v_now);
+    END IF;
+    IF (v_lane.policy->>'ordered')::boolean THEN
+        PERFORM consign.settle_open_turns(p_lane, v_now);
+    END IF;
+    IF v_lane.paused_at IS NOT NULL THEN
+        RETURN;
+    END IF;
+    -- A hint from before the clock was set back would hide what was enqueued since.
+    v_taken := consign.take_due(p_lane, p_limit, CASE WHEN p_from <= v_now THEN p_from ELSE '-infinity' END, v_now);
+    IF cardinality(v_taken.ids) = 0 THEN
+        RETURN;
+    END IF;
+    INSERT INTO consign.lease (claimed_at, expires_at, token, lane, owner, ids, tries, attempts)
+        VALUES (v_now, v_now + v_ttl, gen_random_uuid(), p_lane, p_owner, v_taken.ids, v_taken.tries, v_taken.attempts)
+        RETURNING * INTO v_lease;
+    RETURN QUERY
+        SELECT v_lease.token, v_lease.fence, v_lease.claimed_at, v_lease.expires_at, m.id, m.key, m."group", m.payload,
+               m.headers, m.created_at, e.attempts + 1, e.tries,
+               -- The last attempt that reached the sink, if any did, ended uncertain.
+               e.attempts > 0 AND coalesce((
+                   SELECT a.outcome = 'uncertain' FROM consign.attempt a
+                       WHERE a.message_id = e.id AND a.outcome <> 'expired'
+                       ORDER BY a.attempt_no DESC LIMIT 1), false),
+               v_taken.due_at
+            FROM unnest(v_lease.ids, v_lease.tries, v_lease.attempts)
+                WITH ORDINALITY AS e (id, tries, attempts, ord)
+            JOIN consign.message m ON m.id = e.id
+            ORDER BY e.ord;
+END $$;
+REVOKE ALL ON FUNCTION consign.claim(text, text, int, interval, timestamptz) FROM PUBLIC;
+
+-- The lease a token may speak for now, locked; CN003 when there is none.
+CREATE FUNCTION consign.live_lease(p_token uuid, p_now timestamptz) RETURNS consign.lease
+    LANGUAGE plpgsql SET search_path = pg_catalog
+    AS $$
+DECLARE
+    v_lease consign.lease;
+BEGIN
+    SELECT * INTO v_lease FROM consign.lease WHERE token = p_token FOR UPDATE;
+    IF NOT FOUND OR v_lease.expires_at <= p_now THEN
+        RAISE EXCEPTION 'lease lost: the token is unknown or its lease has expired'
+            USING ERRCODE = 'CN003', HINT = 'Nothing was written. Stop working on these messages; claim again.';
+    END IF;
+    RETURN v_lease;
+END $$;
+REVOKE ALL ON FUNCTION consign.live_lease(uuid, timestamptz) FROM PUBLIC;
+
+-- Refuses messages that a lease does not hold (CN004).
+CREATE FUNCTION consign.require_in_lease(p_lease consign.lease, p_ids bigint[]) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog
+    AS $$
+DECLARE
+    v_strangers bigint[] := ARRAY(SELECT DISTINCT u FROM unnest(p_ids) u WHERE NOT u = ANY (p_lease.ids) ORDER BY u);
+BEGIN
+    IF cardinality(v_strangers) > 0 THEN
+        RAISE EXCEPTION 'not in this lease: messages %', v_strangers
+            USING ERRCODE = 'CN004', DETAIL = jsonb_build_object('ids', v_strangers)::text,
+                  HINT = 'Nothing was written. Report only messages this lease holds.';
+    END IF;
+END $$;
+REVOKE ALL ON FUNCTION consign.require_in_lease(consign.lease, bigint[]) FROM PUBLIC;
+
+-- Prolongs a lease to p_ttl from now; never shortens it.
+CREATE FUNCTION consign.renew(p_token uuid, p_ttl interval) RETURNS timestamptz
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog
+    AS $$
+DECLARE
+    v_lease consign.lease;
+    v_now   timestamptz;
+BEGIN
+    IF p_ttl IS NULL OR p_ttl NOT BETWEEN interval '1 millisecond' AND interval '24 hours' THEN
+        RAISE EXCEPTION 'ttl: a lease lives from 1 ms to 24 h' USING ERRCODE = 'CN006';
+    END IF;
+    -- The clock is read under the lock: waiting for it must not turn a lost lease into a live one.
+    PERFORM FROM consign.lease WHERE token = p_token FOR UPDATE;
+    v_now := consign.clock();
+    v_lease := consign.live_lease(p_token, v_now);
+    UPDATE consign.lease SET expires_at = greatest(expires_at, v_now + p_ttl)
+        WHERE fence = v_lease.fence RETURNING * INTO v_lease;
+    RETURN v_lease.expires_at;
+END $$;
+REVOKE ALL ON FUNCTION consign.renew(uuid, interval) FROM PUBLIC;
+
+-- Gives back the messages of a lease that have not begun, uncounted; answers with them.
+CREATE FUNCTION consign.release(p_token uuid) RETURNS bigint[]
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog
+    AS $$
+DECLARE
+    v_lease    consign.lease;
+    v_now      timestamptz;
+    v_ids      bigint[];
+    v_tries    int[];
+    v_attempts int[];
+BEGIN
+    PERFORM FROM consign.lease WHERE token = p_token FOR UPDATE;
+    v_now := consign.clock();
+    v_lease := consign.live_lease(p_token, v_now);
+    SELECT array_agg(id ORDER BY ord), array_agg(tries ORDER BY ord), array_agg(attempts ORDER BY ord)
+        INTO v_ids, v_tries, v_attempts
+        FROM unnest(v_lease.ids, v_lease.tries, v_lease.attempts) WITH ORDINALITY AS e (id, tries, attempts, ord)
+        WHERE NOT id = ANY (v_lease.begun);
+    PERFORM consign.make_ready(v_lease.lane, v_now, v_ids, v_tries, v_attempts, false);
+    PERFORM consign.shrink_lease(v_lease, v_ids);
+    RETURN coalesce(v_ids, '{}');
+END $$;
+REVOKE ALL ON FUNCTION consign.release(uuid) FROM PUBLIC;
+
+-- Takes messages out of a lease; a lease left empty ends.
+CREATE FUNCTION consign.shrink_lease(p_lease consign.lease, p_ids bigint[]) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog
+    AS $$
+BEGIN
+    IF cardinality(p_ids) = cardinality(p_lease.ids) THEN
+        DELETE FROM consign.lease WHERE fence = p_lease.fence;
+    ELSIF cardinality(p_ids) > 0 THEN
+        UPDATE consign.lease l
+            SET ids = rest.ids, tries = rest.tries, attempts = rest.attempts,
+                begun = ARRAY(SELECT b FROM unnest(l.begun) b WHERE NOT b = ANY (p_ids))
+            FROM (SELECT array_agg(id ORDER BY ord) AS ids, array_agg(e.tries ORDER BY ord) AS tries,
+                         array_agg(e.attempts ORDER BY ord) AS attempts
+                      FROM unnest(p_lease.ids, p_lease.tries, p_lease.attempts)
+                          WITH ORDINALITY AS e (id, tries, attempts, ord)
+                      WHERE NOT id = ANY (p_ids)) rest
+            WHERE l.fence = p_lease.fence;
+    END IF;
+END $$;
+REVOKE ALL ON FUNCTION consign.shrink_lease(consign.lease, bigint[]) FROM PUBLIC;
+
+-- Records that the transport call of these messages is about to start: should the lease end now,
+-- they are uncertain rather than safe to send again.
+CREATE FUNCTION consign.begin(p_token uuid, p_ids bigint[]) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog
+    AS $$
+DECLARE
+    v_lease consign.lease;
+BEGIN
+    PERFORM FROM consign.lease WHERE token = p_token FOR UPDATE;
+    v_lease := consign.live_lease(p_token, consign.clock());
+    PERFORM consign.require_in_lease(v_lease, p_ids);
+    UPDATE consign.lease SET begun = ARRAY(SELECT DISTINCT u FROM unnest(begun || p_ids) u ORDER BY u)
+        WHERE fence = v_lease.fence;
+END $$;
+REVOKE ALL ON FUNCTION consign.begin(uuid, bigint[]) FROM PUBLIC;
+
+-- How long until the lane has something to claim: nothing or less when it has, NULL when nothing
+-- is in sight. Lets a worker sleep exactly as long as it may.
+CREATE FUNCTION consign.until_due(p_lane text) RETURNS interval
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog
+    AS $$
+    SELECT least((SELECT min(due_at) FROM consign.ready WHERE lane = p_lane),
+                 (SELECT min(expires_at) FROM consign.lease WHERE lane = p_lane)) - consign.clock()
+        FROM consign.lane WHERE name = p_lane AND paused_at IS NULL $$;
+REVOKE ALL ON FUNCTION consign.until_due(text) FROM PUBLIC;

@@ -1,0 +1,155 @@
+-- Settling: outcomes under a live lease, fenced, in one transaction.
+
+-- What a token's holder recorded about messages; not what was recorded against it by an expiry.
+CREATE FUNCTION consign.recorded(p_token uuid, p_ids bigint[], p_fresh boolean)
+    RETURNS TABLE (id bigint, attempt_no int, outcome text, next_due_at timestamptz, state text, repeated boolean)
+    LANGUAGE sql STABLE SET search_path = pg_catalog
+    SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off
+    AS $$
+    SELECT a.message_id, a.attempt_no, a.outcome::text, a.next_due_at, consign.state_of(a.message_id), NOT p_fresh
+        FROM unnest(p_ids) WITH ORDINALITY AS u (id, ord)
+        JOIN consign.attempt a ON a.message_id = u.id AND a.token = p_token
+            AND a.code IS DISTINCT FROM 'lease_expired'
+        ORDER BY u.ord $$;
+REVOKE ALL ON FUNCTION consign.recorded(uuid, bigint[], boolean) FROM PUBLIC;
+
+-- Writes the attempts of a settle, files every message where it goes next, shrinks the lease.
+CREATE FUNCTION consign.record(p_lease consign.lease, p_now timestamptz, p_ids bigint[], p_outcomes text[],
+                               p_codes text[], p_details text[], p_results jsonb[], p_delays interval[])
+    RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog
+    SET enable_hashjoin = on SET enable_seqscan = off
+    AS $$
+DECLARE
+    v_policy   jsonb := (consign.known_lane(p_lease.lane)).policy;
+    v_finished bigint[];
+BEGIN
+    WITH report AS (
+        SELECT r.*, e.tries + 1 AS tries, e.attempts + 1 AS attempts,
+               CASE WHEN r.outcome IN ('delivered', 'dead') THEN r.outcome
+                    WHEN r.outcome = 'uncertain' AND v_policy->>'on_uncertain' = 'hold' THEN 'held'
+                    WHEN e.tries + 1 >= (v_policy->>'attempts_max')::int THEN 'dead'
+                    ELSE 'ready' END AS next
+            FROM unnest(p_ids, p_outcomes, p_codes, p_details, p_results, p_delays)
+                WITH ORDINALITY AS r (id, outcome, code, detail, result, delay, ord)
+            JOIN unnest(p_lease.ids, p_lease.tries, p_lease.attempts) AS e (id, tries, attempts) ON e.id = r.id),
+    fate AS MATERIALIZED (
+        SELECT *, CASE WHEN next = 'ready' THEN
+                p_now + coalesce(delay, consign.retry_delay(v_policy->'retry', tries, random())) END AS due_at
+            FROM report),
+    recorded AS (
+        INSERT INTO consign.attempt (message_id, attempt_no, outcome, owner, fence, token, claimed_at, finished_at,
+                                     code, detail, result, next_due_at)
+        SELECT id, attempts, outcome::consign.outcome, p_lease.owner, p_lease.fence, p_lease.token, p_lease.claimed_at,
+               greatest(p_now, p_lease.claimed_at), code, detail, result, due_at
+            FROM fate ORDER BY ord),
+    died AS (
+        INSERT INTO consign.dead (message_id, lane, at, attempt_no, code, detail)
+        SELECT id, p_lease.lane, p_now, attempts,
+               CASE WHEN outcome = 'dead' THEN coalesce(code, 'dead') ELSE 'attempts_exhausted' END, detail
+            FROM fate WHERE next = 'dead'),
+    parked AS (
+        INSERT INTO consign.held (message_id, lane, at, reason, tries, attempts)
+        SELECT id, p_lease.lane, p_now, 'uncertain', tries, attempts FROM fate WHERE next = 'held'),
+    returned AS (
+        -- One run per due time, of at most 200 messages.
+        INSERT INTO consign.ready (lane, due_at, apart, ids, tries, attempts)
+        SELECT p_lease.lane, due_at, false, array_agg(id ORDER BY ord), array_agg(tries ORDER BY ord),
+               array_agg(attempts ORDER BY ord)
+            FROM (SELECT *, (row_number() OVER (PARTITION BY due_at ORDER BY ord) - 1) / 200 AS part
+                      FROM fate WHERE next = 'ready') back
+            GROUP BY due_at, part ORDER BY due_at, part)
+    SELECT array_agg(id ORDER BY ord) INTO v_finished FROM fate
+        WHERE next = 'delivered' OR (next = 'dead' AND v_policy->>'on_dead' = 'continue');
+
+    PERFORM consign.shrink_lease(p_lease, p_ids);
+    IF (v_policy->>'ordered')::boolean THEN
+        PERFORM consign.pass_turns(p_lease.lane, v_finished, p_now);
+    END IF;
+END $$;
+REVOKE ALL ON FUNCTION consign.record(consign.lease, timestamptz, bigint[], text[], text[], text[], jsonb[], interval[]) FROM PUBLIC;
+
+CREATE FUNCTION consign.check_reports(p_ids bigint[], p_outcomes text[], p_delays interval[]) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog
+    AS $$
+DECLARE
+    v_twice bigint;
+BEGIN
+    SELECT u INTO v_twice FROM unnest(p_ids) u GROUP BY u HAVING count(*) > 1 LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'reports: message % is reported twice', v_twice USING ERRCODE = 'CN006';
+    END IF;
+    IF p_outcomes IS NOT NULL AND (cardinality(p_outcomes) <> cardinality(p_ids) OR EXISTS (
+        SELECT FROM unnest(p_outcomes) o
+            WHERE o IS NULL OR o NOT IN ('delivered', 'retry', 'dead', 'uncertain')))
+    THEN
+        RAISE EXCEPTION 'outcomes: one of delivered, retry, dead, uncertain for each message' USING ERRCODE = 'CN006';
+    END IF;
+    IF EXISTS (SELECT FROM unnest(p_delays) d WHERE d < interval '0' OR d > interval '366 days') THEN
+        RAISE EXCEPTION 'delays: must be from 0 to a year' USING ERRCODE = 'CN006';
+    END IF;
+END $$;
+REVOKE ALL ON FUNCTION consign.check_reports(bigint[], text[], interval[]) FROM PUBLIC;
+
+-- Records outcomes under a live lease, a row per report in the order given.
+--
+-- Without p_outcomes everything was delivered. p_delays override the lane's retry schedule where
+-- not null. An unknown token or an expired lease is CN003 and nothing is written; a settle repeated
+-- after its reply was lost answers with what was recorded (`repeated`), because a lost reply is
+-- not a lost lease.
+CREATE FUNCTION consign.settle(p_token uuid, p_ids bigint[], p_outcomes text[] DEFAULT NULL, p_codes text[] DEFAULT NULL,
+                               p_details text[] DEFAULT NULL, p_results jsonb[] DEFAULT NULL,
+                               p_delays interval[] DEFAULT NULL)
+    RETURNS TABLE (id bigint, attempt_no int, outcome text, next_due_at timestamptz, state text, repeated boolean)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog
+    SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_lease   consign.lease;
+    v_now     timestamptz;
+    v_earlier bigint[];
+BEGIN
+    PERFORM consign.check_reports(p_ids, p_outcomes, p_delays);
+    SELECT * INTO v_lease FROM consign.lease l WHERE l.token = p_token FOR UPDATE;
+    -- The clock is read under the lock: waiting for it must not turn a lost lease into a live one.
+    v_now := consign.clock();
+
+    -- The usual case: the whole lease, all delivered, nothing to look up.
+    IF v_lease.ids = p_ids AND v_lease.expires_at > v_now AND p_outcomes IS NULL AND p_codes IS NULL
+        AND p_details IS NULL AND p_results IS NULL
+        AND NOT ((consign.known_lane(v_lease.lane)).policy->>'ordered')::boolean
+    THEN
+        INSERT INTO consign.attempt (message_id, attempt_no, outcome, owner, fence, token, claimed_at, finished_at)
+            SELECT e.id, e.attempts + 1, 'delivered', v_lease.owner, v_lease.fence, v_lease.token, v_lease.claimed_at,
+                   greatest(v_now, v_lease.claimed_at)
+                FROM unnest(v_lease.ids, v_lease.attempts) AS e (id, attempts);
+        DELETE FROM consign.lease l WHERE l.fence = v_lease.fence;
+        RETURN QUERY SELECT e.id, e.attempts + 1, 'delivered', NULL::timestamptz, 'delivered', false
+            FROM unnest(v_lease.ids, v_lease.attempts) AS e (id, attempts);
+        RETURN;
+    END IF;
+
+    IF v_lease.token IS NULL OR v_lease.expires_at <= v_now OR NOT v_lease.ids @> p_ids THEN
+        v_earlier := ARRAY(SELECT r.id FROM consign.recorded(p_token, p_ids, false) r);
+        IF cardinality(v_earlier) > 0 AND cardinality(v_earlier) = cardinality(p_ids) THEN
+            RETURN QUERY SELECT * FROM consign.recorded(p_token, p_ids, false);
+            RETURN;
+        END IF;
+        v_lease := consign.live_lease(p_token, v_now);
+        PERFORM consign.require_in_lease(v_lease, ARRAY(SELECT u FROM unnest(p_ids) u WHERE NOT u = ANY (v_earlier)));
+    END IF;
+    PERFORM consign.record(v_lease, v_now, f.ids, f.outcomes, f.codes, f.details, f.results, f.delays)
+        FROM (SELECT array_agg(r.id ORDER BY ord) AS ids, array_agg(coalesce(r.outcome, 'delivered') ORDER BY ord) AS outcomes,
+                     -- The kernel keeps its word for an ended lease to itself; long text is cut.
+                     array_agg(CASE WHEN r.code = 'lease_expired' THEN 'reported_lease_expired' ELSE left(r.code, 128) END
+                               ORDER BY ord) AS codes,
+                     array_agg(left(r.detail, 4096) ORDER BY ord) AS details,
+                     array_agg(r.result ORDER BY ord) AS results, array_agg(r.delay ORDER BY ord) AS delays
+                  FROM unnest(p_ids, p_outcomes, p_codes, p_details, p_results, p_delays)
+                      WITH ORDINALITY AS r (id, outcome, code, detail, result, delay, ord)
+                  WHERE v_earlier IS NULL OR NOT r.id = ANY (v_earlier)) f
+        WHERE f.ids IS NOT NULL;
+    RETURN QUERY SELECT * FROM consign.recorded(p_token, p_ids, true);
+END $$;
+REVOKE ALL ON FUNCTION consign.settle(uuid, bigint[], text[], text[], text[], jsonb[], interval[]) FROM PUBLIC;

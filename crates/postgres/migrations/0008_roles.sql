@@ -1,0 +1,56 @@
+-- Least privilege: four roles to grant to the logins of an installation.
+--
+-- Roles belong to the cluster, not to the database, so they may exist already: another database
+-- may use consign too, and may be migrating this very moment.
+DO $$
+DECLARE
+    v_role text;
+BEGIN
+    FOREACH v_role IN ARRAY ARRAY['consign_producer', 'consign_worker', 'consign_operator', 'consign_auditor'] LOOP
+        IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = v_role) THEN
+            BEGIN
+                EXECUTE format('CREATE ROLE %I NOLOGIN', v_role);
+            EXCEPTION
+                WHEN duplicate_object OR unique_violation THEN NULL;
+                WHEN insufficient_privilege THEN
+                    RAISE EXCEPTION 'role % is missing and cannot be created by %', v_role, current_user
+                        USING ERRCODE = 'insufficient_privilege',
+                              HINT = format('Let an administrator run: CREATE ROLE %I NOLOGIN;', v_role);
+            END;
+        END IF;
+    END LOOP;
+END $$;
+
+GRANT USAGE ON SCHEMA consign TO consign_producer, consign_worker, consign_operator, consign_auditor;
+
+GRANT EXECUTE ON FUNCTION
+    consign.enqueue(text, jsonb, text, text, jsonb, interval),
+    consign.enqueue_many(text, jsonb[], text[], text[], jsonb[], interval)
+    TO consign_producer;
+
+GRANT EXECUTE ON FUNCTION
+    consign.claim(text, text, int, interval, timestamptz),
+    consign.renew(uuid, interval),
+    consign.release(uuid),
+    consign.begin(uuid, bigint[]),
+    consign.settle(uuid, bigint[], text[], text[], text[], jsonb[], interval[]),
+    consign.expire(int),
+    consign.until_due(text)
+    TO consign_worker;
+
+GRANT EXECUTE ON FUNCTION
+    consign.put_lane(text, jsonb, text, text),
+    consign.pause(text, text, text),
+    consign.resume(text, text, text),
+    consign.requeue(bigint[], text, text),
+    consign.hold(bigint[], text, text),
+    consign.unhold(bigint[], text, text)
+    TO consign_operator;
+
+-- Readers see everything but the tokens of live leases: a token is a permission.
+GRANT SELECT ON consign.lane, consign.message, consign.ready, consign.attempt, consign.dead, consign.held,
+    consign.waiting, consign.turn, consign.audit TO consign_auditor, consign_operator;
+GRANT SELECT (fence, claimed_at, expires_at, lane, owner, ids, tries, attempts, begun)
+    ON consign.lease TO consign_auditor, consign_operator;
+GRANT EXECUTE ON FUNCTION consign.clock(), consign.state_of(bigint) TO consign_auditor, consign_operator;
+GRANT SELECT ON consign.schema_version TO consign_producer, consign_worker, consign_operator, consign_auditor;

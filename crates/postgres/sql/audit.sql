@@ -1,0 +1,4 @@
+-- Operator actions, newest first: $1 message or NULL for all, $2 how many.
+SELECT id, at, actor, action, lane, message_id, reason FROM consign.audit
+    WHERE $1::bigint IS NULL OR message_id = $1
+    ORDER BY id DESC LIMIT $2

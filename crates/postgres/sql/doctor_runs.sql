@@ -1,0 +1,13 @@
+-- Runs and leases are well formed: parallel arrays, not empty, runs not over their length.
+SELECT 'run_malformed' AS code, count(*) || ' row(s) of consign.' || place || ' have arrays that do not match' AS what,
+       'as owner, rewrite the arrays of these rows: ids, tries and attempts have one entry per message' AS remedy,
+       (array_agg(ids[1]) FILTER (WHERE ids[1] IS NOT NULL))[: 20] AS ids
+    FROM (SELECT 'ready' AS place, ids, tries, attempts FROM consign.ready
+          UNION ALL SELECT 'lease', ids, tries, attempts FROM consign.lease) run
+    WHERE cardinality(ids) = 0 OR cardinality(ids) <> cardinality(tries) OR cardinality(ids) <> cardinality(attempts)
+        OR (place = 'ready' AND cardinality(ids) > 200)
+    GROUP BY place
+UNION ALL
+SELECT 'lane_unknown', count(*) || ' run(s) belong to lane ' || r.lane || ', which does not exist',
+       'create the lane: `consign lanes set ' || r.lane || '`', (array_agg(r.ids[1]))[: 20]
+    FROM consign.ready r WHERE NOT EXISTS (SELECT FROM consign.lane l WHERE l.name = r.lane) GROUP BY r.lane

@@ -1,0 +1,133 @@
+//! From the database's errors to the kernel's.
+
+use consign_kernel::{Certainty, Error, LaneName, MessageId};
+use serde_json::Value;
+use sqlx::postgres::PgDatabaseError;
+
+/// SQLSTATEs of the functions in schema `consign`.
+pub(crate) mod sqlstate {
+    pub(crate) const UNKNOWN_LANE: &str = "CN001";
+    pub(crate) const KEY_CONFLICT: &str = "CN002";
+    pub(crate) const LEASE_LOST: &str = "CN003";
+    pub(crate) const NOT_IN_LEASE: &str = "CN004";
+    pub(crate) const PAYLOAD_TOO_LARGE: &str = "CN005";
+    pub(crate) const INVALID_INPUT: &str = "CN006";
+    pub(crate) const LANE_NOT_EMPTY: &str = "CN007";
+}
+
+/// A refusal that is an answer, not an error.
+pub(crate) enum Refusal {
+    LeaseLost,
+    NotInLease(Vec<MessageId>),
+}
+
+/// The refusal behind an error, if it is one.
+pub(crate) fn refusal(error: &sqlx::Error) -> Option<Refusal> {
+    let database = database_error(error)?;
+    match database.code() {
+        sqlstate::LEASE_LOST => Some(Refusal::LeaseLost),
+        sqlstate::NOT_IN_LEASE => {
+            let ids = serde_json::from_value(detail(database)["ids"].clone()).ok()?;
+            Some(Refusal::NotInLease(ids))
+        }
+        _ => None,
+    }
+}
+
+/// The kernel's error for what went wrong while `attempted`.
+pub(crate) fn store_error(attempted: &'static str, error: sqlx::Error) -> Error {
+    match database_error(&error).and_then(asked_wrongly) {
+        Some(error) => error,
+        None => {
+            let certainty = certainty(&error);
+            Error::Unavailable {
+                attempted,
+                certainty,
+                source: Box::new(error),
+            }
+        }
+    }
+}
+
+/// Errors that say something about the call rather than about the database.
+fn asked_wrongly(error: &PgDatabaseError) -> Option<Error> {
+    let detail = detail(error);
+    let text = |field: &str| detail[field].as_str().unwrap_or_default().to_owned();
+    let number = |field: &str| detail[field].as_u64().unwrap_or_default() as usize;
+    let lane = || text("lane").parse::<LaneName>().ok();
+    match error.code() {
+        sqlstate::UNKNOWN_LANE => Some(Error::UnknownLane {
+            lane: text("lane"),
+            suggestion: None,
+        }),
+        sqlstate::KEY_CONFLICT => Some(Error::KeyConflict {
+            lane: lane()?,
+            key: text("key"),
+            id: detail["id"].as_i64().map(MessageId),
+        }),
+        sqlstate::PAYLOAD_TOO_LARGE => Some(Error::PayloadTooLarge {
+            index: number("index"),
+            lane: lane()?,
+            bytes: number("bytes"),
+            bytes_max: number("bytes_max"),
+        }),
+        sqlstate::LANE_NOT_EMPTY => Some(Error::LaneNotEmpty { lane: lane()? }),
+        sqlstate::INVALID_INPUT => {
+            let (what, why) = error
+                .message()
+                .split_once(": ")
+                .unwrap_or(("input", error.message()));
+            Some(Error::invalid(what, why))
+        }
+        // A text or a document the database cannot represent, such as U+0000.
+        "22021" | "22P05" | "22P02" => Some(Error::invalid("input", error.message())),
+        "42501" => Some(Error::Forbidden {
+            what: error.message().to_owned(),
+        }),
+        // Undefined table, schema or function: the migrations have not been run.
+        "42P01" | "3F000" | "42883" => Some(not_migrated(0)),
+        _ => None,
+    }
+}
+
+/// The error of a database that lacks migrations this program has.
+pub(crate) fn not_migrated(found: i64) -> Error {
+    let needed = crate::migrate::newest();
+    Error::Schema {
+        found,
+        needed,
+        remedy: "run `consign migrate` first",
+    }
+}
+
+/// Whether a failed statement, which commits by itself, is known not to have been committed.
+fn certainty(error: &sqlx::Error) -> Certainty {
+    match error {
+        sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::Configuration(_) => {
+            Certainty::Definite
+        }
+        sqlx::Error::Database(_) => match database_error(error).map(PgDatabaseError::code) {
+            // The server went away under the statement, perhaps after its commit.
+            Some(code) if code.starts_with("57P") || code.starts_with("08") => Certainty::Unknown,
+            _ => Certainty::Definite,
+        },
+        // Refused connections never carried the statement; anything else may have.
+        sqlx::Error::Io(io) if io.kind() == std::io::ErrorKind::ConnectionRefused => {
+            Certainty::Definite
+        }
+        _ => Certainty::Unknown,
+    }
+}
+
+fn database_error(error: &sqlx::Error) -> Option<&PgDatabaseError> {
+    error
+        .as_database_error()
+        .and_then(|error| error.try_downcast_ref::<PgDatabaseError>())
+}
+
+fn detail(error: &PgDatabaseError) -> Value {
+    error
+        .detail()
+        .and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or(Value::Null)
+}

@@ -1,0 +1,90 @@
+//! Where to start looking for due runs.
+//!
+//! While somebody holds a snapshot open, vacuum cannot remove the index entries of runs that were
+//! claimed long ago, and every claim would walk over all of them: after 120,000 single messages
+//! claims become many times slower. Starting at the due time of the claim before avoids that.
+//! A transaction that commits late may leave runs below the mark, so the whole lane is looked at
+//! again regularly, and always when nothing was found.
+
+use std::{
+    collections::HashMap,
+    sync::Mutex,
+    time::{Duration, Instant},
+};
+
+use consign_kernel::LaneName;
+use jiff::Timestamp;
+
+/// A run that became visible late is found within this time, if looking is cheap.
+const FULL_SCAN_EVERY: Duration = Duration::from_secs(1);
+/// Looking at everything may take at most this part of the time: one twentieth.
+const FULL_SCAN_SHARE: u32 = 20;
+
+/// The marks of all lanes, in memory: a hint, not a fact, and worthless after a restart.
+#[derive(Debug)]
+pub(crate) struct LowWater {
+    enabled: bool,
+    marks: Mutex<HashMap<LaneName, Mark>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    from: Timestamp,
+    /// When everything was looked at last, and how long that took.
+    full_scan_at: Instant,
+    full_scan_took: Duration,
+}
+
+impl LowWater {
+    pub(crate) fn new(enabled: bool) -> Self {
+        Self {
+            enabled,
+            marks: Mutex::default(),
+        }
+    }
+
+    /// Where the next claim of a lane may start; `None` to look at everything.
+    pub(crate) fn start(&self, lane: &LaneName) -> Option<Timestamp> {
+        let marks = self
+            .marks
+            .lock()
+            .expect("invariant: no panic under this lock");
+        let mark = marks.get(lane)?;
+        let pause = FULL_SCAN_EVERY.max(mark.full_scan_took * FULL_SCAN_SHARE);
+        (mark.full_scan_at.elapsed() < pause).then_some(mark.from)
+    }
+
+    /// Remembers where a claim found its first run.
+    pub(crate) fn found(&self, lane: &LaneName, from: Timestamp, full_scan: Option<Duration>) {
+        if !self.enabled {
+            return;
+        }
+        let mut marks = self
+            .marks
+            .lock()
+            .expect("invariant: no panic under this lock");
+        match (marks.get_mut(lane), full_scan) {
+            (Some(mark), None) => mark.from = from,
+            (_, full_scan) => {
+                let full_scan_took = full_scan.unwrap_or_default();
+                let full_scan_at = Instant::now();
+                marks.insert(
+                    lane.clone(),
+                    Mark {
+                        from,
+                        full_scan_at,
+                        full_scan_took,
+                    },
+                );
+            }
+        }
+    }
+
+    /// Forgets a lane whose short look found nothing.
+    pub(crate) fn forget(&self, lane: &LaneName) {
+        self.marks
+            .lock()
+            .expect("invariant: no panic under this lock")
+            .remove(lane);
+    }
+}

@@ -1,0 +1,207 @@
+//! Migrations: forward only, embedded, checksummed, all in one transaction.
+
+use consign_kernel::{Error, Result};
+use sqlx::{Connection, PgConnection, PgPool, Row, postgres::PgRow};
+
+use crate::{
+    error::{not_migrated, store_error},
+    rows,
+    store::connect_options,
+};
+
+/// One step of the schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Migration {
+    /// 1, 2, 3 …
+    pub version: i64,
+    /// What it is about.
+    pub name: &'static str,
+    /// What it does.
+    pub sql: &'static str,
+}
+
+/// Where a database stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Version of the database, 0 for none.
+    pub found: i64,
+    /// Version this program brings it to.
+    pub newest: i64,
+}
+
+macro_rules! migration {
+    ($version:literal, $name:literal) => {
+        Migration {
+            version: $version,
+            name: $name,
+            sql: include_str!(concat!("../migrations/000", $version, "_", $name, ".sql")),
+        }
+    };
+}
+
+const MIGRATIONS: &[Migration] = &[
+    migration!(1, "tables"),
+    migration!(2, "lanes"),
+    migration!(3, "enqueue"),
+    migration!(4, "groups"),
+    migration!(5, "lease"),
+    migration!(6, "settle"),
+    migration!(7, "operate"),
+    migration!(8, "roles"),
+];
+
+/// Held while migrating, so that programs that start together migrate one after the other.
+const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtext('consign migrate'))";
+
+/// Where versions are kept. Run before the first migration, and harmless afterwards.
+const VERSION_TABLE: &str = "
+CREATE SCHEMA IF NOT EXISTS consign;
+CREATE TABLE IF NOT EXISTS consign.schema_version (
+    version    bigint PRIMARY KEY,
+    name       text NOT NULL,
+    checksum   text NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+";
+
+/// Every migration, oldest first.
+pub fn migrations() -> &'static [Migration] {
+    MIGRATIONS
+}
+
+pub(crate) fn newest() -> i64 {
+    MIGRATIONS.last().map_or(0, |migration| migration.version)
+}
+
+/// Brings a database up to date and answers with the migrations that were applied.
+///
+/// Safe to run twice and concurrently: all in one transaction, under a lock that ends with it.
+pub async fn migrate(url: &str) -> Result<Vec<Migration>> {
+    let mut connection = connect(url).await?;
+    let mut tx = connection.begin().await.map_err(failed)?;
+    sqlx::raw_sql(LOCK)
+        .execute(&mut *tx)
+        .await
+        .map_err(failed)?;
+    sqlx::raw_sql(VERSION_TABLE)
+        .execute(&mut *tx)
+        .await
+        .map_err(failed)?;
+    let applied = applied(&mut tx).await?;
+    check(&applied)?;
+    let missing: Vec<Migration> = MIGRATIONS
+        .iter()
+        .copied()
+        .filter(|m| m.version > applied.len() as i64)
+        .collect();
+    for migration in &missing {
+        sqlx::raw_sql(migration.sql)
+            .execute(&mut *tx)
+            .await
+            .map_err(failed)?;
+        sqlx::query(
+            "INSERT INTO consign.schema_version (version, name, checksum) VALUES ($1, $2, md5($3))",
+        )
+        .persistent(false)
+        .bind(migration.version)
+        .bind(migration.name)
+        .bind(migration.sql)
+        .execute(&mut *tx)
+        .await
+        .map_err(failed)?;
+    }
+    tx.commit().await.map_err(failed)?;
+    Ok(missing)
+}
+
+/// Where a database stands, without changing it.
+pub async fn status(url: &str) -> Result<Status> {
+    let mut connection = connect(url).await?;
+    Ok(Status {
+        found: version(&mut connection).await?,
+        newest: newest(),
+    })
+}
+
+/// Refuses a schema this program does not fit.
+pub(crate) async fn require_current(pool: &PgPool) -> Result<()> {
+    let mut tx = pool
+        .begin()
+        .await
+        .map_err(|error| store_error("connect", error))?;
+    match version(&mut tx).await? {
+        found if found == newest() => Ok(()),
+        found if found > newest() => Err(too_new(found)),
+        found => Err(not_migrated(found)),
+    }
+}
+
+async fn connect(url: &str) -> Result<PgConnection> {
+    PgConnection::connect_with(&connect_options(url)?)
+        .await
+        .map_err(|error| store_error("connect", error))
+}
+
+async fn version(connection: &mut PgConnection) -> Result<i64> {
+    let exists = sqlx::query("SELECT to_regclass('consign.schema_version') IS NOT NULL AS known")
+        .persistent(false)
+        .fetch_one(&mut *connection)
+        .await
+        .map_err(|error| store_error("read schema version", error))?;
+    if !rows::column::<bool>(&exists, "known")? {
+        return Ok(0);
+    }
+    let row =
+        sqlx::query("SELECT coalesce(max(version), 0) AS version FROM consign.schema_version")
+            .persistent(false)
+            .fetch_one(connection)
+            .await
+            .map_err(|error| store_error("read schema version", error))?;
+    rows::column(&row, "version")
+}
+
+async fn applied(connection: &mut PgConnection) -> Result<Vec<PgRow>> {
+    sqlx::query(include_str!("../sql/schema_versions.sql"))
+        .bind(
+            MIGRATIONS
+                .iter()
+                .map(|migration| migration.sql)
+                .collect::<Vec<_>>(),
+        )
+        .persistent(false)
+        .fetch_all(connection)
+        .await
+        .map_err(failed)
+}
+
+/// Refuses a database that is newer than this program, or was migrated by something else.
+fn check(applied: &[PgRow]) -> Result<()> {
+    if let Some(row) = applied.get(MIGRATIONS.len()) {
+        return Err(too_new(rows::column(row, "version")?));
+    }
+    for (row, migration) in applied.iter().zip(MIGRATIONS) {
+        let unchanged: Option<bool> = rows::column(row, "unchanged")?;
+        if row.try_get::<i64, _>("version").ok() != Some(migration.version)
+            || unchanged != Some(true)
+        {
+            let what = format!(
+                "migration {} ({}) in the database is not the one this program has",
+                migration.version, migration.name
+            );
+            return Err(Error::Corrupt { what });
+        }
+    }
+    Ok(())
+}
+
+fn too_new(found: i64) -> Error {
+    Error::Schema {
+        found,
+        needed: newest(),
+        remedy: "use a newer consign; nothing was changed",
+    }
+}
+
+fn failed(error: sqlx::Error) -> Error {
+    store_error("migrate", error)
+}

@@ -1,0 +1,54 @@
+//! How to reach the database.
+
+use std::time::Duration;
+
+/// Whether a pooler stands between this program and the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pooler {
+    /// None, or one that keeps sessions: statements are prepared once per connection.
+    Session,
+    /// One that hands out a server per transaction (PgBouncer in transaction mode): nothing is
+    /// prepared beyond a transaction.
+    Transaction,
+}
+
+/// Settings of a `PostgresStore`.
+#[derive(Clone, Debug)]
+pub struct PostgresOptions {
+    /// Where the database is.
+    pub url: String,
+    /// What stands in between.
+    pub pooler: Pooler,
+    /// A direct address for wake-ups, which a transaction pooler cannot carry. Without one, a
+    /// store behind such a pooler polls.
+    pub listen_url: Option<String>,
+    /// Most connections at once.
+    pub connections_max: u32,
+    /// How long to wait for a connection before giving up.
+    pub acquire_timeout: Duration,
+    /// Whether claims start at a remembered low-water mark; see `low_water`.
+    pub low_water: bool,
+}
+
+impl PostgresOptions {
+    /// Defaults for a direct connection.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            pooler: Pooler::Session,
+            listen_url: None,
+            connections_max: 10,
+            acquire_timeout: Duration::from_secs(5),
+            low_water: true,
+        }
+    }
+
+    /// The address to listen at for wake-ups, if there is one that can carry them.
+    pub(crate) fn wake_url(&self) -> Option<&str> {
+        match (&self.listen_url, self.pooler) {
+            (Some(url), _) => Some(url),
+            (None, Pooler::Session) => Some(&self.url),
+            (None, Pooler::Transaction) => None,
+        }
+    }
+}

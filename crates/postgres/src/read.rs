@@ -1,0 +1,226 @@
+//! Reading: where messages are, and lists.
+
+use consign_kernel::{
+    Attempt, AuditEntry, Cursor, DeadLetter, Explanation, Fence, Filter, LeaseView, Listed,
+    MessageId, Page, Result, State, StateKind, Token,
+};
+use sqlx::{postgres::PgRow, types::Json};
+
+use crate::{PostgresStore, rows};
+
+impl PostgresStore {
+    pub(crate) async fn explain_impl(&self, id: MessageId) -> Result<Option<Explanation>> {
+        let statement = sqlx::query(include_str!("../sql/explain.sql")).bind(id.0);
+        let rows = self.fetch("explain", statement).await?;
+        rows.first().map(explanation).transpose()
+    }
+
+    pub(crate) async fn history_impl(&self, id: MessageId) -> Result<Vec<Attempt>> {
+        let statement = sqlx::query(include_str!("../sql/history.sql")).bind(id.0);
+        self.fetch("read history", statement)
+            .await?
+            .iter()
+            .map(attempt)
+            .collect()
+    }
+
+    pub(crate) async fn list_impl(
+        &self,
+        filter: &Filter,
+        before: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Page<Listed>> {
+        // A code belongs to dead messages, whatever else is asked for.
+        let state = filter
+            .state
+            .or(filter.code.as_ref().map(|_| StateKind::Dead));
+        let statement = sqlx::query(match state {
+            None => include_str!("../sql/list_any.sql"),
+            Some(StateKind::Waiting) => include_str!("../sql/list_waiting.sql"),
+            Some(StateKind::Ready) => include_str!("../sql/list_ready.sql"),
+            Some(StateKind::Leased) => include_str!("../sql/list_leased.sql"),
+            Some(StateKind::Held) => include_str!("../sql/list_held.sql"),
+            Some(StateKind::Dead) => include_str!("../sql/list_dead.sql"),
+            Some(StateKind::Delivered) => include_str!("../sql/list_delivered.sql"),
+        })
+        .bind(filter.lane.as_ref().map(|lane| lane.as_str()))
+        .bind(filter.key.as_deref())
+        .bind(filter.code.as_deref())
+        .bind(before.map_or(i64::MAX, |before| before.0))
+        .bind(i64::from(limit) + 1);
+        let rows = self.fetch("list", statement).await?;
+        let mut ids: Vec<i64> = rows
+            .iter()
+            .map(|row| rows::column(row, "id"))
+            .collect::<Result<_>>()?;
+        let more = ids.len() > limit as usize;
+        ids.truncate(limit as usize);
+        let next = ids.last().copied().filter(|_| more).map(MessageId);
+        let statement = sqlx::query(include_str!("../sql/list.sql")).bind(ids);
+        let items = self
+            .fetch("list", statement)
+            .await?
+            .iter()
+            .map(listed)
+            .collect::<Result<_>>()?;
+        Ok(Page { items, next })
+    }
+
+    pub(crate) async fn dead_impl(
+        &self,
+        filter: &Filter,
+        before: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Page<DeadLetter>> {
+        let statement = sqlx::query(include_str!("../sql/dead.sql"))
+            .bind(filter.lane.as_ref().map(|lane| lane.as_str()))
+            .bind(filter.code.as_deref())
+            .bind(before.map_or(i64::MAX, |before| before.0))
+            .bind(i64::from(limit) + 1);
+        let rows = self.fetch("list dead", statement).await?;
+        let mut items: Vec<DeadLetter> = rows.iter().map(dead_letter).collect::<Result<_>>()?;
+        let more = items.len() > limit as usize;
+        items.truncate(limit as usize);
+        let next = items
+            .last()
+            .filter(|_| more)
+            .map(|letter| letter.message_id);
+        Ok(Page { items, next })
+    }
+
+    pub(crate) async fn leases_impl(&self, limit: u32) -> Result<Vec<LeaseView>> {
+        let statement = sqlx::query(include_str!("../sql/leases.sql")).bind(i64::from(limit));
+        self.fetch("list leases", statement)
+            .await?
+            .iter()
+            .map(lease_view)
+            .collect()
+    }
+
+    pub(crate) async fn audit_impl(
+        &self,
+        id: Option<MessageId>,
+        limit: u32,
+    ) -> Result<Vec<AuditEntry>> {
+        let statement = sqlx::query(include_str!("../sql/audit.sql"))
+            .bind(id.map(|id| id.0))
+            .bind(i64::from(limit));
+        self.fetch("read audit", statement)
+            .await?
+            .iter()
+            .map(audit_entry)
+            .collect()
+    }
+}
+
+fn explanation(row: &PgRow) -> Result<Explanation> {
+    let message = rows::message(row, rows::lane_name(row, "lane")?)?;
+    Ok(Explanation {
+        state: state(row, message.id)?,
+        lane: rows::lane(row)?,
+        attempts: rows::number(row, "attempts")?,
+        now: rows::time(row, "now")?,
+        message,
+    })
+}
+
+/// Where a message is, from what each place says about it.
+fn state(row: &PgRow, id: MessageId) -> Result<State> {
+    if let Some(due_at) = rows::optional_time(row, "due_at")? {
+        return Ok(State::Ready { due_at });
+    }
+    if let Some(owner) = rows::column::<Option<String>>(row, "owner")? {
+        return Ok(State::Leased {
+            owner,
+            fence: Fence(rows::column(row, "fence")?),
+            expires_at: rows::time(row, "expires_at")?,
+            begun: rows::column(row, "begun")?,
+        });
+    }
+    if let Some(at) = rows::optional_time(row, "held_at")? {
+        return Ok(State::Held {
+            at,
+            reason: rows::column(row, "reason")?,
+        });
+    }
+    if let Some(at) = rows::optional_time(row, "dead_at")? {
+        let (code, detail) = (rows::column(row, "code")?, rows::column(row, "detail")?);
+        return Ok(State::Dead { at, code, detail });
+    }
+    if rows::column(row, "waiting")? {
+        let behind: Option<i64> = rows::column(row, "behind")?;
+        return Ok(State::Waiting {
+            behind: behind.map(MessageId),
+        });
+    }
+    if let Some(at) = rows::optional_time(row, "delivered_at")? {
+        return Ok(State::Delivered { at });
+    }
+    Err(rows::corrupt(format!("message {id} is nowhere")))
+}
+
+fn attempt(row: &PgRow) -> Result<Attempt> {
+    let result: Option<Json<serde_json::Value>> = rows::column(row, "result")?;
+    Ok(Attempt {
+        message_id: MessageId(rows::column(row, "message_id")?),
+        attempt_no: rows::number(row, "attempt_no")?,
+        outcome: rows::outcome(row)?,
+        owner: rows::column(row, "owner")?,
+        fence: Fence(rows::column(row, "fence")?),
+        token: Token(rows::column(row, "token")?),
+        claimed_at: rows::time(row, "claimed_at")?,
+        finished_at: rows::time(row, "finished_at")?,
+        code: rows::column(row, "code")?,
+        detail: rows::column(row, "detail")?,
+        result: result.map(|Json(result)| result),
+        next_due_at: rows::optional_time(row, "next_due_at")?,
+    })
+}
+
+fn listed(row: &PgRow) -> Result<Listed> {
+    Ok(Listed {
+        id: MessageId(rows::column(row, "id")?),
+        lane: rows::lane_name(row, "lane")?,
+        key: rows::column(row, "key")?,
+        group: rows::column(row, "group")?,
+        created_at: rows::time(row, "created_at")?,
+        state: rows::state(row)?,
+        attempts: rows::number(row, "attempts")?,
+    })
+}
+
+fn dead_letter(row: &PgRow) -> Result<DeadLetter> {
+    Ok(DeadLetter {
+        message_id: MessageId(rows::column(row, "message_id")?),
+        lane: rows::lane_name(row, "lane")?,
+        at: rows::time(row, "at")?,
+        attempt_no: rows::number(row, "attempt_no")?,
+        code: rows::column(row, "code")?,
+        detail: rows::column(row, "detail")?,
+    })
+}
+
+fn lease_view(row: &PgRow) -> Result<LeaseView> {
+    Ok(LeaseView {
+        fence: Fence(rows::column(row, "fence")?),
+        lane: rows::lane_name(row, "lane")?,
+        owner: rows::column(row, "owner")?,
+        ids: rows::message_ids(rows::column(row, "ids")?),
+        begun: rows::message_ids(rows::column(row, "begun")?),
+        claimed_at: rows::time(row, "claimed_at")?,
+        expires_at: rows::time(row, "expires_at")?,
+    })
+}
+
+fn audit_entry(row: &PgRow) -> Result<AuditEntry> {
+    let message_id: Option<i64> = rows::column(row, "message_id")?;
+    Ok(AuditEntry {
+        id: rows::column(row, "id")?,
+        at: rows::time(row, "at")?,
+        actor: rows::column(row, "actor")?,
+        action: rows::column(row, "action")?,
+        lane: rows::lane_name(row, "lane")?,
+        message_id: message_id.map(MessageId),
+        reason: rows::column(row, "reason")?,
+    })
+}

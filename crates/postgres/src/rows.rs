@@ -1,0 +1,115 @@
+//! From rows to the kernel's types, and back.
+
+use std::time::Duration;
+
+use consign_kernel::{
+    AttemptOutcome, Error, Lane, LaneName, LanePolicy, Message, MessageId, Move, Moved, Result,
+    StateKind,
+};
+use jiff::Timestamp;
+use sqlx::{
+    Row,
+    postgres::{PgRow, types::PgInterval},
+    types::Json,
+};
+
+/// A column; a missing or mistyped one is a schema no version of this program made.
+pub(crate) fn column<'r, T>(row: &'r PgRow, name: &'static str) -> Result<T>
+where
+    T: sqlx::Decode<'r, sqlx::Postgres> + sqlx::Type<sqlx::Postgres>,
+{
+    row.try_get(name)
+        .map_err(|error| corrupt(format!("column {name}: {error}")))
+}
+
+pub(crate) fn corrupt(what: impl Into<String>) -> Error {
+    Error::Corrupt { what: what.into() }
+}
+
+pub(crate) fn time(row: &PgRow, name: &'static str) -> Result<Timestamp> {
+    column::<jiff_sqlx::Timestamp>(row, name).map(jiff_sqlx::Timestamp::to_jiff)
+}
+
+pub(crate) fn optional_time(row: &PgRow, name: &'static str) -> Result<Option<Timestamp>> {
+    Ok(column::<Option<jiff_sqlx::Timestamp>>(row, name)?.map(jiff_sqlx::Timestamp::to_jiff))
+}
+
+pub(crate) fn count(row: &PgRow, name: &'static str) -> Result<u64> {
+    let value: i64 = column(row, name)?;
+    u64::try_from(value).map_err(|_| corrupt(format!("{name} is {value}")))
+}
+
+pub(crate) fn number(row: &PgRow, name: &'static str) -> Result<u32> {
+    let value: i32 = column(row, name)?;
+    u32::try_from(value).map_err(|_| corrupt(format!("{name} is {value}")))
+}
+
+pub(crate) fn lane_name(row: &PgRow, name: &'static str) -> Result<LaneName> {
+    column::<String>(row, name)?.parse()
+}
+
+pub(crate) fn state(row: &PgRow) -> Result<StateKind> {
+    column::<&str>(row, "state")?.parse()
+}
+
+pub(crate) fn outcome(row: &PgRow) -> Result<AttemptOutcome> {
+    let word: &str = column(row, "outcome")?;
+    AttemptOutcome::from_word(word).ok_or_else(|| corrupt(format!("outcome {word:?}")))
+}
+
+pub(crate) fn lane(row: &PgRow) -> Result<Lane> {
+    let Json(policy): Json<LanePolicy> = column(row, "policy")?;
+    Ok(Lane {
+        name: lane_name(row, "name")?,
+        policy,
+        paused_at: optional_time(row, "paused_at")?,
+    })
+}
+
+/// A message whose lane the caller may know already.
+pub(crate) fn message(row: &PgRow, lane: LaneName) -> Result<Message> {
+    let Json(payload) = column(row, "payload")?;
+    let Json(headers) = column(row, "headers")?;
+    Ok(Message {
+        id: MessageId(column(row, "id")?),
+        lane,
+        key: column(row, "key")?,
+        group: column(row, "group")?,
+        payload,
+        headers,
+        created_at: time(row, "created_at")?,
+    })
+}
+
+pub(crate) fn ids(ids: &[MessageId]) -> Vec<i64> {
+    ids.iter().map(|id| id.0).collect()
+}
+
+pub(crate) fn message_ids(ids: Vec<i64>) -> Vec<MessageId> {
+    ids.into_iter().map(MessageId).collect()
+}
+
+pub(crate) fn moved(row: &PgRow) -> Result<Moved> {
+    let answer = match column::<&str>(row, "answer")? {
+        "moved" => Move::Moved { state: state(row)? },
+        "not_dead" => Move::NotDead { state: state(row)? },
+        "not_held" => Move::NotHeld { state: state(row)? },
+        "not_holdable" => Move::NotHoldable { state: state(row)? },
+        "no_such_message" => Move::NoSuchMessage,
+        other => return Err(corrupt(format!("answer {other:?}"))),
+    };
+    Ok(Moved {
+        id: MessageId(column(row, "id")?),
+        answer,
+    })
+}
+
+/// A duration as an interval of microseconds, which no calendar can stretch.
+pub(crate) fn interval(duration: Duration) -> PgInterval {
+    let microseconds = i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
+    PgInterval {
+        months: 0,
+        days: 0,
+        microseconds,
+    }
+}

@@ -1,0 +1,190 @@
+//! The store: a pool, and how statements are run on it.
+
+use async_trait::async_trait;
+use consign_kernel::{
+    Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DeadLetter, Enqueued, Expired,
+    Explanation, Filter, Finding, Lane, LaneName, LanePolicy, Lease, LeaseView, Listed, MessageId,
+    Moved, NewMessage, Page, ReleaseAnswer, RenewAnswer, Report, Result, SettleAnswer, Store,
+    Token,
+};
+use sqlx::{
+    Postgres,
+    postgres::{PgArguments, PgConnectOptions, PgPool, PgPoolOptions, PgRow},
+    query::Query,
+};
+use std::{str::FromStr, time::Duration};
+
+use crate::{
+    error::store_error,
+    low_water::LowWater,
+    migrate,
+    options::{Pooler, PostgresOptions},
+    wait::Wakes,
+};
+
+/// A statement with its arguments.
+pub(crate) type Statement<'q> = Query<'q, Postgres, PgArguments>;
+
+/// consign on PostgreSQL. Cheap to share behind an `Arc`.
+#[derive(Debug)]
+pub struct PostgresStore {
+    pool: PgPool,
+    pooler: Pooler,
+    /// Where the last claim of each lane found its messages.
+    pub(crate) low_water: LowWater,
+    pub(crate) wakes: Wakes,
+}
+
+impl PostgresStore {
+    /// Connects, and refuses a schema that does not fit this program.
+    pub async fn connect(options: &PostgresOptions) -> Result<Self> {
+        let store = Self::unchecked(options)?;
+        migrate::require_current(&store.pool).await?;
+        Ok(store)
+    }
+
+    /// A store that does not look at the schema; for `migrate` and tests.
+    fn unchecked(options: &PostgresOptions) -> Result<Self> {
+        let connect = connect_options(&options.url)?;
+        let pool = PgPoolOptions::new()
+            .max_connections(options.connections_max)
+            .acquire_timeout(options.acquire_timeout)
+            .connect_lazy_with(connect);
+        Ok(Self {
+            pool,
+            pooler: options.pooler,
+            low_water: LowWater::new(options.low_water),
+            wakes: Wakes::new(options.wake_url().map(connect_options).transpose()?),
+        })
+    }
+
+    /// The pool, for transactions of the caller's own (see `enqueue_in`).
+    pub fn pool(&self) -> &PgPool {
+        &self.pool
+    }
+
+    /// Runs one statement as a transaction of its own.
+    pub(crate) async fn rows(
+        &self,
+        statement: Statement<'_>,
+    ) -> std::result::Result<Vec<PgRow>, sqlx::Error> {
+        match self.pooler {
+            Pooler::Session => statement.fetch_all(&self.pool).await,
+            Pooler::Transaction => {
+                // Parsing and executing are two exchanges; only a transaction keeps both on one
+                // server.
+                let mut tx = self.pool.begin().await?;
+                let rows = statement.persistent(false).fetch_all(&mut *tx).await?;
+                tx.commit().await?;
+                Ok(rows)
+            }
+        }
+    }
+
+    /// Runs one statement, turning failures into the kernel's errors.
+    pub(crate) async fn fetch(
+        &self,
+        attempted: &'static str,
+        statement: Statement<'_>,
+    ) -> Result<Vec<PgRow>> {
+        match self.rows(statement).await {
+            Ok(rows) => Ok(rows),
+            Err(error) => Err(self.with_suggestion(store_error(attempted, error)).await),
+        }
+    }
+}
+
+/// Options for one connection to `url`.
+pub(crate) fn connect_options(url: &str) -> Result<PgConnectOptions> {
+    let options = PgConnectOptions::from_str(url)
+        .map_err(|error| consign_kernel::Error::invalid("database URL", error.to_string()))?;
+    Ok(options.application_name("consign"))
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    async fn put_lane(&self, name: &LaneName, policy: &LanePolicy, by: &By) -> Result<Lane> {
+        self.put_lane_impl(name, policy, by).await
+    }
+    async fn lane(&self, name: &LaneName) -> Result<Option<Lane>> {
+        self.lane_impl(name).await
+    }
+    async fn lanes(&self) -> Result<Vec<(Lane, Counts)>> {
+        self.lanes_impl().await
+    }
+    async fn pause(&self, name: &LaneName, by: &By) -> Result<Lane> {
+        self.set_paused("SELECT * FROM consign.pause($1, $2, $3)", name, by)
+            .await
+    }
+    async fn resume(&self, name: &LaneName, by: &By) -> Result<Lane> {
+        self.set_paused("SELECT * FROM consign.resume($1, $2, $3)", name, by)
+            .await
+    }
+    async fn enqueue(&self, messages: &[NewMessage]) -> Result<Vec<Enqueued>> {
+        self.enqueue_impl(messages).await
+    }
+    async fn claim(&self, claim: &Claim) -> Result<Option<Lease>> {
+        self.claim_impl(claim).await
+    }
+    async fn renew(&self, token: Token, ttl: Duration) -> Result<RenewAnswer> {
+        self.renew_impl(token, ttl).await
+    }
+    async fn release(&self, token: Token) -> Result<ReleaseAnswer> {
+        self.release_impl(token).await
+    }
+    async fn begin(&self, token: Token, ids: &[MessageId]) -> Result<BeginAnswer> {
+        self.begin_impl(token, ids).await
+    }
+    async fn settle(&self, token: Token, reports: &[Report]) -> Result<SettleAnswer> {
+        self.settle_impl(token, reports).await
+    }
+    async fn expire(&self, limit: u32) -> Result<Expired> {
+        self.expire_impl(limit).await
+    }
+    async fn wait(&self, lane: &LaneName, timeout: Duration) -> Result<bool> {
+        self.wait_impl(lane, timeout).await
+    }
+    async fn requeue(&self, ids: &[MessageId], by: &By) -> Result<Vec<Moved>> {
+        self.move_by_hand("SELECT * FROM consign.requeue($1, $2, $3)", ids, by)
+            .await
+    }
+    async fn hold(&self, ids: &[MessageId], by: &By) -> Result<Vec<Moved>> {
+        self.move_by_hand("SELECT * FROM consign.hold($1, $2, $3)", ids, by)
+            .await
+    }
+    async fn unhold(&self, ids: &[MessageId], by: &By) -> Result<Vec<Moved>> {
+        self.move_by_hand("SELECT * FROM consign.unhold($1, $2, $3)", ids, by)
+            .await
+    }
+    async fn explain(&self, id: MessageId) -> Result<Option<Explanation>> {
+        self.explain_impl(id).await
+    }
+    async fn history(&self, id: MessageId) -> Result<Vec<Attempt>> {
+        self.history_impl(id).await
+    }
+    async fn list(
+        &self,
+        filter: &Filter,
+        before: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Page<Listed>> {
+        self.list_impl(filter, before, limit).await
+    }
+    async fn dead(
+        &self,
+        filter: &Filter,
+        before: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Page<DeadLetter>> {
+        self.dead_impl(filter, before, limit).await
+    }
+    async fn leases(&self, limit: u32) -> Result<Vec<LeaseView>> {
+        self.leases_impl(limit).await
+    }
+    async fn audit(&self, id: Option<MessageId>, limit: u32) -> Result<Vec<AuditEntry>> {
+        self.audit_impl(id, limit).await
+    }
+    async fn doctor(&self) -> Result<Vec<Finding>> {
+        self.doctor_impl().await
+    }
+}

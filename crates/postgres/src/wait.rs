@@ -1,0 +1,128 @@
+//! Wake-ups: LISTEN where a connection can carry it, polling always.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use consign_kernel::{LaneName, Result};
+use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions, types::PgInterval};
+use tokio::{sync::Notify, task::JoinHandle, time::timeout};
+
+use crate::{PostgresStore, rows};
+
+/// The channel on which an enqueue names its lane.
+const CHANNEL: &str = "consign";
+/// How long to rest before listening again after the connection broke.
+const RECONNECT_AFTER: Duration = Duration::from_secs(1);
+
+/// Who waits for which lane, and the task that wakes them.
+#[derive(Debug)]
+pub(crate) struct Wakes {
+    /// Where to listen; none behind a transaction pooler without a direct address.
+    listen: Option<PgConnectOptions>,
+    lanes: Arc<Lanes>,
+    /// Started by the first wait; ends with the store.
+    listener: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug, Default)]
+struct Lanes(Mutex<HashMap<String, Arc<Notify>>>);
+
+impl Lanes {
+    fn get(&self, lane: &str) -> Arc<Notify> {
+        let mut lanes = self.0.lock().expect("invariant: no panic under this lock");
+        Arc::clone(lanes.entry(lane.to_owned()).or_default())
+    }
+
+    fn wake_all(&self) {
+        let lanes = self.0.lock().expect("invariant: no panic under this lock");
+        lanes.values().for_each(|lane| lane.notify_waiters());
+    }
+}
+
+impl Wakes {
+    pub(crate) fn new(listen: Option<PgConnectOptions>) -> Self {
+        Self {
+            listen,
+            lanes: Arc::default(),
+            listener: Mutex::default(),
+        }
+    }
+
+    fn ensure_listening(&self) {
+        let Some(options) = &self.listen else { return };
+        let mut listener = self
+            .listener
+            .lock()
+            .expect("invariant: no panic under this lock");
+        if listener.is_none() {
+            *listener = Some(tokio::spawn(listen(
+                options.clone(),
+                Arc::clone(&self.lanes),
+            )));
+        }
+    }
+}
+
+impl Drop for Wakes {
+    fn drop(&mut self) {
+        if let Ok(Some(listener)) = self.listener.get_mut().map(Option::take) {
+            listener.abort();
+        }
+    }
+}
+
+/// Listens for ever. Failures are not reported: polling is the safety net, and the database's
+/// absence shows in every other operation.
+async fn listen(options: PgConnectOptions, lanes: Arc<Lanes>) {
+    let pool = PgPoolOptions::new()
+        .max_connections(1)
+        .connect_lazy_with(options);
+    loop {
+        if let Ok(mut listener) = PgListener::connect_with(&pool).await
+            && listener.listen(CHANNEL).await.is_ok()
+        {
+            // Whatever came while nobody listened is not told again.
+            lanes.wake_all();
+            while let Ok(Some(notification)) = listener.try_recv().await {
+                lanes.get(notification.payload()).notify_waiters();
+            }
+            lanes.wake_all();
+        }
+        tokio::time::sleep(RECONNECT_AFTER).await;
+    }
+}
+
+impl PostgresStore {
+    pub(crate) async fn wait_impl(&self, lane: &LaneName, limit: Duration) -> Result<bool> {
+        self.wakes.ensure_listening();
+        let notify = self.wakes.lanes.get(lane.as_str());
+        let woken = notify.notified();
+        tokio::pin!(woken);
+        // Interest comes before the look: what is enqueued in between is not missed.
+        woken.as_mut().enable();
+        let due = self.until_due(lane).await?;
+        if due == Some(Duration::ZERO) {
+            return Ok(true);
+        }
+        let pause = due.map_or(limit, |due| due.min(limit));
+        let woken = timeout(pause, woken).await.is_ok();
+        Ok(woken || pause < limit)
+    }
+
+    /// How long until the lane has something to claim, if anything is in sight.
+    async fn until_due(&self, lane: &LaneName) -> Result<Option<Duration>> {
+        let statement = sqlx::query("SELECT consign.until_due($1) AS until").bind(lane.as_str());
+        let rows = self.fetch("look for work", statement).await?;
+        let Some(row) = rows.first() else {
+            return Ok(None);
+        };
+        let until: Option<PgInterval> = rows::column(row, "until")?;
+        Ok(until.map(|until| {
+            let days_us = i64::from(until.days) * 86_400_000_000;
+            Duration::from_micros((days_us + until.microseconds).max(0).unsigned_abs())
+        }))
+    }
+}
