@@ -1,0 +1,127 @@
+-- The tables. A message never changes; a run of messages moves; a lease says who may speak.
+--
+-- The state of the queue is not a column on the message: it is which run the message is in.
+-- A claim moves runs from `ready` into one `lease` row; a settle deletes or shrinks that row and
+-- appends attempts. Times are microseconds since 1970 (UTC). `ids`, `tries` and `attempts` are
+-- JSON arrays that run in parallel: tries count toward the lane's limit, attempts are the attempt
+-- rows written so far. Foreign keys are left out on purpose: `consign doctor` checks what they
+-- would, without a look-up for every row of a settle.
+
+CREATE TABLE lane (
+    name      TEXT NOT NULL PRIMARY KEY,
+    policy    TEXT NOT NULL CHECK (json_valid(policy)),
+    paused_at INTEGER
+) STRICT, WITHOUT ROWID;
+
+-- The payload stands last: what lists show is read without touching its overflow pages.
+CREATE TABLE message (
+    id         INTEGER PRIMARY KEY,
+    lane       TEXT NOT NULL,
+    key        TEXT,
+    "group"    TEXT,
+    created_at INTEGER NOT NULL,
+    headers    TEXT NOT NULL,
+    payload    TEXT NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX message_key ON message (lane, key) WHERE key IS NOT NULL;
+-- Every index ends with the rowid, so this one lists a lane by id.
+CREATE INDEX message_lane ON message (lane);
+
+-- `apart`: came back from an expiry, to be leased alone. It stands before `due_at` in the index
+-- so that a claim never walks over runs it may not take.
+CREATE TABLE ready (
+    run      INTEGER PRIMARY KEY,
+    lane     TEXT NOT NULL,
+    due_at   INTEGER NOT NULL,
+    apart    INTEGER NOT NULL CHECK (apart IN (0, 1)),
+    ids      TEXT NOT NULL,
+    tries    TEXT NOT NULL,
+    attempts TEXT NOT NULL
+) STRICT;
+CREATE INDEX ready_due ON ready (lane, apart, due_at);
+
+-- AUTOINCREMENT: a fence is never given twice, not even after its lease is gone.
+CREATE TABLE lease (
+    fence      INTEGER PRIMARY KEY AUTOINCREMENT,
+    token      BLOB NOT NULL CHECK (length(token) = 16),
+    lane       TEXT NOT NULL,
+    owner      TEXT NOT NULL,
+    claimed_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    ids        TEXT NOT NULL,
+    tries      TEXT NOT NULL,
+    attempts   TEXT NOT NULL,
+    begun      TEXT NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX lease_token ON lease (token);
+CREATE INDEX lease_expiry ON lease (lane, expires_at);
+
+CREATE TABLE attempt (
+    message_id  INTEGER NOT NULL,
+    attempt_no  INTEGER NOT NULL CHECK (attempt_no >= 1),
+    outcome     TEXT NOT NULL
+                CHECK (outcome IN ('delivered', 'retry', 'dead', 'uncertain', 'expired')),
+    owner       TEXT NOT NULL,
+    fence       INTEGER NOT NULL,
+    token       BLOB NOT NULL,
+    claimed_at  INTEGER NOT NULL,
+    finished_at INTEGER NOT NULL,
+    next_due_at INTEGER,
+    code        TEXT,
+    detail      TEXT,
+    result      TEXT,
+    PRIMARY KEY (message_id, attempt_no)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE dead (
+    message_id INTEGER PRIMARY KEY,
+    lane       TEXT NOT NULL,
+    at         INTEGER NOT NULL,
+    attempt_no INTEGER NOT NULL,
+    code       TEXT NOT NULL,
+    detail     TEXT
+) STRICT;
+CREATE INDEX dead_lane ON dead (lane);
+
+CREATE TABLE held (
+    message_id INTEGER PRIMARY KEY,
+    lane       TEXT NOT NULL,
+    at         INTEGER NOT NULL,
+    reason     TEXT NOT NULL,
+    tries      INTEGER NOT NULL,
+    attempts   INTEGER NOT NULL
+) STRICT;
+CREATE INDEX held_lane ON held (lane);
+
+-- Ordered lanes only: messages whose turn has not come.
+CREATE TABLE waiting (
+    lane       TEXT NOT NULL,
+    "group"    TEXT NOT NULL,
+    message_id INTEGER NOT NULL,
+    due_at     INTEGER NOT NULL,
+    tries      INTEGER NOT NULL,
+    attempts   INTEGER NOT NULL,
+    PRIMARY KEY (lane, "group", message_id)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX waiting_message ON waiting (message_id);
+
+-- Ordered lanes only: the message of a group whose turn it is.
+CREATE TABLE turn (
+    lane       TEXT NOT NULL,
+    "group"    TEXT NOT NULL,
+    message_id INTEGER NOT NULL,
+    PRIMARY KEY (lane, "group")
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE audit (
+    id         INTEGER PRIMARY KEY,
+    at         INTEGER NOT NULL,
+    actor      TEXT NOT NULL,
+    action     TEXT NOT NULL,
+    lane       TEXT NOT NULL,
+    message_id INTEGER,
+    reason     TEXT NOT NULL
+) STRICT;
+CREATE INDEX audit_message ON audit (message_id) WHERE message_id IS NOT NULL;
+
+INSERT INTO lane (name, policy) VALUES ('default', '{}');

@@ -1,0 +1,3 @@
+-- Operator actions, newest first, along the primary key. ?1 unused, ?2 at most this many.
+SELECT id, at, actor, action, lane, message_id, reason FROM audit
+WHERE ?1 IS NULL ORDER BY id DESC LIMIT ?2

@@ -1,0 +1,4 @@
+-- Operator actions on one message, newest first. Uses audit_message.
+-- ?1 message, ?2 at most this many.
+SELECT id, at, actor, action, lane, message_id, reason FROM audit
+WHERE message_id = ?1 ORDER BY id DESC LIMIT ?2

@@ -1,0 +1,3 @@
+-- Parks messages. ?1 JSON array of [message_id, lane, tries, attempts], ?2 at, ?3 reason.
+INSERT INTO held (message_id, lane, at, reason, tries, attempts)
+SELECT value ->> 0, value ->> 1, ?2, ?3, value ->> 2, value ->> 3 FROM json_each(?1)

@@ -1,0 +1,2 @@
+-- Every lane's name, for suggestions.
+SELECT name FROM lane ORDER BY name

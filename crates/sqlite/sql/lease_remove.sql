@@ -1,0 +1,2 @@
+-- Ends a lease. ?1 fence.
+DELETE FROM lease WHERE fence = ?1

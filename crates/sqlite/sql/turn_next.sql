@@ -1,0 +1,12 @@
+-- Who comes next in groups whose message has finished: the waiting message with the smallest id,
+-- if any, in the order given. A group whose turn is not the finished message's is left alone.
+-- Uses the primary keys of turn and waiting. ?1 lane, ?2 JSON array of [group, finished id].
+SELECT t."group", w.message_id, w.due_at, w.tries, w.attempts
+FROM json_each(?2) AS finished
+CROSS JOIN turn AS t
+    ON t.lane = ?1 AND t."group" = finished.value ->> 0 AND t.message_id = finished.value ->> 1
+LEFT JOIN waiting AS w
+    ON w.lane = t.lane AND w."group" = t."group"
+   AND w.message_id = (SELECT min(message_id) FROM waiting
+                       WHERE lane = t.lane AND "group" = t."group")
+ORDER BY finished.key

@@ -1,0 +1,319 @@
+//! Where every message is, and what it carries there.
+
+use std::collections::BTreeMap;
+
+use consign_kernel::{MessageId, RUN_MESSAGES_MAX};
+use sqlx::SqliteConnection;
+
+use super::Report;
+use crate::{
+    error::Result,
+    rows::{self, Entry},
+    sql,
+};
+
+/// A place a message was found in.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    /// In words: `ready run 7`.
+    name: String,
+    kind: Kind,
+    lane: String,
+    attempts: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Ready,
+    Leased,
+    Parked,
+}
+
+/// A message that is not plainly delivered.
+pub(super) struct Suspect {
+    pub(super) id: MessageId,
+    pub(super) lane: String,
+    pub(super) group: Option<String>,
+    /// Whether it is in a ready run or a lease.
+    pub(super) is_active: bool,
+}
+
+type Places = BTreeMap<i64, Vec<Place>>;
+
+/// Checks the conservation law and the attempts; answers with the messages not yet delivered.
+pub(super) async fn examine(
+    connection: &mut SqliteConnection,
+    report: &mut Report,
+) -> Result<Vec<Suspect>> {
+    let mut places = Places::new();
+    collect_runs(connection, &mut places, report).await?;
+    collect_leases(connection, &mut places, report).await?;
+    collect_singles(connection, &mut places).await?;
+    let rows: Vec<MessageRow> = sqlx::query_as(sql!("doctor_messages"))
+        .fetch_all(&mut *connection)
+        .await?;
+    let mut suspects = Vec::with_capacity(rows.len());
+    for row in rows {
+        let found = places.remove(&row.0).unwrap_or_default();
+        check_message(&row, &found, report);
+        suspects.push(Suspect {
+            id: MessageId(row.0),
+            lane: row.1,
+            group: row.2,
+            is_active: found.iter().any(|place| place.kind != Kind::Parked),
+        });
+    }
+    // What is left is in a place although it is plainly delivered, or does not exist.
+    check_leftovers(connection, places, report).await?;
+    check_orphans(connection, report).await?;
+    Ok(suspects)
+}
+
+/// id, lane, group, attempts, whether numbered densely, delivered attempts, the last of those.
+type MessageRow = (i64, String, Option<String>, i64, bool, i64, i64);
+
+fn check_message(row: &MessageRow, found: &[Place], report: &mut Report) {
+    let (id, lane, _, attempts, dense, delivered, delivered_no) = row;
+    let message = Some(MessageId(*id));
+    if !dense {
+        report.add(
+            "attempts",
+            format!("message {id} has a gap in its attempts"),
+            format!(
+                "attempt rows of message {id} were removed behind the triggers' back; restore the \
+                 table `attempt` from a backup"
+            ),
+            message,
+        );
+    }
+    if *delivered > 1 {
+        report.add(
+            "delivered",
+            format!("message {id} was delivered {delivered} times"),
+            format!(
+                "nothing can be undone; compare the fences in `consign history {id}` with what \
+                 the sink received"
+            ),
+            message,
+        );
+    }
+    if *delivered > 0 && delivered_no < attempts {
+        report.add(
+            "delivered",
+            format!("message {id} was tried again after it was delivered"),
+            format!("nothing can be undone; see `consign history {id}`"),
+            message,
+        );
+    }
+    let mut names: Vec<&str> = found.iter().map(|place| place.name.as_str()).collect();
+    if *delivered > 0 {
+        names.push("delivered");
+    }
+    match names[..] {
+        [_] => {}
+        [] => report.add(
+            "place",
+            format!("message {id} is in no place: it would never be delivered"),
+            format!(
+                "put it back: INSERT INTO ready (lane, due_at, apart, ids, tries, attempts) VALUES \
+                 ('{lane}', 0, 0, '[{id}]', '[0]', '[{attempts}]')"
+            ),
+            message,
+        ),
+        _ => report.add(
+            "place",
+            format!(
+                "message {id} is in {} places: {}",
+                names.len(),
+                names.join(", ")
+            ),
+            "stop the workers and remove it from all of these but one; `delivered` always stays",
+            message,
+        ),
+    }
+    for place in found {
+        check_carried(*id, lane, *attempts, place, report);
+    }
+}
+
+/// What a message carries must be what its rows say.
+fn check_carried(id: i64, lane: &str, attempts: i64, place: &Place, report: &mut Report) {
+    let name = &place.name;
+    if i64::from(place.attempts) != attempts {
+        report.add(
+            "attempts",
+            format!(
+                "message {id} carries {} attempts in {name}, but {attempts} are recorded",
+                place.attempts
+            ),
+            format!("set its number of attempts in {name} to {attempts}"),
+            Some(MessageId(id)),
+        );
+    }
+    if place.lane != lane {
+        report.add(
+            "lane",
+            format!(
+                "message {id} of lane {lane} is in {name} of lane {}",
+                place.lane
+            ),
+            format!("set the lane of {name} to {lane}"),
+            Some(MessageId(id)),
+        );
+    }
+}
+
+async fn collect_runs(
+    connection: &mut SqliteConnection,
+    places: &mut Places,
+    report: &mut Report,
+) -> Result<()> {
+    let runs: Vec<(i64, String, String, String, String)> = sqlx::query_as(sql!("doctor_runs"))
+        .fetch_all(connection)
+        .await?;
+    for (run, lane, ids, tries, attempts) in runs {
+        let name = format!("ready run {run}");
+        let Some(entries) = take_apart(&name, [&ids, &tries, &attempts], report) else {
+            continue;
+        };
+        if entries.len() > RUN_MESSAGES_MAX {
+            report.add(
+                "run_length",
+                format!(
+                    "{name} holds {} messages, more than {RUN_MESSAGES_MAX}",
+                    entries.len()
+                ),
+                "harmless: it is taken apart as it is claimed",
+                None,
+            );
+        }
+        file(places, &name, Kind::Ready, &lane, &entries);
+    }
+    Ok(())
+}
+
+async fn collect_leases(
+    connection: &mut SqliteConnection,
+    places: &mut Places,
+    report: &mut Report,
+) -> Result<()> {
+    type Columns = (i64, String, String, String, String, String);
+    let leases: Vec<Columns> = sqlx::query_as(sql!("doctor_leases"))
+        .fetch_all(connection)
+        .await?;
+    for (fence, lane, ids, tries, attempts, begun) in leases {
+        let name = format!("lease {fence}");
+        let Some(entries) = take_apart(&name, [&ids, &tries, &attempts], report) else {
+            continue;
+        };
+        let begun = rows::numbers(&|| name.clone(), &begun).unwrap_or_default();
+        let strangers = begun
+            .iter()
+            .filter(|id| entries.iter().all(|e| e.id.0 != **id));
+        for id in strangers {
+            report.add(
+                "begun",
+                format!("{name} says message {id} has begun, but does not hold it"),
+                format!("remove {id} from `begun` of the lease with fence {fence}"),
+                Some(MessageId(*id)),
+            );
+        }
+        file(places, &name, Kind::Leased, &lane, &entries);
+    }
+    Ok(())
+}
+
+async fn collect_singles(connection: &mut SqliteConnection, places: &mut Places) -> Result<()> {
+    let singles: Vec<(String, i64, String, i64)> = sqlx::query_as(sql!("doctor_singles"))
+        .fetch_all(connection)
+        .await?;
+    for (name, id, lane, attempts) in singles {
+        let entry = Entry::new(id, 0, attempts)?;
+        file(places, &name, Kind::Parked, &lane, &[entry]);
+    }
+    Ok(())
+}
+
+fn take_apart(name: &str, arrays: [&str; 3], report: &mut Report) -> Option<Vec<Entry>> {
+    let [ids, tries, attempts] = arrays;
+    match rows::entries(&|| name.to_owned(), ids, tries, attempts) {
+        Ok(entries) if entries.is_empty() => {
+            report.add(
+                "empty",
+                format!("{name} holds no message"),
+                format!("delete {name}"),
+                None,
+            );
+            None
+        }
+        Ok(entries) => Some(entries),
+        Err(_) => {
+            report.add(
+                "arrays",
+                format!("{name} has ids, tries and attempts of unequal length, or not numbers"),
+                "make the three arrays equally long: one number of tries and of attempts for \
+                 each id; `SELECT count(*) FROM attempt WHERE message_id = ID` gives the latter",
+                None,
+            );
+            None
+        }
+    }
+}
+
+fn file(places: &mut Places, name: &str, kind: Kind, lane: &str, entries: &[Entry]) {
+    for entry in entries {
+        places.entry(entry.id.0).or_default().push(Place {
+            name: name.to_owned(),
+            kind,
+            lane: lane.to_owned(),
+            attempts: entry.attempts,
+        });
+    }
+}
+
+async fn check_leftovers(
+    connection: &mut SqliteConnection,
+    places: Places,
+    report: &mut Report,
+) -> Result<()> {
+    let known: Vec<(i64, String)> = sqlx::query_as(sql!("doctor_known"))
+        .bind(rows::array(places.keys().copied()))
+        .fetch_all(connection)
+        .await?;
+    let known: BTreeMap<i64, String> = known.into_iter().collect();
+    for (id, found) in places {
+        let names: Vec<&str> = found.iter().map(|place| place.name.as_str()).collect();
+        let names = names.join(", ");
+        let message = Some(MessageId(id));
+        match known.contains_key(&id) {
+            true => report.add(
+                "place",
+                format!("message {id} is delivered, but also in {names}"),
+                format!("stop the workers and remove {id} from {names}: delivered is final"),
+                message,
+            ),
+            false => report.add(
+                "unknown",
+                format!("{names} holds message {id}, which does not exist"),
+                format!("remove {id} from {names}, or restore table `message` from a backup"),
+                message,
+            ),
+        }
+    }
+    Ok(())
+}
+
+async fn check_orphans(connection: &mut SqliteConnection, report: &mut Report) -> Result<()> {
+    let ids: Vec<i64> = sqlx::query_scalar(sql!("doctor_orphans"))
+        .fetch_all(connection)
+        .await?;
+    for id in ids {
+        report.add(
+            "unknown",
+            format!("attempts of message {id} are recorded, but the message does not exist"),
+            "restore the table `message` from a backup",
+            Some(MessageId(id)),
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,279 @@
+//! Enqueueing: all messages or none.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    time::Duration,
+};
+
+use consign_kernel::{
+    Enqueued, Error, LaneName, LanePolicy, MessageId, NewMessage, StateKind, same_payload,
+};
+use serde_json::Value;
+
+use crate::{
+    error::{Failure, Result},
+    groups::{NewRun, Want},
+    lanes::unknown_lane,
+    rows::{self, Entry, later},
+    sql,
+    writer::Work,
+};
+
+/// Messages written by one statement: large enough that the statement's own cost vanishes.
+const CHUNK_MESSAGES: usize = 1_000;
+/// And its size in bytes: a batch of large payloads shall not be copied as a whole.
+const CHUNK_BYTES: usize = 4 * 1024 * 1024;
+
+/// Whether a message's key is taken, and by whom.
+#[derive(Clone, Copy)]
+enum Twin {
+    None,
+    Stored(MessageId),
+    /// By an earlier message of the same call.
+    InBatch(usize),
+}
+
+impl Work<'_> {
+    pub(crate) async fn enqueue(&mut self, messages: &[NewMessage]) -> Result<Vec<Enqueued>> {
+        let names: BTreeSet<&LaneName> = messages.iter().map(|message| &message.lane).collect();
+        let policies = self.policies(names).await?;
+        for (index, message) in messages.iter().enumerate() {
+            let Some(policy) = policies.get(&message.lane) else {
+                return Err(unknown_lane(self.connection, &message.lane).await);
+            };
+            message.validate(index, policy)?;
+        }
+        let twins = self.find_twins(messages).await?;
+        let ids = self.give_ids(&twins).await?;
+        self.write_messages(messages, &twins, &ids).await?;
+        let waiting = self.place(messages, &twins, &ids, &policies).await?;
+        self.answer(&twins, &ids, &waiting).await
+    }
+
+    /// Finds the messages whose key is taken; refuses those that then differ.
+    async fn find_twins(&mut self, messages: &[NewMessage]) -> Result<Vec<Twin>> {
+        let stored = self.stored_keys(messages).await?;
+        let mut in_batch: HashMap<(&LaneName, &str), usize> = HashMap::new();
+        let mut twins = Vec::with_capacity(messages.len());
+        for (index, message) in messages.iter().enumerate() {
+            let Some(key) = &message.key else {
+                twins.push(Twin::None);
+                continue;
+            };
+            let place = (&message.lane, key.as_str());
+            if let Some((id, group, payload)) = stored.get(&place) {
+                same_or_conflict(message, Some(*id), payload, group)?;
+                twins.push(Twin::Stored(*id));
+            } else if let Some(first) = in_batch.get(&place) {
+                let twin = &messages[*first];
+                same_or_conflict(message, None, &twin.payload, &twin.group)?;
+                twins.push(Twin::InBatch(*first));
+            } else {
+                in_batch.insert(place, index);
+                twins.push(Twin::None);
+            }
+        }
+        Ok(twins)
+    }
+
+    async fn stored_keys<'m>(
+        &mut self,
+        messages: &'m [NewMessage],
+    ) -> Result<HashMap<(&'m LaneName, &'m str), Stored>> {
+        let keyed = |message: &'m NewMessage| {
+            let key = message.key.as_deref()?;
+            Some((&message.lane, key))
+        };
+        let keys: Vec<(&LaneName, &str)> = messages.iter().filter_map(keyed).collect();
+        if keys.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let found: Vec<(i64, i64, Option<String>, String)> = sqlx::query_as(sql!("message_keys"))
+            .bind(rows::json(&keys))
+            .fetch_all(&mut *self.connection)
+            .await?;
+        let stored = |(index, id, group, payload): (i64, i64, _, String)| {
+            let payload: Value = rows::document(&payload)?;
+            Ok((keys[index as usize], (MessageId(id), group, payload)))
+        };
+        found.into_iter().map(stored).collect()
+    }
+
+    /// The id of each message: a new one, or that of its twin.
+    async fn give_ids(&mut self, twins: &[Twin]) -> Result<Vec<MessageId>> {
+        let mut last: i64 = sqlx::query_scalar(sql!("message_last_id"))
+            .fetch_one(&mut *self.connection)
+            .await?;
+        let mut ids: Vec<MessageId> = Vec::with_capacity(twins.len());
+        for twin in twins {
+            ids.push(match twin {
+                Twin::Stored(id) => *id,
+                Twin::InBatch(first) => ids[*first],
+                Twin::None => {
+                    last += 1;
+                    MessageId(last)
+                }
+            });
+        }
+        Ok(ids)
+    }
+
+    async fn write_messages(
+        &mut self,
+        messages: &[NewMessage],
+        twins: &[Twin],
+        ids: &[MessageId],
+    ) -> Result<()> {
+        let mut rows = String::from("[");
+        let mut count = 0;
+        for ((message, twin), id) in messages.iter().zip(twins).zip(ids) {
+            if !matches!(twin, Twin::None) {
+                continue;
+            }
+            let (headers, payload) = (rows::json(&message.headers), rows::json(&message.payload));
+            let NewMessage {
+                lane, key, group, ..
+            } = message;
+            if count > 0 {
+                rows.push(',');
+            }
+            rows.push_str(&rows::json(&(id, lane, key, group, headers, payload)));
+            count += 1;
+            if count == CHUNK_MESSAGES || rows.len() > CHUNK_BYTES {
+                self.write_rows(std::mem::replace(&mut rows, String::from("[")))
+                    .await?;
+                count = 0;
+            }
+        }
+        if count > 0 {
+            self.write_rows(rows).await?;
+        }
+        Ok(())
+    }
+
+    async fn write_rows(&mut self, mut rows: String) -> Result<()> {
+        rows.push(']');
+        sqlx::query(sql!("message_append"))
+            .bind(rows)
+            .bind(rows::micros(self.now))
+            .execute(&mut *self.connection)
+            .await?;
+        Ok(())
+    }
+
+    /// Puts new messages into runs, one per lane and delay, or lets them wait for their turn.
+    /// Answers which of the messages wait.
+    async fn place(
+        &mut self,
+        messages: &[NewMessage],
+        twins: &[Twin],
+        ids: &[MessageId],
+        policies: &HashMap<LaneName, LanePolicy>,
+    ) -> Result<BTreeSet<MessageId>> {
+        let fresh: Vec<(&NewMessage, Entry)> = (messages.iter().zip(twins).zip(ids))
+            .filter(|((_, twin), _)| matches!(twin, Twin::None))
+            .map(|((message, _), id)| (message, fresh_entry(*id)))
+            .collect();
+        let mut wants: Vec<Want<'_>> = Vec::new();
+        for (message, entry) in &fresh {
+            if let Some(group) = message.group.as_deref()
+                && policies[&message.lane].ordered
+            {
+                wants.push(Want {
+                    lane: &message.lane,
+                    group,
+                    entry: *entry,
+                    due_at: later(self.now, message.delay),
+                });
+            }
+        }
+        let turns = self.take_turns(&wants).await?;
+        let refused = wants.iter().zip(turns).filter(|(_, has_turn)| !has_turn);
+        let waiting: BTreeSet<MessageId> = refused.map(|(want, _)| want.entry.id).collect();
+
+        let mut runs: Vec<((&LaneName, Duration), Vec<Entry>)> = Vec::new();
+        let mut places: HashMap<(&LaneName, Duration), usize> = HashMap::new();
+        for (message, entry) in fresh {
+            if waiting.contains(&entry.id) {
+                continue;
+            }
+            let to = (&message.lane, message.delay);
+            let place = *places.entry(to).or_insert_with(|| {
+                runs.push((to, Vec::new()));
+                runs.len() - 1
+            });
+            runs[place].1.push(entry);
+        }
+        for ((lane, _), _) in &runs {
+            self.wake(lane, &policies[*lane]);
+        }
+        let now = self.now;
+        let runs: Vec<NewRun<'_>> = runs
+            .iter()
+            .map(|((lane, delay), entries)| NewRun {
+                lane,
+                due_at: later(now, *delay),
+                entries,
+                apart: false,
+            })
+            .collect();
+        self.make_ready(&runs).await?;
+        Ok(waiting)
+    }
+
+    async fn answer(
+        &mut self,
+        twins: &[Twin],
+        ids: &[MessageId],
+        waiting: &BTreeSet<MessageId>,
+    ) -> Result<Vec<Enqueued>> {
+        let old = |twin: &Twin| match twin {
+            Twin::Stored(id) => Some(*id),
+            _ => None,
+        };
+        let old: BTreeSet<MessageId> = twins.iter().filter_map(old).collect();
+        let states = self.states(&old).await?;
+        let state = |id: &MessageId| match states.get(id) {
+            Some(found) => found.state,
+            None if waiting.contains(id) => StateKind::Waiting,
+            None => StateKind::Ready,
+        };
+        let answer = |(id, twin): (&MessageId, &Twin)| Enqueued {
+            id: *id,
+            duplicate: !matches!(twin, Twin::None),
+            state: state(id),
+        };
+        Ok(ids.iter().zip(twins).map(answer).collect())
+    }
+}
+
+/// A message that holds a key: its id, group and payload.
+type Stored = (MessageId, Option<String>, Value);
+
+fn fresh_entry(id: MessageId) -> Entry {
+    Entry {
+        id,
+        tries: 0,
+        attempts: 0,
+    }
+}
+
+fn same_or_conflict(
+    message: &NewMessage,
+    id: Option<MessageId>,
+    payload: &Value,
+    group: &Option<String>,
+) -> Result<(), Failure> {
+    if same_payload(&message.payload, payload) && message.group == *group {
+        return Ok(());
+    }
+    let key = message
+        .key
+        .clone()
+        .expect("invariant: only keyed messages conflict");
+    Err(Failure::Refused(Error::KeyConflict {
+        lane: message.lane.clone(),
+        key,
+        id,
+    }))
+}

@@ -1,0 +1,82 @@
+//! Expiry: what happens to messages whose holder fell silent.
+
+use consign_kernel::{AttemptOutcome, Expired, LaneName, Next, after_expiry, codes};
+
+use crate::{
+    error::Result,
+    groups::NewRun,
+    rows::{self, Entry, LeaseColumns, LeaseRow},
+    settle::{Departures, NewAttempt},
+    sql,
+    writer::Work,
+};
+
+impl Work<'_> {
+    /// Ends up to `limit` expired leases, oldest first, of one lane or of all.
+    pub(crate) async fn expire(&mut self, limit: u32, lane: Option<&LaneName>) -> Result<Expired> {
+        let over: Vec<LeaseColumns> = sqlx::query_as(sql!("lease_ended"))
+            .bind(rows::micros(self.now))
+            .bind(lane.map(LaneName::as_str))
+            .bind(limit)
+            .fetch_all(&mut *self.connection)
+            .await?;
+        let mut expired = Expired::default();
+        for columns in over {
+            let lease = LeaseRow::new(columns)?;
+            expired.leases += 1;
+            expired.messages += lease.entries.len() as u64;
+            self.end(lease).await?;
+        }
+        Ok(expired)
+    }
+
+    /// Ends one lease: an attempt for every message, and everything that goes back goes back in
+    /// halves, each to be leased alone, so that a poison message is alone after log2(n) crashes.
+    async fn end(&mut self, lease: LeaseRow) -> Result<()> {
+        let alone = lease.entries.len() == 1;
+        let mut attempts = Vec::with_capacity(lease.entries.len());
+        let mut back: Vec<Entry> = Vec::new();
+        let mut departures = Departures::default();
+        for entry in &lease.entries {
+            let begun = lease.begun.contains(&entry.id);
+            let (next, tries) = after_expiry(&lease.policy, entry.tries, begun, alone);
+            let outcome = match begun {
+                true => AttemptOutcome::Uncertain,
+                false => AttemptOutcome::Expired,
+            };
+            attempts.push(NewAttempt {
+                entry: *entry,
+                outcome,
+                code: Some(codes::LEASE_EXPIRED.to_owned()),
+                detail: None,
+                result: None,
+                next_due_at: matches!(next, Next::Ready { .. }).then_some(self.now),
+            });
+            let entry = Entry {
+                tries,
+                attempts: entry.attempts + 1,
+                ..*entry
+            };
+            match next {
+                Next::Ready { .. } => back.push(entry),
+                next => departures.file(entry, next, None),
+            }
+        }
+        self.append_attempts(&lease, &attempts).await?;
+        let (first, second) = back.split_at(back.len().div_ceil(2));
+        let half = |entries| NewRun {
+            lane: &lease.lane,
+            due_at: self.now,
+            entries,
+            apart: true,
+        };
+        self.make_ready(&[half(first), half(second)]).await?;
+        self.wake(&lease.lane, &lease.policy);
+        self.depart(&lease, departures).await?;
+        self.keep_in_lease(LeaseRow {
+            entries: Vec::new(),
+            ..lease
+        })
+        .await
+    }
+}

@@ -1,0 +1,25 @@
+//! Named points at which a test can end the process, as a crash would.
+
+/// Ends the process here if `CONSIGN_FAIL=<point>:kill` names this point.
+///
+/// Without the feature `failpoints` this is nothing.
+#[cfg(not(feature = "failpoints"))]
+pub(crate) fn point(_name: &'static str) {}
+
+/// Ends the process here if `CONSIGN_FAIL=<point>:kill` names this point.
+#[cfg(feature = "failpoints")]
+pub(crate) fn point(name: &'static str) {
+    let wanted = std::env::var("CONSIGN_FAIL").unwrap_or_default();
+    if wanted.strip_suffix(":kill") != Some(name) {
+        return;
+    }
+    // The shell's own `kill` needs neither unsafe code nor a dependency.
+    let kill = format!("kill -9 {}", std::process::id());
+    std::process::Command::new("sh")
+        .args(["-c", &kill])
+        .status()
+        .expect("invariant: there is a shell wherever failpoints are used");
+    loop {
+        std::thread::park();
+    }
+}

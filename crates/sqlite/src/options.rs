@@ -1,0 +1,114 @@
+//! Where the database is and how to open it.
+
+use std::{path::Path, str::FromStr, time::Duration};
+
+use consign_kernel::{Error, ManualClock, Result};
+use jiff::Timestamp;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteSynchronous};
+
+/// The clock every lease decision is made by.
+///
+/// SQLite has no server, so its clock is the machine's, read inside the write transaction.
+#[derive(Clone, Debug, Default)]
+pub enum Clock {
+    /// The machine's clock.
+    #[default]
+    System,
+    /// A clock moved by hand, for tests.
+    Manual(ManualClock),
+}
+
+impl Clock {
+    /// The time in whole microseconds, as it is stored.
+    pub(crate) fn now(&self) -> Timestamp {
+        let now = match self {
+            Self::System => Timestamp::now(),
+            Self::Manual(clock) => clock.now(),
+        };
+        Timestamp::from_microsecond(now.as_microsecond()).expect("invariant: within the calendar")
+    }
+}
+
+/// How to open a store.
+#[derive(Clone, Debug)]
+pub struct SqliteOptions {
+    pub(crate) connect: SqliteConnectOptions,
+    pub(crate) busy_timeout: Duration,
+    pub(crate) clock: Clock,
+    pub(crate) migrate_on_open: bool,
+    pub(crate) readers: u32,
+}
+
+impl SqliteOptions {
+    /// The database in this file, given as a path or as a URL (`sqlite:queue.db`).
+    ///
+    /// A database in memory is refused: its connections would each see another one.
+    pub fn new(path_or_url: impl AsRef<str>) -> Result<Self> {
+        let text = path_or_url.as_ref();
+        let refuse = |why: String| Error::invalid(format!("database {text:?}"), why);
+        if text.is_empty() || text.contains(":memory:") || text.contains("mode=memory") {
+            return Err(refuse("must name a file".to_owned()));
+        }
+        let connect = if text.starts_with("sqlite:") {
+            SqliteConnectOptions::from_str(text).map_err(|error| refuse(error.to_string()))?
+        } else {
+            SqliteConnectOptions::new().filename(text)
+        };
+        Ok(Self {
+            connect,
+            busy_timeout: Duration::from_secs(10),
+            clock: Clock::System,
+            migrate_on_open: false,
+            readers: 4,
+        })
+    }
+
+    /// How long an operation waits for another process's transaction to end; 10 s by default.
+    pub fn busy_timeout(self, busy_timeout: Duration) -> Self {
+        Self {
+            // SQLite counts milliseconds in 32 bits; nobody waits for three weeks.
+            busy_timeout: busy_timeout.min(Duration::from_secs(24 * 3600)),
+            ..self
+        }
+    }
+
+    /// The clock to go by.
+    pub fn clock(self, clock: Clock) -> Self {
+        Self { clock, ..self }
+    }
+
+    /// Whether opening a store also creates the file and brings its schema up to date.
+    pub fn migrate_on_open(self, migrate_on_open: bool) -> Self {
+        Self {
+            migrate_on_open,
+            ..self
+        }
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        self.connect.get_filename()
+    }
+
+    /// A connection for writing: every commit is on the disk before it is answered.
+    pub(crate) fn writing(&self) -> SqliteConnectOptions {
+        self.reading()
+            .synchronous(SqliteSynchronous::Full)
+            // A rarer checkpoint writes a page changed many times once. 16 MiB of log, and no more
+            // than 64 MiB kept after a reader held it back.
+            .pragma("wal_autocheckpoint", "4096")
+            .pragma("journal_size_limit", "67108864")
+    }
+
+    /// A connection for reading.
+    pub(crate) fn reading(&self) -> SqliteConnectOptions {
+        self.connect
+            .clone()
+            .create_if_missing(false)
+            .busy_timeout(self.busy_timeout)
+            .foreign_keys(false)
+            .pragma("temp_store", "memory")
+            .pragma("cache_size", "-32768")
+            .row_buffer_size(1_024)
+    }
+}

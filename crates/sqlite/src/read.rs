@@ -1,0 +1,396 @@
+//! Reading: where a message is, and lists.
+
+use std::collections::{BTreeSet, HashMap};
+
+use consign_kernel::{
+    Attempt, AuditEntry, Cursor, DeadLetter, Explanation, Fence, Filter, LaneName, LeaseView,
+    Listed, Message, MessageId, Page, State, StateKind,
+};
+use jiff::Timestamp;
+use sqlx::SqliteConnection;
+
+use crate::{
+    error::{Failure, Result},
+    lanes,
+    rows::{self, AttemptColumns, AuditColumns, Entry},
+    sql,
+    writer::Work,
+};
+
+/// A message and where it is.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) lane: LaneName,
+    pub(crate) group: Option<String>,
+    pub(crate) state: StateKind,
+}
+
+/// A ready run that holds a message somebody looks for.
+pub(crate) struct HoldingRun {
+    pub(crate) run: i64,
+    pub(crate) due_at: Timestamp,
+    pub(crate) entries: Vec<Entry>,
+}
+
+impl Work<'_> {
+    /// Where these messages are; those that do not exist are left out.
+    pub(crate) async fn states(
+        &mut self,
+        ids: &BTreeSet<MessageId>,
+    ) -> Result<HashMap<MessageId, Found>> {
+        if ids.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let found: Vec<(i64, String, Option<String>, String)> = sqlx::query_as(sql!("state_of"))
+            .bind(rows::id_array(ids))
+            .fetch_all(&mut *self.connection)
+            .await?;
+        let row = |(id, lane, group, state): (i64, String, _, String)| {
+            let (lane, state) = (rows::lane_name(&lane)?, state_kind(&state)?);
+            Ok((MessageId(id), Found { lane, group, state }))
+        };
+        found.into_iter().map(row).collect()
+    }
+
+    pub(crate) async fn runs_holding(
+        &mut self,
+        ids: &BTreeSet<MessageId>,
+    ) -> Result<Vec<HoldingRun>> {
+        runs_holding(self.connection, ids).await
+    }
+}
+
+async fn runs_holding(
+    connection: &mut SqliteConnection,
+    ids: &BTreeSet<MessageId>,
+) -> Result<Vec<HoldingRun>> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let needle = match ids.first() {
+        Some(only) if ids.len() == 1 => only.to_string(),
+        _ => String::new(),
+    };
+    let found: Vec<(i64, i64, String, String, String)> = sqlx::query_as(sql!("ready_holding"))
+        .bind(rows::id_array(ids))
+        .bind(needle)
+        .fetch_all(connection)
+        .await?;
+    let run = |(run, due_at, ids, tries, attempts): (i64, i64, String, String, String)| {
+        let what = || format!("ready run {run}");
+        Ok(HoldingRun {
+            run,
+            due_at: rows::timestamp(due_at)?,
+            entries: rows::entries(&what, &ids, &tries, &attempts)?,
+        })
+    };
+    found.into_iter().map(run).collect()
+}
+
+pub(crate) async fn explain(
+    connection: &mut SqliteConnection,
+    now: Timestamp,
+    id: MessageId,
+) -> Result<Option<Explanation>> {
+    let Some(message) = message(connection, id).await? else {
+        return Ok(None);
+    };
+    let Some(lane) = lanes::lane(connection, &message.lane).await? else {
+        let name = &message.lane;
+        return Err(Failure::corrupt(format!(
+            "message {id} is in unknown lane {name}"
+        )));
+    };
+    let last: Option<(i64, String, i64)> = sqlx::query_as(sql!("attempt_last"))
+        .bind(id.0)
+        .fetch_optional(&mut *connection)
+        .await?;
+    let attempts = rows::count(last.as_ref().map_or(0, |(attempt_no, _, _)| *attempt_no))?;
+    let delivered_at = match last {
+        Some((_, outcome, finished_at)) if outcome == "delivered" => {
+            Some(rows::timestamp(finished_at)?)
+        }
+        _ => None,
+    };
+    let state = match delivered_at {
+        Some(at) => State::Delivered { at },
+        None => unfinished(connection, id).await?,
+    };
+    Ok(Some(Explanation {
+        message,
+        state,
+        lane,
+        attempts,
+        now,
+    }))
+}
+
+/// Where a message is that was not delivered.
+async fn unfinished(connection: &mut SqliteConnection, id: MessageId) -> Result<State> {
+    let dead: Option<(i64, String, Option<String>)> = sqlx::query_as(sql!("dead_get"))
+        .bind(id.0)
+        .fetch_optional(&mut *connection)
+        .await?;
+    if let Some((at, code, detail)) = dead {
+        let at = rows::timestamp(at)?;
+        return Ok(State::Dead { at, code, detail });
+    }
+    let held: Option<(i64, String)> = sqlx::query_as(sql!("held_get"))
+        .bind(id.0)
+        .fetch_optional(&mut *connection)
+        .await?;
+    if let Some((at, reason)) = held {
+        let at = rows::timestamp(at)?;
+        return Ok(State::Held { at, reason });
+    }
+    let waiting: Option<Option<i64>> = sqlx::query_scalar(sql!("waiting_behind"))
+        .bind(id.0)
+        .fetch_optional(&mut *connection)
+        .await?;
+    if let Some(behind) = waiting {
+        let behind = behind.map(MessageId);
+        return Ok(State::Waiting { behind });
+    }
+    let leases = leases(connection, u32::MAX).await?;
+    if let Some(lease) = leases.into_iter().find(|lease| lease.ids.contains(&id)) {
+        return Ok(State::Leased {
+            begun: lease.begun.contains(&id),
+            owner: lease.owner,
+            fence: lease.fence,
+            expires_at: lease.expires_at,
+        });
+    }
+    let runs = runs_holding(connection, &BTreeSet::from([id])).await?;
+    match runs.first() {
+        Some(HoldingRun { due_at, .. }) => Ok(State::Ready { due_at: *due_at }),
+        None => Err(Failure::corrupt(format!("message {id} is in no place"))),
+    }
+}
+
+type MessageColumns = (
+    i64,
+    String,
+    Option<String>,
+    Option<String>,
+    i64,
+    String,
+    String,
+);
+
+async fn message(connection: &mut SqliteConnection, id: MessageId) -> Result<Option<Message>> {
+    let found: Option<MessageColumns> = sqlx::query_as(sql!("message_get"))
+        .bind(id.0)
+        .fetch_optional(connection)
+        .await?;
+    let message = |(id, lane, key, group, created_at, headers, payload): MessageColumns| {
+        Ok(Message {
+            id: MessageId(id),
+            lane: rows::lane_name(&lane)?,
+            key,
+            group,
+            payload: rows::document(&payload)?,
+            headers: rows::document(&headers)?,
+            created_at: rows::timestamp(created_at)?,
+        })
+    };
+    found.map(message).transpose()
+}
+
+pub(crate) async fn history(
+    connection: &mut SqliteConnection,
+    id: MessageId,
+) -> Result<Vec<Attempt>> {
+    let found: Vec<AttemptColumns> = sqlx::query_as(sql!("attempt_history"))
+        .bind(id.0)
+        .fetch_all(connection)
+        .await?;
+    found.into_iter().map(rows::attempt).collect()
+}
+
+pub(crate) async fn list(
+    connection: &mut SqliteConnection,
+    filter: &Filter,
+    before: Option<Cursor>,
+    limit: u32,
+) -> Result<Page<Listed>> {
+    if filter.code.is_some() && filter.state.is_some_and(|state| state != StateKind::Dead) {
+        return Ok(page(Vec::new(), limit, |listed: &Listed| listed.id));
+    }
+    let ids = candidates(connection, filter, before, limit).await?;
+    let found: Vec<ListedColumns> = sqlx::query_as(sql!("list_details"))
+        .bind(rows::array(ids.into_iter()))
+        .fetch_all(connection)
+        .await?;
+    let mut items = Vec::with_capacity(found.len());
+    for (id, lane, key, group, created_at, state, attempts, code) in found {
+        let state = state_kind(&state)?;
+        let wanted = filter.state.is_none_or(|wanted| wanted == state)
+            && filter
+                .code
+                .as_ref()
+                .is_none_or(|wanted| Some(wanted) == code.as_ref());
+        if wanted {
+            items.push(Listed {
+                id: MessageId(id),
+                lane: rows::lane_name(&lane)?,
+                key,
+                group,
+                created_at: rows::timestamp(created_at)?,
+                state,
+                attempts: rows::count(attempts)?,
+            });
+        }
+    }
+    Ok(page(items, limit, |listed| listed.id))
+}
+
+type ListedColumns = (
+    i64,
+    String,
+    Option<String>,
+    Option<String>,
+    i64,
+    String,
+    i64,
+    Option<String>,
+);
+
+/// One more id than asked for, from where the filter finds them soonest.
+///
+/// A key names at most one message of each lane, so what else the filter says of those is looked
+/// at afterwards.
+async fn candidates(
+    connection: &mut SqliteConnection,
+    filter: &Filter,
+    before: Option<Cursor>,
+    limit: u32,
+) -> Result<Vec<i64>> {
+    let state = filter
+        .state
+        .or(filter.code.as_ref().map(|_| StateKind::Dead));
+    let lane = filter.lane.as_ref().map(LaneName::as_str);
+    let below = before.map_or(i64::MAX, |before| before.0);
+    let count = i64::from(limit) + 1;
+    if filter.key.is_none() && state == Some(StateKind::Dead) {
+        let letters = dead_letters(connection, filter, before, count).await?;
+        return Ok(letters.iter().map(|letter| letter.message_id.0).collect());
+    }
+    let statement = match (&filter.key, state, lane) {
+        (Some(_), _, _) => sql!("list_key"),
+        (None, None, None) => sql!("list_any"),
+        (None, None, Some(_)) => sql!("list_lane"),
+        (None, Some(StateKind::Waiting), _) => sql!("list_waiting"),
+        (None, Some(StateKind::Held), _) => sql!("list_held"),
+        (None, Some(StateKind::Leased), _) => sql!("list_leased"),
+        (None, Some(StateKind::Delivered), _) => sql!("list_delivered"),
+        (None, Some(StateKind::Ready | StateKind::Dead), _) => sql!("list_ready"),
+    };
+    let count = if filter.key.is_some() { -1 } else { count };
+    let query = sqlx::query_scalar(statement)
+        .bind(lane)
+        .bind(below)
+        .bind(count);
+    let query = match &filter.key {
+        Some(key) => query.bind(key),
+        None => query,
+    };
+    Ok(query.fetch_all(connection).await?)
+}
+
+pub(crate) async fn dead(
+    connection: &mut SqliteConnection,
+    filter: &Filter,
+    before: Option<Cursor>,
+    limit: u32,
+) -> Result<Page<DeadLetter>> {
+    let letters = dead_letters(connection, filter, before, i64::from(limit) + 1).await?;
+    Ok(page(letters, limit, |letter| letter.message_id))
+}
+
+async fn dead_letters(
+    connection: &mut SqliteConnection,
+    filter: &Filter,
+    before: Option<Cursor>,
+    count: i64,
+) -> Result<Vec<DeadLetter>> {
+    type Columns = (i64, String, i64, i64, String, Option<String>);
+    let found: Vec<Columns> = sqlx::query_as(sql!("dead_list"))
+        .bind(filter.lane.as_ref().map(LaneName::as_str))
+        .bind(&filter.code)
+        .bind(before.map_or(i64::MAX, |before| before.0))
+        .bind(count)
+        .fetch_all(connection)
+        .await?;
+    let letter = |(id, lane, at, attempt_no, code, detail): Columns| {
+        Ok(DeadLetter {
+            message_id: MessageId(id),
+            lane: rows::lane_name(&lane)?,
+            at: rows::timestamp(at)?,
+            attempt_no: rows::count(attempt_no)?,
+            code,
+            detail,
+        })
+    };
+    found.into_iter().map(letter).collect()
+}
+
+pub(crate) async fn leases(
+    connection: &mut SqliteConnection,
+    limit: u32,
+) -> Result<Vec<LeaseView>> {
+    type Columns = (i64, String, String, i64, i64, String, String);
+    let found: Vec<Columns> = sqlx::query_as(sql!("lease_list"))
+        .bind(limit)
+        .fetch_all(connection)
+        .await?;
+    let view = |(fence, lane, owner, claimed_at, expires_at, ids, begun): Columns| {
+        let what = || format!("lease {fence}");
+        let ids_of = |text: &str| -> Result<Vec<MessageId>> {
+            Ok(rows::numbers(&what, text)?
+                .into_iter()
+                .map(MessageId)
+                .collect())
+        };
+        Ok(LeaseView {
+            fence: Fence(fence),
+            lane: rows::lane_name(&lane)?,
+            owner,
+            ids: ids_of(&ids)?,
+            begun: ids_of(&begun)?,
+            claimed_at: rows::timestamp(claimed_at)?,
+            expires_at: rows::timestamp(expires_at)?,
+        })
+    };
+    found.into_iter().map(view).collect()
+}
+
+pub(crate) async fn audit(
+    connection: &mut SqliteConnection,
+    id: Option<MessageId>,
+    limit: u32,
+) -> Result<Vec<AuditEntry>> {
+    let statement = match id {
+        Some(_) => sql!("audit_of_message"),
+        None => sql!("audit_list"),
+    };
+    let found: Vec<AuditColumns> = sqlx::query_as(statement)
+        .bind(id.map(|id| id.0))
+        .bind(limit)
+        .fetch_all(connection)
+        .await?;
+    found.into_iter().map(rows::audit_entry).collect()
+}
+
+fn state_kind(word: &str) -> Result<StateKind> {
+    word.parse()
+        .map_err(|error| Failure::corrupt(format!("{error}")))
+}
+
+/// The first `limit` of the items, and where the next page begins if there are more.
+fn page<T>(mut items: Vec<T>, limit: u32, id: impl Fn(&T) -> MessageId) -> Page<T> {
+    let limit = limit as usize;
+    let has_more = items.len() > limit;
+    items.truncate(limit);
+    let next = items.last().filter(|_| has_more).map(id);
+    Page { items, next }
+}

@@ -1,0 +1,260 @@
+//! Rows and what they mean: times, parallel arrays, leases.
+
+use std::{collections::BTreeSet, str::FromStr, time::Duration};
+
+use consign_kernel::{
+    Attempt, AttemptOutcome, AuditEntry, Fence, Lane, LaneName, LanePolicy, MessageId, Token,
+};
+use jiff::{SignedDuration, Timestamp};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::error::{Failure, Result};
+
+/// A message on its way, with what must travel along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) id: MessageId,
+    /// Attempts that count toward the lane's limit.
+    pub(crate) tries: u32,
+    /// Attempt rows written so far.
+    pub(crate) attempts: u32,
+}
+
+impl Entry {
+    pub(crate) fn new(id: i64, tries: i64, attempts: i64) -> Result<Self> {
+        Ok(Self {
+            id: MessageId(id),
+            tries: count(tries)?,
+            attempts: count(attempts)?,
+        })
+    }
+}
+
+/// Entries as the three arrays of a row.
+pub(crate) struct Arrays {
+    pub(crate) ids: String,
+    pub(crate) tries: String,
+    pub(crate) attempts: String,
+}
+
+impl Arrays {
+    pub(crate) fn of(entries: &[Entry]) -> Self {
+        Self {
+            ids: array(entries.iter().map(|entry| entry.id.0)),
+            tries: array(entries.iter().map(|entry| entry.tries.into())),
+            attempts: array(entries.iter().map(|entry| entry.attempts.into())),
+        }
+    }
+}
+
+/// The entries of three arrays; `what` names the row they are in.
+pub(crate) fn entries(
+    what: &dyn Fn() -> String,
+    ids: &str,
+    tries: &str,
+    attempts: &str,
+) -> Result<Vec<Entry>> {
+    let (ids, tries, attempts) = (
+        numbers(what, ids)?,
+        numbers(what, tries)?,
+        numbers(what, attempts)?,
+    );
+    if ids.len() != tries.len() || ids.len() != attempts.len() {
+        let what = what();
+        return Err(Failure::corrupt(format!(
+            "{what} has arrays of unequal length"
+        )));
+    }
+    let parallel = ids.into_iter().zip(tries).zip(attempts);
+    parallel
+        .map(|((id, tries), attempts)| Entry::new(id, tries, attempts))
+        .collect()
+}
+
+/// A JSON array of numbers.
+pub(crate) fn array(numbers: impl Iterator<Item = i64>) -> String {
+    use std::fmt::Write;
+    let mut text = String::with_capacity(2 + 8 * numbers.size_hint().0);
+    text.push('[');
+    for number in numbers {
+        if text.len() > 1 {
+            text.push(',');
+        }
+        write!(text, "{number}").expect("invariant: a String takes everything");
+    }
+    text.push(']');
+    text
+}
+
+/// The ids of messages as a JSON array.
+pub(crate) fn id_array<'a>(ids: impl IntoIterator<Item = &'a MessageId>) -> String {
+    array(ids.into_iter().map(|id| id.0))
+}
+
+pub(crate) fn numbers(what: &dyn Fn() -> String, text: &str) -> Result<Vec<i64>> {
+    serde_json::from_str(text).map_err(|error| Failure::corrupt(format!("{}: {error}", what())))
+}
+
+/// Rows for a statement that takes them apart with `json_each`.
+pub(crate) fn json(rows: &impl serde::Serialize) -> String {
+    serde_json::to_string(rows).expect("invariant: rows serialise")
+}
+
+pub(crate) fn count(number: i64) -> Result<u32> {
+    u32::try_from(number).map_err(|_| Failure::corrupt(format!("{number} is not a count")))
+}
+
+pub(crate) fn micros(at: Timestamp) -> i64 {
+    at.as_microsecond()
+}
+
+pub(crate) fn timestamp(micros: i64) -> Result<Timestamp> {
+    Timestamp::from_microsecond(micros)
+        .map_err(|_| Failure::corrupt(format!("{micros} is not a time in microseconds")))
+}
+
+/// `now` plus a duration, in microseconds; at the end of the calendar at the latest.
+pub(crate) fn later(now: Timestamp, by: Duration) -> Timestamp {
+    let micros = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
+    now.saturating_add(SignedDuration::from_micros(micros))
+        .expect("invariant: adding a duration saturates")
+}
+
+pub(crate) fn lane_name(name: &str) -> Result<LaneName> {
+    LaneName::from_str(name).map_err(|error| Failure::corrupt(error.to_string()))
+}
+
+pub(crate) fn policy(lane: &str, text: &str) -> Result<LanePolicy> {
+    serde_json::from_str(text)
+        .map_err(|error| Failure::corrupt(format!("the policy of lane {lane} is {error}")))
+}
+
+pub(crate) fn document<T: DeserializeOwned>(text: &str) -> Result<T> {
+    serde_json::from_str(text)
+        .map_err(|error| Failure::corrupt(format!("a stored document is {error}")))
+}
+
+pub(crate) type LaneColumns = (String, String, Option<i64>);
+
+pub(crate) fn lane((name, text, paused_at): LaneColumns) -> Result<Lane> {
+    Ok(Lane {
+        policy: policy(&name, &text)?,
+        name: lane_name(&name)?,
+        paused_at: paused_at.map(timestamp).transpose()?,
+    })
+}
+
+/// A lease as stored, with the rules of its lane.
+#[derive(Clone, Debug)]
+pub(crate) struct LeaseRow {
+    pub(crate) fence: Fence,
+    pub(crate) token: Token,
+    pub(crate) lane: LaneName,
+    pub(crate) owner: String,
+    pub(crate) claimed_at: Timestamp,
+    pub(crate) expires_at: Timestamp,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) begun: BTreeSet<MessageId>,
+    pub(crate) policy: LanePolicy,
+}
+
+pub(crate) type LeaseColumns = (
+    i64,
+    Uuid,
+    String,
+    String,
+    i64,
+    i64,
+    String,
+    String,
+    String,
+    String,
+    Option<String>,
+);
+
+impl LeaseRow {
+    pub(crate) fn new(columns: LeaseColumns) -> Result<Self> {
+        let (fence, token, lane, owner, claimed_at, expires_at, ids, tries, attempts, begun, rules) =
+            columns;
+        let what = || format!("lease {fence}");
+        let Some(rules) = rules else {
+            return Err(Failure::corrupt(format!(
+                "lease {fence} is in unknown lane {lane}"
+            )));
+        };
+        Ok(Self {
+            fence: Fence(fence),
+            token: Token(token),
+            policy: policy(&lane, &rules)?,
+            lane: lane_name(&lane)?,
+            owner,
+            claimed_at: timestamp(claimed_at)?,
+            expires_at: timestamp(expires_at)?,
+            entries: entries(&what, &ids, &tries, &attempts)?,
+            begun: numbers(&what, &begun)?.into_iter().map(MessageId).collect(),
+        })
+    }
+
+    /// Those of `ids` that this lease does not hold, sorted, each once.
+    pub(crate) fn strangers(&self, ids: impl Iterator<Item = MessageId>) -> Vec<MessageId> {
+        let held: BTreeSet<MessageId> = self.entries.iter().map(|entry| entry.id).collect();
+        let asked: BTreeSet<MessageId> = ids.collect();
+        asked.difference(&held).copied().collect()
+    }
+}
+
+pub(crate) type AttemptColumns = (
+    i64,
+    i64,
+    String,
+    String,
+    i64,
+    Uuid,
+    i64,
+    i64,
+    Option<String>,
+    Option<String>,
+    Option<String>,
+    Option<i64>,
+);
+
+pub(crate) fn attempt(columns: AttemptColumns) -> Result<Attempt> {
+    let (id, no, outcome, owner, fence, token, claimed_at, finished_at, code, detail, result, due) =
+        columns;
+    Ok(Attempt {
+        message_id: MessageId(id),
+        attempt_no: count(no)?,
+        outcome: attempt_outcome(&outcome)?,
+        owner,
+        fence: Fence(fence),
+        token: Token(token),
+        claimed_at: timestamp(claimed_at)?,
+        finished_at: timestamp(finished_at)?,
+        code,
+        detail,
+        result: result.as_deref().map(document::<Value>).transpose()?,
+        next_due_at: due.map(timestamp).transpose()?,
+    })
+}
+
+pub(crate) fn attempt_outcome(word: &str) -> Result<AttemptOutcome> {
+    AttemptOutcome::from_word(word)
+        .ok_or_else(|| Failure::corrupt(format!("{word:?} is not an outcome")))
+}
+
+pub(crate) type AuditColumns = (i64, i64, String, String, String, Option<i64>, String);
+
+pub(crate) fn audit_entry(columns: AuditColumns) -> Result<AuditEntry> {
+    let (id, at, actor, action, lane, message_id, reason) = columns;
+    Ok(AuditEntry {
+        id,
+        at: timestamp(at)?,
+        actor,
+        action,
+        lane: lane_name(&lane)?,
+        message_id: message_id.map(MessageId),
+        reason,
+    })
+}

@@ -1,0 +1,301 @@
+//! The store itself: each operation begins a transaction, does its work, and ends it.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use consign_kernel::{
+    Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DeadLetter, Enqueued, Error,
+    Expired, Explanation, Filter, Finding, Lane, LaneName, LanePolicy, Lease, LeaseView, Listed,
+    MessageId, Moved, NewMessage, Page, ReleaseAnswer, RenewAnswer, Report, Result, SettleAnswer,
+    Store, Token,
+};
+use sqlx::{Sqlite, SqliteConnection, SqlitePool, sqlite::SqlitePoolOptions};
+use uuid::Uuid;
+
+use crate::{
+    doctor,
+    error::{Failure, from_database},
+    fail, lanes,
+    migrate::{migrate, status},
+    options::{Clock, SqliteOptions},
+    read, sql,
+    wait::Waiters,
+    writer::{Work, Writer},
+};
+
+/// A store in an SQLite file. Clones share its connections.
+#[derive(Clone, Debug)]
+pub struct SqliteStore {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    writer: Writer,
+    readers: SqlitePool,
+    waiters: Waiters,
+    clock: Clock,
+    /// Messages per run in the last claim: how many runs the next one reads at first.
+    run_length: AtomicUsize,
+}
+
+impl SqliteStore {
+    /// Opens a database whose schema fits this program.
+    ///
+    /// Without `migrate_on_open`, a file that is missing or was never migrated is
+    /// `Error::Schema`, and nothing is created.
+    pub async fn open(options: &SqliteOptions) -> Result<Self> {
+        if options.migrate_on_open {
+            migrate(options).await?;
+        } else {
+            status(options).await?.check()?;
+        }
+        let readers = SqlitePoolOptions::new()
+            .max_connections(options.readers)
+            .acquire_timeout(options.busy_timeout)
+            .test_before_acquire(false)
+            .idle_timeout(None)
+            .max_lifetime(None)
+            .connect_lazy_with(options.reading().pragma("query_only", "on"));
+        Ok(Self {
+            inner: Arc::new(Inner {
+                writer: Writer::new(options),
+                readers,
+                waiters: Waiters::default(),
+                clock: options.clock.clone(),
+                run_length: AtomicUsize::new(1),
+            }),
+        })
+    }
+
+    /// Enqueues all messages or none inside the caller's own transaction on the same file.
+    ///
+    /// They are there when that transaction commits, and never were if it does not. Begin it with
+    /// `BEGIN IMMEDIATE`: a transaction that has read before it writes fails if another one wrote
+    /// in between. Workers of this process notice the messages at their next look, within a tenth
+    /// of a second.
+    pub async fn enqueue_in(
+        &self,
+        connection: &mut SqliteConnection,
+        messages: &[NewMessage],
+    ) -> Result<Vec<Enqueued>> {
+        let attempted = "enqueue in the caller's transaction";
+        let enqueued = async {
+            // The savepoint keeps "all or none" for a caller who goes on after a failed write.
+            sqlx::query("SAVEPOINT consign_enqueue")
+                .execute(&mut *connection)
+                .await?;
+            sqlx::query(sql!("write_lock"))
+                .execute(&mut *connection)
+                .await?;
+            let mut work = Work {
+                connection: &mut *connection,
+                now: self.inner.clock.now(),
+                woken: &mut BTreeSet::new(),
+            };
+            let enqueued = work.enqueue(messages).await;
+            if enqueued.is_err() {
+                sqlx::query("ROLLBACK TO consign_enqueue")
+                    .execute(&mut *connection)
+                    .await?;
+            }
+            sqlx::query("RELEASE consign_enqueue")
+                .execute(&mut *connection)
+                .await?;
+            enqueued
+        };
+        enqueued.await.map_err(|failure| failure.during(attempted))
+    }
+
+    /// Closes every connection once what is under way has ended. Other clones close with it.
+    pub async fn close(&self) -> Result<()> {
+        let closed = self.inner.writer.close().await;
+        self.inner.readers.close().await;
+        closed.map_err(|error| from_database("close", error))
+    }
+
+    /// A connection on which all reads see the same moment.
+    async fn read(&self, attempted: &'static str) -> Result<sqlx::Transaction<'static, Sqlite>> {
+        let begun = self.inner.readers.begin().await;
+        begun.map_err(|error| from_database(attempted, error))
+    }
+}
+
+/// Runs one operation as one write transaction.
+macro_rules! write {
+    ($store:expr, $attempted:literal, |$work:ident| $operation:expr) => {{
+        let inner = &$store.inner;
+        let mut transaction = inner.writer.begin($attempted).await?;
+        let outcome = {
+            #[allow(unused_mut)]
+            let mut $work = transaction.work();
+            $operation.await
+        };
+        let (answer, woken) = transaction.finish(outcome).await?;
+        inner.waiters.wake(&woken);
+        answer
+    }};
+}
+
+/// Runs one operation on one snapshot.
+macro_rules! read {
+    ($store:expr, $attempted:literal, |$connection:ident| $operation:expr) => {{
+        let mut $connection = $store.read($attempted).await?;
+        let answer = $operation.await;
+        answer.map_err(|failure: Failure| failure.during($attempted))
+    }};
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn put_lane(&self, name: &LaneName, policy: &LanePolicy, by: &By) -> Result<Lane> {
+        Ok(write!(self, "put lane", |work| work.put_lane(name, policy, by)))
+    }
+
+    async fn lane(&self, name: &LaneName) -> Result<Option<Lane>> {
+        read!(self, "read a lane", |tx| lanes::lane(&mut tx, name))
+    }
+
+    async fn lanes(&self) -> Result<Vec<(Lane, Counts)>> {
+        read!(self, "read the lanes", |tx| lanes::lanes(
+            &mut tx,
+            self.inner.clock.now()
+        ))
+    }
+
+    async fn pause(&self, name: &LaneName, by: &By) -> Result<Lane> {
+        Ok(write!(self, "pause", |work| work.pause(name, by)))
+    }
+
+    async fn resume(&self, name: &LaneName, by: &By) -> Result<Lane> {
+        Ok(write!(self, "resume", |work| work.resume(name, by)))
+    }
+
+    async fn enqueue(&self, messages: &[NewMessage]) -> Result<Vec<Enqueued>> {
+        let enqueued = write!(self, "enqueue", |work| work.enqueue(messages));
+        fail::point("enqueue_committed");
+        Ok(enqueued)
+    }
+
+    async fn claim(&self, claim: &Claim) -> Result<Option<Lease>> {
+        let run_length = self.inner.run_length.load(Ordering::Relaxed);
+        let claimed = write!(self, "claim", |work| work.claim(claim, run_length));
+        let Some((lease, run_length)) = claimed else {
+            return Ok(None);
+        };
+        self.inner.run_length.store(run_length, Ordering::Relaxed);
+        fail::point("claim_committed");
+        Ok(Some(lease))
+    }
+
+    async fn renew(&self, token: Token, ttl: Duration) -> Result<RenewAnswer> {
+        validate_ttl(ttl)?;
+        Ok(write!(self, "renew", |work| work.renew(token, ttl)))
+    }
+
+    async fn release(&self, token: Token) -> Result<ReleaseAnswer> {
+        Ok(write!(self, "release", |work| work.release(token)))
+    }
+
+    async fn begin(&self, token: Token, ids: &[MessageId]) -> Result<BeginAnswer> {
+        Ok(write!(self, "begin", |work| work.begin(token, ids)))
+    }
+
+    async fn settle(&self, token: Token, reports: &[Report]) -> Result<SettleAnswer> {
+        let chance = chance();
+        let answer = write!(self, "settle", |work| work.settle(token, reports, chance));
+        fail::point("settle_committed");
+        Ok(answer)
+    }
+
+    async fn expire(&self, limit: u32) -> Result<Expired> {
+        Ok(write!(self, "expire", |work| work.expire(limit, None)))
+    }
+
+    async fn wait(&self, lane: &LaneName, timeout: Duration) -> Result<bool> {
+        let Inner {
+            waiters,
+            readers,
+            clock,
+            ..
+        } = &*self.inner;
+        let woken = waiters.wait(readers, clock, lane, timeout).await;
+        woken.map_err(|failure| failure.during("wait"))
+    }
+
+    async fn requeue(&self, ids: &[MessageId], by: &By) -> Result<Vec<Moved>> {
+        Ok(write!(self, "requeue", |work| work.requeue(ids, by)))
+    }
+
+    async fn hold(&self, ids: &[MessageId], by: &By) -> Result<Vec<Moved>> {
+        Ok(write!(self, "hold", |work| work.hold(ids, by)))
+    }
+
+    async fn unhold(&self, ids: &[MessageId], by: &By) -> Result<Vec<Moved>> {
+        Ok(write!(self, "unhold", |work| work.unhold(ids, by)))
+    }
+
+    async fn explain(&self, id: MessageId) -> Result<Option<Explanation>> {
+        let now = self.inner.clock.now();
+        read!(self, "explain", |tx| read::explain(&mut tx, now, id))
+    }
+
+    async fn history(&self, id: MessageId) -> Result<Vec<Attempt>> {
+        read!(self, "read the history", |tx| read::history(&mut tx, id))
+    }
+
+    async fn list(
+        &self,
+        filter: &Filter,
+        before: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Page<Listed>> {
+        read!(self, "list", |tx| read::list(
+            &mut tx, filter, before, limit
+        ))
+    }
+
+    async fn dead(
+        &self,
+        filter: &Filter,
+        before: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Page<DeadLetter>> {
+        read!(self, "list the dead", |tx| read::dead(
+            &mut tx, filter, before, limit
+        ))
+    }
+
+    async fn leases(&self, limit: u32) -> Result<Vec<LeaseView>> {
+        read!(self, "list the leases", |tx| read::leases(&mut tx, limit))
+    }
+
+    async fn audit(&self, id: Option<MessageId>, limit: u32) -> Result<Vec<AuditEntry>> {
+        read!(self, "read the audit", |tx| read::audit(&mut tx, id, limit))
+    }
+
+    async fn doctor(&self) -> Result<Vec<Finding>> {
+        read!(self, "doctor", |tx| doctor::examine(&mut tx))
+    }
+}
+
+/// A random number in `[0, 1)`: the bits of a random UUID that say nothing of its kind.
+fn chance() -> f64 {
+    let (bits, _) = Uuid::new_v4().as_u64_pair();
+    // The lowest bits of the upper half are a version and twelve random bits.
+    let random = (bits >> 16) << 16;
+    (random >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+/// The rule for a lease's time is the kernel's, and a claim carries it.
+fn validate_ttl(ttl: Duration) -> Result<(), Error> {
+    let lane: LaneName = "default".parse().expect("invariant: a plain name");
+    Claim::new(lane, "renew", 1).with_ttl(ttl).validate()
+}

@@ -1,0 +1,79 @@
+//! Waiting for work: woken by this process, found by polling when another one wrote.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use consign_kernel::LaneName;
+use sqlx::SqlitePool;
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep_until},
+};
+
+use crate::{error::Result, options::Clock, rows::micros, sql};
+
+/// How often a waiting worker looks for what other processes wrote. A look is two index look-ups.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Who waits for which lane in this process.
+#[derive(Debug, Default)]
+pub(crate) struct Waiters(Mutex<HashMap<LaneName, Arc<Notify>>>);
+
+impl Waiters {
+    /// Wakes everybody who waits for one of these lanes.
+    pub(crate) fn wake(&self, lanes: &BTreeSet<LaneName>) {
+        if lanes.is_empty() {
+            return;
+        }
+        let bells = self.0.lock().expect("invariant: no panic while waking");
+        for lane in lanes {
+            if let Some(bell) = bells.get(lane) {
+                bell.notify_waiters();
+            }
+        }
+    }
+
+    fn bell(&self, lane: &LaneName) -> Arc<Notify> {
+        let mut bells = self.0.lock().expect("invariant: no panic while waking");
+        Arc::clone(bells.entry(lane.clone()).or_default())
+    }
+
+    /// Returns `true` once the lane may have work, `false` after `timeout`.
+    pub(crate) async fn wait(
+        &self,
+        readers: &SqlitePool,
+        clock: &Clock,
+        lane: &LaneName,
+        timeout: Duration,
+    ) -> Result<bool> {
+        let deadline = Instant::now() + timeout.min(Duration::from_secs(24 * 3600));
+        let bell = self.bell(lane);
+        loop {
+            // Listening begins before looking: what is enqueued in between rings the bell.
+            let mut ring = std::pin::pin!(bell.notified());
+            ring.as_mut().enable();
+            let next: Option<i64> = sqlx::query_scalar(sql!("due_next"))
+                .bind(lane.as_str())
+                .fetch_one(readers)
+                .await?;
+            let now = micros(clock.now());
+            if next.is_some_and(|next| next <= now) {
+                return Ok(true);
+            }
+            if Instant::now() >= deadline {
+                return Ok(false);
+            }
+            let until_due = next.map_or(POLL_INTERVAL, |next| {
+                Duration::from_micros(next.abs_diff(now))
+            });
+            let next_look = Instant::now() + until_due.min(POLL_INTERVAL);
+            tokio::select! {
+                () = ring => return Ok(true),
+                () = sleep_until(next_look.min(deadline)) => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The store as the conformance suite examines it: a file of its own, a clock moved by hand.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use consign_conformance::{Factory, Harness};
+use consign_kernel::{ManualClock, NewMessage, Result, Store};
+use consign_sqlite::{Clock, SqliteOptions, SqliteStore};
+use jiff::{SignedDuration, Timestamp};
+use sqlx::{ConnectOptions, Connection, SqliteConnection, sqlite::SqliteConnectOptions};
+use tempfile::TempDir;
+
+/// Makes fresh stores in files of their own.
+#[derive(Debug, Default)]
+pub(crate) struct SqliteFactory;
+
+#[async_trait]
+impl Factory for SqliteFactory {
+    async fn fresh(&self) -> Box<dyn Harness> {
+        Box::new(Bench::new().await)
+    }
+}
+
+/// A database file that goes with the test, a clock, and a store.
+#[derive(Debug)]
+pub(crate) struct Bench {
+    directory: TempDir,
+    pub(crate) clock: ManualClock,
+    pub(crate) store: SqliteStore,
+}
+
+impl Bench {
+    pub(crate) async fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let clock = ManualClock::at(Timestamp::from_second(1_800_000_000).unwrap());
+        let file = directory.path().join("queue.db");
+        let options = options(file.to_str().unwrap(), &clock).migrate_on_open(true);
+        let store = SqliteStore::open(&options).await.unwrap();
+        Self {
+            directory,
+            clock,
+            store,
+        }
+    }
+
+    pub(crate) fn path(&self) -> String {
+        let file = self.directory.path().join("queue.db");
+        file.to_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn options(&self) -> SqliteOptions {
+        options(&self.path(), &self.clock)
+    }
+
+    /// Another store on the same file.
+    pub(crate) async fn open(&self) -> SqliteStore {
+        SqliteStore::open(&self.options()).await.unwrap()
+    }
+
+    /// A plain connection, as an application's own.
+    pub(crate) async fn connect(&self) -> SqliteConnection {
+        let options = SqliteConnectOptions::new().filename(self.path());
+        options.connect().await.unwrap()
+    }
+}
+
+fn options(path: &str, clock: &ManualClock) -> SqliteOptions {
+    let options = SqliteOptions::new(path).unwrap();
+    options.clock(Clock::Manual(clock.clone()))
+}
+
+#[async_trait]
+impl Harness for Bench {
+    fn store(&self) -> Arc<dyn Store> {
+        Arc::new(self.store.clone())
+    }
+
+    async fn another(&self) -> Arc<dyn Store> {
+        Arc::new(self.open().await)
+    }
+
+    async fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    async fn advance(&self, by: SignedDuration) {
+        self.clock.advance(by);
+    }
+
+    async fn enqueue_in_transaction(&self, messages: &[NewMessage]) -> Result<()> {
+        let mut connection = self.connect().await;
+        let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.unwrap();
+        self.store.enqueue_in(&mut transaction, messages).await?;
+        transaction.commit().await.unwrap();
+        Ok(())
+    }
+
+    async fn enqueue_and_roll_back(&self, messages: &[NewMessage]) -> Result<()> {
+        let mut connection = self.connect().await;
+        let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.unwrap();
+        self.store.enqueue_in(&mut transaction, messages).await?;
+        transaction.rollback().await.unwrap();
+        Ok(())
+    }
+}

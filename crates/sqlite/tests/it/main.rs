@@ -1,0 +1,4 @@
+//! One binary for all tests of the SQLite store.
+
+mod conformance;
+mod harness;
