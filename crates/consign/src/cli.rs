@@ -19,22 +19,27 @@ Exit codes:
   1  something is wrong: doctor found something, or a message could not be moved
   2  the command line does not make sense
   3  the input was refused: unknown lane, key conflict, bad JSON
-  4  there is no such message or lane
+  4  there is no such message
   5  the database cannot be used: not reachable, not migrated, not permitted";
+
+/// Shown below a command's own options.
+const GLOBAL: &str = "Everywhere";
 
 /// Transactional outbox: consign a message in your own transaction, have it delivered at least
 /// once, and see every attempt.
 #[derive(Parser, Debug)]
 #[command(name = "consign", version, after_help = EXIT_CODES, propagate_version = true)]
+#[command(max_term_width = 100)]
 pub(crate) struct Cli {
     /// Print JSON; errors are JSON on standard error
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) json: bool,
 
     /// sqlite:PATH, a path, or postgres://… [default: $DATABASE_URL, then sqlite:consign.db]
     #[arg(
         long,
         global = true,
+        help_heading = GLOBAL,
         value_name = "URL",
         env = "CONSIGN_DATABASE_URL",
         hide_env_values = true

@@ -1,32 +1,55 @@
-//! Which database, and opening it.
+//! Which database, and opening it. The only files that know which kinds there are.
 
 mod address;
+mod postgres;
+mod schema;
+mod sqlite;
 
 use std::sync::Arc;
 
 use consign_kernel::Store;
 
 pub(crate) use address::Address;
+pub(crate) use schema::{Schema, Step};
 
-use crate::{
-    failure::{Exit, Failure},
-    output::Output,
-};
+use crate::{failure::Failure, output::Output};
 
 /// Opens a database that has this program's schema.
-pub(crate) async fn open(address: &Address, _out: Output) -> Result<Arc<dyn Store>, Failure> {
-    Err(Failure::new(
-        Exit::Unavailable,
-        "database_unavailable",
-        format!("{address}"),
-    ))
+pub(crate) async fn open(address: &Address, out: Output) -> Result<Arc<dyn Store>, Failure> {
+    let opened = match address {
+        Address::Sqlite { path, by_default } => sqlite::open(path, *by_default, out).await,
+        Address::Postgres { url } => postgres::open(url).await,
+    };
+    opened.map_err(|failure| at(address, failure))
 }
 
-/// Makes a database and opens it.
-pub(crate) async fn create(address: &Address) -> Result<Arc<dyn Store>, Failure> {
-    Err(Failure::new(
-        Exit::Unavailable,
-        "database_unavailable",
-        format!("{address}"),
-    ))
+/// Brings a database to this program's schema, making the file where it is a file.
+pub(crate) async fn migrate(address: &Address) -> Result<(), Failure> {
+    let migrated = match address {
+        Address::Sqlite { path, .. } => sqlite::migrate(path).await,
+        Address::Postgres { url } => postgres::migrate(url).await,
+    };
+    migrated.map_err(|failure| at(address, failure))
+}
+
+/// How far a database has come. Changes nothing.
+pub(crate) async fn status(address: &Address) -> Result<Schema, Failure> {
+    let status = match address {
+        Address::Sqlite { path, .. } => sqlite::status(path).await,
+        Address::Postgres { url } => postgres::status(url).await,
+    };
+    status.map_err(|failure| at(address, failure))
+}
+
+/// Every step of the schema for this kind of database.
+pub(crate) fn steps(address: &Address) -> Vec<Step> {
+    match address {
+        Address::Sqlite { .. } => sqlite::steps(),
+        Address::Postgres { .. } => postgres::steps(),
+    }
+}
+
+/// A failure says which database it is about.
+fn at(address: &Address, failure: Failure) -> Failure {
+    failure.map_message(|message| format!("{address}: {message}"))
 }

@@ -8,6 +8,8 @@ mod fencing;
 mod keys;
 mod poison;
 mod story;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
@@ -45,7 +47,8 @@ impl Demo {
     pub(crate) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         let folder = tempfile::Builder::new().prefix("consign-demo-").tempdir()?;
         let address = Address::file(&folder.path().join("demo.db"));
-        let store = database::create(&address).await?;
+        database::migrate(&address).await?;
+        let store = database::open(&address, context.out).await?;
         let mut story = Story::new(context.out);
         let told = tell(&*store, &mut story).await;
         if self.keep {

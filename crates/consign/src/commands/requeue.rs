@@ -35,7 +35,7 @@ pub(crate) struct Requeue {
     /// Every dead message of this lane
     #[arg(long)]
     lane: Option<LaneName>,
-    /// Every dead message with this code, as `consign ls --state dead` and `show` print it
+    /// Every dead message with this code, as the preview and `consign explain` name it
     #[arg(long)]
     code: Option<String>,
     /// Do it, instead of showing what would be done

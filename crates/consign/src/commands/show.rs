@@ -96,7 +96,15 @@ pub(crate) fn print_attempts(
         return Ok(());
     }
     let mut table = Table::new([
-        ">attempt", "outcome", "owner", ">fence", "finished", ">took", "code", "detail", "next",
+        ">attempt",
+        "outcome",
+        "owner",
+        ">fence",
+        "finished",
+        ">took",
+        "code",
+        "detail",
+        "due again",
     ]);
     for attempt in attempts {
         let next = attempt.next_due_at.map(|at| age(at, now));

@@ -1,0 +1,54 @@
+//! A demo that cannot fail shows nothing: broken stores must be found out.
+
+use std::time::Duration;
+
+use consign_kernel::{
+    ManualClock, ReferenceStore,
+    reference::{Flaw, Reference},
+};
+use jiff::Timestamp;
+use tokio::time::sleep;
+
+use super::{story::Story, tell};
+use crate::{failure::Failure, output::Output};
+
+/// The story on a reference store that lives in real time, and what is wrong with that store.
+async fn told_on(reference: Reference) -> Result<(), Failure> {
+    let clock = ManualClock::at(Timestamp::now());
+    let store = ReferenceStore::with(reference, clock.clone(), 7);
+    tokio::spawn(async move {
+        loop {
+            sleep(Duration::from_millis(1)).await;
+            clock.advance(Timestamp::now().duration_since(clock.now()));
+        }
+    });
+    tell(&store, &mut Story::new(Output::new(true))).await
+}
+
+#[track_caller]
+fn assert_found_out(told: Result<(), Failure>, what: &str) {
+    match told {
+        Err(Failure::Told { code, message, .. }) => {
+            assert_eq!(code, "demo_failed");
+            assert!(message.contains(what), "{message}");
+        }
+        other => panic!("the flaw was not found out: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_sound_store_passes() {
+    told_on(Reference::default()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_store_that_does_not_fence_is_found_out() {
+    let flawed = Reference::default().with_flaw(Flaw::NoTokenCheck);
+    assert_found_out(told_on(flawed).await, "late settle should be refused");
+}
+
+#[tokio::test]
+async fn a_store_that_buries_the_neighbours_of_poison_is_found_out() {
+    let flawed = Reference::default().with_flaw(Flaw::NoSoloRule);
+    assert_found_out(told_on(flawed).await, "Dead");
+}

@@ -1,0 +1,67 @@
+//! SQLite: a file that is made on first use where nobody named another.
+
+use std::{path::Path, sync::Arc};
+
+use consign_kernel::Store;
+use consign_sqlite::{SqliteOptions, SqliteStore};
+
+use super::{Schema, Step};
+use crate::{
+    failure::{Exit, Failure},
+    output::Output,
+};
+
+pub(super) async fn open(
+    path: &Path,
+    by_default: bool,
+    out: Output,
+) -> Result<Arc<dyn Store>, Failure> {
+    let options = options(path)?;
+    if by_default && consign_sqlite::status(&options).await?.version() == 0 {
+        consign_sqlite::migrate(&options).await?;
+        out.note(format_args!("created {} in this folder", path.display()))?;
+    }
+    if !path.exists() {
+        let message = "there is no such file; `consign migrate` makes it";
+        return Err(missing(message));
+    }
+    Ok(Arc::new(SqliteStore::open(&options).await?))
+}
+
+pub(super) async fn migrate(path: &Path) -> Result<(), Failure> {
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    if let Some(folder) = folder.filter(|folder| !folder.exists()) {
+        let message = format!("there is no folder {}; make it first", folder.display());
+        return Err(missing(message));
+    }
+    consign_sqlite::migrate(&options(path)?).await?;
+    Ok(())
+}
+
+pub(super) async fn status(path: &Path) -> Result<Schema, Failure> {
+    let status = consign_sqlite::status(&options(path)?).await?;
+    Ok(Schema {
+        version: status.version(),
+        needed: status.needed,
+    })
+}
+
+pub(super) fn steps() -> Vec<Step> {
+    let step = |migration: &consign_sqlite::Migration| Step {
+        version: migration.version,
+        name: migration.name,
+        sql: migration.sql,
+    };
+    consign_sqlite::migrations().iter().map(step).collect()
+}
+
+fn options(path: &Path) -> Result<SqliteOptions, Failure> {
+    let text = path
+        .to_str()
+        .ok_or_else(|| Failure::usage("the path of a database must be UTF-8"))?;
+    Ok(SqliteOptions::new(text)?)
+}
+
+fn missing(message: impl Into<String>) -> Failure {
+    Failure::new(Exit::Unavailable, "database_unavailable", message)
+}

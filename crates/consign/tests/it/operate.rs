@@ -1,0 +1,103 @@
+//! `hold`, `unhold`, `pause`, `resume`, and requeueing by id.
+
+use consign_kernel::{Claim, Outcome};
+use serde_json::json;
+
+use crate::support::{Consign, lane, work};
+
+#[test]
+fn a_message_is_held_and_put_back() {
+    let consign = Consign::new();
+    consign.enqueue_one();
+    assert_eq!(consign.run(["hold", "1"]).expect(0).stdout, "1: now held\n");
+    let ran = consign.run(["hold", "1"]).expect(1);
+    assert_eq!(
+        ran.stdout,
+        "1: left as it is: held; only ready and waiting ones can be held\n"
+    );
+    let moves = consign.json(["unhold", "1"]);
+    assert_eq!(
+        moves,
+        json!({"moves": [{"id": 1, "answer": "moved", "state": "ready"}]})
+    );
+    let ran = consign.run(["unhold", "1", "--json"]).expect(1);
+    assert_eq!(
+        ran.json(),
+        json!({"moves": [{"id": 1, "answer": "not_held", "state": "ready"}]})
+    );
+    let audit = consign.json(["show", "1"])["audit"].clone();
+    let told: Vec<_> = audit
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|e| (&e["action"], &e["actor"]))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (&json!("unhold"), &json!("tess")),
+            (&json!("hold"), &json!("tess"))
+        ]
+    );
+}
+
+#[test]
+fn an_unknown_id_among_known_ones_is_told_and_the_rest_is_done() {
+    let consign = Consign::new();
+    consign.enqueue_one();
+    for command in ["hold", "unhold", "requeue"] {
+        let ran = consign.run([command, "1", "99"]).expect(4);
+        assert!(
+            ran.stdout.contains("99: there is no such message"),
+            "{ran:#?}"
+        );
+    }
+    assert_eq!(consign.json(["show", "1"])["state"]["state"], "ready");
+    consign.run(["hold"]).expect(2);
+    consign.run(["hold", "x"]).expect(2);
+}
+
+#[test]
+fn a_nameless_actor_is_refused() {
+    let consign = Consign::new();
+    consign.enqueue_one();
+    let ran = consign.run(["hold", "1", "--actor", " "]).expect(3);
+    assert!(ran.stderr.contains("actor"), "{ran:#?}");
+}
+
+#[tokio::test]
+async fn a_paused_lane_is_not_claimed_from_until_it_is_resumed() {
+    let consign = Consign::new();
+    consign.enqueue_one();
+    let store = consign.store().await;
+    let claim = Claim::new(lane("default"), "worker-1", 1);
+    let ran = consign.run(["pause", "default"]).expect(0);
+    assert!(ran.stdout.starts_with("lane default is paused"), "{ran:#?}");
+    assert_eq!(store.claim(&claim).await.unwrap(), None);
+    let lane = consign.json(["resume", "default"]);
+    assert_eq!(lane["paused_at"], json!(null));
+    assert!(store.claim(&claim).await.unwrap().is_some());
+    let (code, message) = consign.run(["pause", "defalt", "--json"]).expect(3).error();
+    assert_eq!(code, "unknown_lane");
+    assert!(message.contains(r#"did you mean "default"?"#), "{message}");
+}
+
+#[tokio::test]
+async fn only_a_dead_message_is_requeued_by_id() {
+    let consign = Consign::new();
+    consign.enqueue_one();
+    let store = consign.store().await;
+    let ran = consign.run(["requeue", "1"]).expect(1);
+    assert_eq!(
+        ran.stdout,
+        "1: left as it is: ready; only dead ones can be requeued\n"
+    );
+    work(&*store, &lane("default"), Outcome::Dead, "http_404").await;
+    assert_eq!(
+        consign.run(["requeue", "1"]).expect(0).stdout,
+        "1: now ready\n"
+    );
+    let audit = &consign.json(["show", "1"])["audit"][0];
+    assert_eq!(audit["actor"], "tess");
+    assert_eq!(audit["reason"], "requeued by hand");
+}

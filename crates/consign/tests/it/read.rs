@@ -1,0 +1,193 @@
+//! `ls`, `show`, `explain`, `leases`, `doctor`.
+
+use consign_kernel::{Claim, Outcome};
+use serde_json::{Value, json};
+
+use crate::support::{Consign, assert_stable, lane, work};
+
+fn ids(page: &Value) -> Vec<i64> {
+    let items = page["items"].as_array().unwrap();
+    items
+        .iter()
+        .map(|item| item["id"].as_i64().unwrap())
+        .collect()
+}
+
+/// Message 1 delivered on its second attempt, 2 dead, 3 and 4 ready, 4 in another lane.
+async fn mixed() -> Consign {
+    let consign = Consign::new();
+    consign.run(["lanes", "set", "mail"]).expect(0);
+    let retry_now = ["lanes", "set", "default", "--retry", "fixed:0s"];
+    consign.run(retry_now).expect(0);
+    let store = consign.store().await;
+    consign.run(["enqueue", "1", "--key", "order-1"]).expect(0);
+    work(&*store, &lane("default"), Outcome::Retry, "http_503").await;
+    work(&*store, &lane("default"), Outcome::Delivered, "http_200").await;
+    consign
+        .run(["enqueue", r#"{"a": "\u001b[2J"}"#, "--header", "h=v"])
+        .expect(0);
+    work(&*store, &lane("default"), Outcome::Dead, "http_404").await;
+    consign.run(["enqueue", "3", "--group", "g"]).expect(0);
+    consign.run(["enqueue", "4", "--lane", "mail"]).expect(0);
+    consign
+}
+
+#[tokio::test]
+async fn messages_are_listed_newest_first_and_filtered() {
+    let consign = mixed().await;
+    let check = |arguments: &[&str], expected: &[i64]| {
+        let page = consign.json(["ls"].iter().chain(arguments).copied());
+        assert_eq!(ids(&page), expected, "{arguments:?}");
+    };
+    check(&[], &[4, 3, 2, 1]);
+    check(&["--lane", "mail"], &[4]);
+    check(&["--state", "ready"], &[4, 3]);
+    check(&["--state", "dead"], &[2]);
+    check(&["--state", "delivered"], &[1]);
+    check(&["--key", "order-1"], &[1]);
+    check(&["--code", "http_404"], &[2]);
+    check(&["--code", "http_500"], &[]);
+    check(&["--before", "3"], &[2, 1]);
+    let page = consign.json(["ls", "--limit", "2"]);
+    assert_eq!((ids(&page), &page["next"]), (vec![4, 3], &json!(3)));
+    assert_stable("ls", &consign.run(["ls"]).expect(0).stdout);
+    let ran = consign.run(["ls", "--limit", "1"]).expect(0);
+    assert_eq!(ran.stderr, "more: --before 4\n");
+    let ran = consign.run(["ls", "--state", "held"]).expect(0);
+    assert_eq!(
+        (ran.stdout.as_str(), ran.stderr.as_str()),
+        ("", "no messages match\n")
+    );
+}
+
+#[tokio::test]
+async fn a_filter_that_cannot_match_is_refused() {
+    let consign = mixed().await;
+    let ran = consign.run(["ls", "--lane", "male"]).expect(3);
+    assert!(ran.stderr.contains(r#"did you mean "mail"?"#), "{ran:#?}");
+    let ran = consign.run(["ls", "--state", "deed"]).expect(2);
+    assert!(ran.stderr.contains("dead"), "{ran:#?}");
+    consign.run(["ls", "--limit", "0"]).expect(2);
+    consign.run(["ls", "--limit", "1001"]).expect(2);
+}
+
+#[tokio::test]
+async fn a_message_is_shown_with_its_attempts_and_what_was_done_to_it() {
+    let consign = mixed().await;
+    consign
+        .run([
+            "requeue",
+            "2",
+            "--reason",
+            "the page is back",
+            "--actor",
+            "olga",
+        ])
+        .expect(0);
+    assert_stable(
+        "show_delivered",
+        &consign.run(["show", "1"]).expect(0).stdout,
+    );
+    let requeued = consign.run(["show", "2"]).expect(0).stdout;
+    assert!(
+        !requeued.contains('\u{1b}'),
+        "a payload cannot steer the terminal"
+    );
+    assert_stable("show_requeued", &requeued);
+    assert_stable("show_new", &consign.run(["show", "3"]).expect(0).stdout);
+
+    let shown = consign.json(["show", "2"]);
+    assert_eq!(shown["attempts"][0]["outcome"], "dead");
+    assert_eq!(shown["attempts"][0]["code"], "http_404");
+    assert_eq!(
+        shown["attempts"][0].get("token"),
+        None,
+        "a token is a permission"
+    );
+    assert_eq!(shown["audit"][0]["actor"], "olga");
+    assert_eq!(shown["audit"][0]["reason"], "the page is back");
+}
+
+#[tokio::test]
+async fn every_state_is_explained() {
+    let consign = mixed().await;
+    consign.run(["pause", "mail"]).expect(0);
+    consign
+        .run(["hold", "3", "--reason", "legal asks"])
+        .expect(0);
+    let explain = |id: &str| consign.run(["explain", id]).expect(0).stdout;
+    assert_stable("explain_delivered", &explain("1"));
+    assert_stable("explain_dead", &explain("2"));
+    assert_stable("explain_held", &explain("3"));
+    assert_stable("explain_paused", &explain("4"));
+    let explained = consign.json(["explain", "2"]);
+    assert_eq!(explained["id"], 2);
+    assert_eq!(explained["state"]["code"], "http_404");
+    assert_eq!(explained["attempts"], 1);
+    assert_eq!(explained["lane"]["name"], "default");
+    let sentence = explained["sentence"].as_str().unwrap();
+    assert!(sentence.contains("consign requeue 2"), "{sentence}");
+}
+
+#[test]
+fn an_unknown_message_is_not_found() {
+    let consign = Consign::new();
+    for command in ["show", "explain"] {
+        let ran = consign.run([command, "77"]).expect(4);
+        assert_eq!(
+            ran.stderr,
+            "consign: there is no message 77; `consign ls` lists those there are\n"
+        );
+        let (code, _) = consign.run([command, "77", "--json"]).expect(4).error();
+        assert_eq!(code, "no_such_message");
+        consign.run([command, "seven"]).expect(2);
+    }
+}
+
+#[tokio::test]
+async fn leases_show_who_holds_what_without_the_token() {
+    let consign = Consign::new();
+    assert_eq!(
+        consign.run(["leases"]).expect(0).stderr,
+        "nothing is leased\n"
+    );
+    consign.enqueue_one();
+    let store = consign.store().await;
+    let claim = Claim::new(lane("default"), "worker-1", 10);
+    let lease = store.claim(&claim).await.unwrap().unwrap();
+    store
+        .begin(lease.token, &[lease.messages[0].message.id])
+        .await
+        .unwrap();
+    assert_stable("leases", &consign.run(["leases"]).expect(0).stdout);
+    let ran = consign.run(["leases", "--json"]).expect(0);
+    assert!(!ran.stdout.contains(&lease.token.to_string()), "{ran:#?}");
+    let item = &ran.json()["items"][0];
+    assert_eq!(item["owner"], "worker-1");
+    assert_eq!(item["ids"], json!([1]));
+    assert_eq!(item["begun"], json!([1]));
+}
+
+#[tokio::test]
+async fn doctor_is_content_with_a_sound_database_and_names_what_is_wrong_with_another() {
+    let consign = mixed().await;
+    let ran = consign.run(["doctor"]).expect(0);
+    assert_eq!(
+        ran.stdout,
+        "All is well: every message is in exactly one place.\n"
+    );
+    assert_eq!(consign.json(["doctor"]), json!({"findings": []}));
+    consign.sql("DELETE FROM ready").await;
+    let ran = consign.run(["doctor"]).expect(1);
+    assert!(ran.stdout.contains("messages: "), "{ran:#?}");
+    assert!(ran.stdout.contains("to mend it: "), "{ran:#?}");
+    let ran = consign.run(["doctor", "--json"]).expect(1);
+    let findings = ran.json()["findings"].clone();
+    let lost = findings
+        .as_array()
+        .unwrap()
+        .iter()
+        .any(|finding| finding["ids"].as_array().unwrap().contains(&json!(3)));
+    assert!(lost, "message 3 is nowhere: {findings}");
+    assert_eq!(ran.stderr, "", "findings are a result, not an error");
+}

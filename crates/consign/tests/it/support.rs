@@ -1,0 +1,202 @@
+//! Running the binary, and playing the worker beside it.
+
+use std::{
+    io::Write,
+    path::Path,
+    process::{Command, Stdio},
+    sync::Arc,
+};
+
+use consign_kernel::{Claim, LaneName, MessageId, Outcome, Report, SettleAnswer, Store};
+use consign_sqlite::{SqliteOptions, SqliteStore};
+use serde_json::Value;
+use sqlx::Connection;
+use tempfile::TempDir;
+
+/// The binary with a database of its own.
+pub(crate) struct Consign {
+    folder: TempDir,
+    database: String,
+}
+
+/// What a run left behind.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) status: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Consign {
+    /// With a migrated SQLite database.
+    pub(crate) fn new() -> Self {
+        let consign = Self::unmigrated();
+        consign.run(["migrate"]).expect(0);
+        consign
+    }
+
+    /// With a SQLite database that does not exist yet.
+    pub(crate) fn unmigrated() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let database = format!("sqlite:{}", folder.path().join("test.db").display());
+        Self { folder, database }
+    }
+
+    /// With a database elsewhere.
+    pub(crate) fn at(database: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let database = database.to_owned();
+        Self { folder, database }
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn run<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Ran {
+        self.run_with(arguments, b"")
+    }
+
+    /// Runs with something on standard input.
+    pub(crate) fn run_with<'a>(
+        &self,
+        arguments: impl IntoIterator<Item = &'a str>,
+        stdin: &[u8],
+    ) -> Ran {
+        let mut command = self.command();
+        command.arg("--database").arg(&self.database);
+        command.args(arguments);
+        finish(command, stdin)
+    }
+
+    /// Runs with `--json` and answers with the JSON on standard output.
+    pub(crate) fn json<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Value {
+        self.run(arguments.into_iter().chain(["--json"]))
+            .expect(0)
+            .json()
+    }
+
+    /// The binary in the test's folder, with nothing inherited that it would look at.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_consign"));
+        command
+            .current_dir(self.folder())
+            .env_remove("DATABASE_URL")
+            .env_remove("CONSIGN_DATABASE_URL")
+            .env_remove("COLUMNS")
+            .env("USER", "tess");
+        command
+    }
+
+    /// The same SQLite database, from this process.
+    pub(crate) async fn store(&self) -> Arc<dyn Store> {
+        let options = SqliteOptions::new(&self.database).unwrap();
+        Arc::new(SqliteStore::open(&options).await.unwrap())
+    }
+
+    /// Breaks the SQLite database by hand.
+    pub(crate) async fn sql(&self, statement: &'static str) {
+        let mut connection = sqlx::SqliteConnection::connect(&self.database)
+            .await
+            .unwrap();
+        sqlx::raw_sql(statement)
+            .execute(&mut connection)
+            .await
+            .unwrap();
+        connection.close().await.unwrap();
+    }
+
+    /// Enqueues payload `1` and answers with the id.
+    pub(crate) fn enqueue_one(&self) -> MessageId {
+        let enqueued = self.json(["enqueue", "1"]);
+        MessageId(enqueued["id"].as_i64().unwrap())
+    }
+}
+
+/// Runs a command to its end.
+pub(crate) fn finish(mut command: Command, stdin: &[u8]) -> Ran {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut pipe = child.stdin.take().unwrap();
+    match pipe.write_all(stdin) {
+        // A command that reads nothing may be gone already.
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => panic!("{error}"),
+        _ => drop(pipe),
+    }
+    let output = child.wait_with_output().unwrap();
+    Ran {
+        status: output.status.code().expect("ended by itself"),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+impl Ran {
+    /// Fails unless the exit code is this one.
+    #[track_caller]
+    pub(crate) fn expect(self, status: i32) -> Self {
+        assert_eq!(self.status, status, "{self:#?}");
+        self
+    }
+
+    /// Standard output as one JSON value.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:#?}"))
+    }
+
+    /// Standard output as JSON lines.
+    #[track_caller]
+    pub(crate) fn json_lines(&self) -> Vec<Value> {
+        let parse = |line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {self:#?}"));
+        self.stdout.lines().map(parse).collect()
+    }
+
+    /// The code and message of a JSON error on standard error.
+    #[track_caller]
+    pub(crate) fn error(&self) -> (String, String) {
+        let value: Value = serde_json::from_str(self.stderr.trim())
+            .unwrap_or_else(|error| panic!("{error}: {self:#?}"));
+        let text = |name: &str| value["error"][name].as_str().unwrap().to_owned();
+        (text("code"), text("message"))
+    }
+}
+
+pub(crate) fn lane(name: &str) -> LaneName {
+    name.parse().unwrap()
+}
+
+/// Claims whatever the lane has and reports one outcome for all of it.
+pub(crate) async fn work(store: &dyn Store, lane: &LaneName, outcome: Outcome, code: &str) {
+    let claim = Claim::new(lane.clone(), "worker-1", 1_000);
+    let lease = store.claim(&claim).await.unwrap().expect("something to do");
+    let report = |id| Report {
+        code: Some(code.into()),
+        detail: Some(format!("the sink said {code}")),
+        ..Report::new(id, outcome)
+    };
+    let ids = lease.messages.iter().map(|held| held.message.id);
+    let reports: Vec<Report> = ids.map(report).collect();
+    let answer = store.settle(lease.token, &reports).await.unwrap();
+    assert!(matches!(answer, SettleAnswer::Settled(_)), "{answer:?}");
+}
+
+/// Text for people with everything replaced that differs from run to run.
+pub(crate) fn assert_stable(name: &str, text: &str) {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.add_filter(
+        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?Z \([^)]*\)",
+        "[time]",
+    );
+    settings.add_filter(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "[time]");
+    settings.add_filter(r"\b\d+(ms|s)\b( ago)?", "[span]");
+    // Columns are as wide as their cells, and ages differ in width; a unit test checks alignment.
+    settings.add_filter(r" {2,}", "  ");
+    settings.bind(|| insta::assert_snapshot!(name, text));
+}
