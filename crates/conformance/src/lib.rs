@@ -1,11 +1,13 @@
 #![doc = include_str!("../README.md")]
 
 mod cases;
+mod equivalence;
 mod harness;
 mod reference;
 mod runner;
 mod stage;
 
+pub use equivalence::{Difference, EQUIVALENCE_CASES, EQUIVALENCE_OPS, difference, equivalence};
 pub use harness::{Factory, Harness};
 pub use reference::ReferenceFactory;
 pub use runner::{Case, cases, exercise, run};

@@ -1,0 +1,229 @@
+//! Answers with everything a store may choose freely taken out.
+//!
+//! Stores number messages, leases and audit entries differently, draw their own tokens and start
+//! at their own time. Messages and leases become their position in order of appearance, times the
+//! time since the start.
+
+use std::collections::HashMap;
+
+use consign_kernel::{
+    Attempt, AuditEntry, BeginAnswer, ClaimedMessage, Counts, DeadLetter, Enqueued, Expired,
+    Explanation, Fence, Finding, Lane, Lease, LeaseView, Listed, Message, MessageId, Moved, Page,
+    Recorded, ReleaseAnswer, RenewAnswer, SettleAnswer, State, Token,
+};
+use jiff::Timestamp;
+use uuid::Uuid;
+
+/// What one store calls things.
+#[derive(Debug)]
+pub(super) struct Names {
+    pub(super) start: Timestamp,
+    ids: HashMap<MessageId, MessageId>,
+    fences: HashMap<Fence, Fence>,
+    tokens: HashMap<Token, Token>,
+}
+
+impl Names {
+    pub(super) fn new(start: Timestamp) -> Self {
+        Self {
+            start,
+            ids: HashMap::new(),
+            fences: HashMap::new(),
+            tokens: HashMap::new(),
+        }
+    }
+
+    /// Gives a new message its number.
+    pub(super) fn add_message(&mut self, id: MessageId) {
+        let number = MessageId(self.ids.len() as i64);
+        let known = self.ids.insert(id, number);
+        assert_eq!(known, None, "message {id} was new before");
+    }
+
+    /// Gives a new lease its number.
+    pub(super) fn add_lease(&mut self, fence: Fence, token: Token) {
+        let number = self.fences.len() as i64;
+        let known = self.fences.insert(fence, Fence(number));
+        assert_eq!(known, None, "fence {fence} was given before");
+        let number = Token(Uuid::from_u64_pair(0, number as u64));
+        let known = self.tokens.insert(token, number);
+        assert_eq!(known, None, "token {token} was given before");
+    }
+}
+
+/// Something that can be compared across stores once it is normal.
+pub(super) trait Normal {
+    fn normal(self, names: &Names) -> Self;
+}
+
+impl Normal for MessageId {
+    fn normal(self, names: &Names) -> Self {
+        names.ids.get(&self).copied().unwrap_or(self)
+    }
+}
+
+impl Normal for Fence {
+    fn normal(self, names: &Names) -> Self {
+        names.fences.get(&self).copied().unwrap_or(self)
+    }
+}
+
+impl Normal for Token {
+    fn normal(self, names: &Names) -> Self {
+        names.tokens.get(&self).copied().unwrap_or(self)
+    }
+}
+
+impl Normal for Timestamp {
+    fn normal(self, names: &Names) -> Self {
+        Timestamp::UNIX_EPOCH + self.duration_since(names.start)
+    }
+}
+
+impl<T: Normal> Normal for Vec<T> {
+    fn normal(self, names: &Names) -> Self {
+        self.into_iter().map(|item| item.normal(names)).collect()
+    }
+}
+
+impl<T: Normal> Normal for Option<T> {
+    fn normal(self, names: &Names) -> Self {
+        self.map(|item| item.normal(names))
+    }
+}
+
+impl<A: Normal, B: Normal> Normal for (A, B) {
+    fn normal(self, names: &Names) -> Self {
+        (self.0.normal(names), self.1.normal(names))
+    }
+}
+
+impl<T: Normal> Normal for Page<T> {
+    fn normal(self, names: &Names) -> Self {
+        Self {
+            items: self.items.normal(names),
+            next: self.next.normal(names),
+        }
+    }
+}
+
+macro_rules! normal_structs {
+    ($($kind:ident { $($field:ident),* })*) => {$(
+        impl Normal for $kind {
+            #[allow(clippy::needless_update, reason = "some structs have all fields listed")]
+            fn normal(self, names: &Names) -> Self {
+                Self { $($field: self.$field.normal(names),)* ..self }
+            }
+        }
+    )*};
+}
+
+normal_structs! {
+    Attempt { message_id, fence, token, claimed_at, finished_at, next_due_at }
+    ClaimedMessage { message }
+    Counts { oldest_due_at }
+    DeadLetter { message_id, at }
+    Enqueued { id }
+    Explanation { message, state, lane, now }
+    Finding { ids }
+    Lane { paused_at }
+    Lease { token, fence, claimed_at, expires_at, messages }
+    LeaseView { fence, ids, begun, claimed_at, expires_at }
+    Listed { id, created_at }
+    Message { id, created_at }
+    Moved { id }
+    Recorded { id, next_due_at }
+}
+
+impl Normal for AuditEntry {
+    fn normal(self, names: &Names) -> Self {
+        Self {
+            id: 0,
+            at: self.at.normal(names),
+            message_id: self.message_id.normal(names),
+            ..self
+        }
+    }
+}
+
+impl Normal for Expired {
+    fn normal(self, _: &Names) -> Self {
+        self
+    }
+}
+
+impl Normal for RenewAnswer {
+    fn normal(self, names: &Names) -> Self {
+        match self {
+            Self::Renewed { expires_at } => Self::Renewed {
+                expires_at: expires_at.normal(names),
+            },
+            Self::LeaseLost => self,
+        }
+    }
+}
+
+impl Normal for ReleaseAnswer {
+    fn normal(self, names: &Names) -> Self {
+        match self {
+            Self::Released(ids) => Self::Released(ids.normal(names)),
+            Self::LeaseLost => self,
+        }
+    }
+}
+
+impl Normal for BeginAnswer {
+    fn normal(self, names: &Names) -> Self {
+        match self {
+            Self::NotInLease(ids) => Self::NotInLease(ids.normal(names)),
+            Self::Begun | Self::LeaseLost => self,
+        }
+    }
+}
+
+impl Normal for SettleAnswer {
+    fn normal(self, names: &Names) -> Self {
+        match self {
+            Self::Settled(records) => Self::Settled(records.normal(names)),
+            Self::AlreadySettled(records) => Self::AlreadySettled(records.normal(names)),
+            Self::NotInLease(ids) => Self::NotInLease(ids.normal(names)),
+            Self::LeaseLost => self,
+        }
+    }
+}
+
+impl Normal for State {
+    fn normal(self, names: &Names) -> Self {
+        match self {
+            Self::Waiting { behind } => Self::Waiting {
+                behind: behind.normal(names),
+            },
+            Self::Ready { due_at } => Self::Ready {
+                due_at: due_at.normal(names),
+            },
+            Self::Leased {
+                owner,
+                fence,
+                expires_at,
+                begun,
+            } => Self::Leased {
+                owner,
+                fence: fence.normal(names),
+                expires_at: expires_at.normal(names),
+                begun,
+            },
+            Self::Held { at, reason } => Self::Held {
+                at: at.normal(names),
+                reason,
+            },
+            Self::Dead { at, code, detail } => Self::Dead {
+                at: at.normal(names),
+                code,
+                detail,
+            },
+            Self::Delivered { at } => Self::Delivered {
+                at: at.normal(names),
+            },
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! The steps of a random life: what is done, to what, in words that fit any store.
+//!
+//! Steps name messages and leases by position among those that exist when the step runs, so every
+//! sequence is valid, whatever was cut out of it.
+
+use std::time::Duration;
+
+use consign_kernel::{LaneName, LanePolicy, OnDead, OnUncertain, Outcome, RetrySchedule};
+use proptest::{collection::vec, option, prelude::*, sample::select};
+
+/// One step.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Op {
+    Enqueue(Vec<Draft>),
+    /// A batch longer than a run may be.
+    EnqueueMany {
+        lane: usize,
+        count: usize,
+    },
+    Claim {
+        lane: usize,
+        limit: u32,
+        ttl_s: Option<u64>,
+        owner: u8,
+    },
+    Renew {
+        lease: Back,
+        ttl_s: u64,
+    },
+    Release {
+        lease: Back,
+    },
+    Begin {
+        lease: Back,
+        picks: Vec<Pick>,
+    },
+    Settle {
+        lease: Back,
+        reports: Vec<Said>,
+        /// Whether a message may be named twice, which is refused.
+        twice: bool,
+    },
+    /// The last settle once more, as after a lost reply.
+    Resettle,
+    Expire {
+        limit: u32,
+    },
+    Advance {
+        ms: i64,
+    },
+    Pause {
+        lane: usize,
+    },
+    Resume {
+        lane: usize,
+    },
+    PutLane {
+        lane: usize,
+        change: Change,
+    },
+    Requeue(Vec<u16>),
+    Hold(Vec<u16>),
+    Unhold(Vec<u16>),
+    Explain(u16),
+    History(u16),
+    List {
+        lane: Option<usize>,
+        state: usize,
+        before: Option<u16>,
+        limit: u32,
+    },
+    Dead {
+        lane: Option<usize>,
+        code: Option<&'static str>,
+        before: Option<u16>,
+        limit: u32,
+    },
+    Leases {
+        limit: u32,
+    },
+    Audit {
+        id: Option<u16>,
+        limit: u32,
+    },
+}
+
+/// A message to enqueue.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Draft {
+    pub(super) lane: usize,
+    pub(super) key: Option<u8>,
+    pub(super) group: Option<u8>,
+    pub(super) payload: u8,
+    pub(super) delay_s: u64,
+}
+
+/// Which lease: 0 is the newest, 1 the one before; most often a recent one.
+pub(super) type Back = usize;
+
+/// Which message.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Pick {
+    /// One the lease was given.
+    Own(u8),
+    /// One that another lease, so many before the newest, was given.
+    Of(Back, u8),
+    /// Any that was ever enqueued.
+    Any(u16),
+}
+
+/// A report.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Said {
+    pub(super) pick: Pick,
+    pub(super) outcome: Outcome,
+    pub(super) code: Option<&'static str>,
+    pub(super) retry_in_s: Option<u64>,
+}
+
+/// A change of rules.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Change {
+    Original,
+    AttemptsMax(u32),
+    FlipOrdered,
+    FlipOnDead,
+    OnUncertain(OnUncertain),
+}
+
+/// The three lanes everything happens in.
+pub(super) fn lanes() -> [(LaneName, LanePolicy); 3] {
+    let name = |name: &str| name.parse().expect("invariant: a plain name");
+    let plain = LanePolicy {
+        lease_ttl_ms: 5_000,
+        attempts_max: 2,
+        // Without jitter, so that both stores come to the same time.
+        retry: RetrySchedule::Fixed { delay_ms: 500 },
+        ..LanePolicy::default()
+    };
+    let held = LanePolicy {
+        ordered: true,
+        on_dead: OnDead::Block,
+        on_uncertain: OnUncertain::Hold,
+        ..plain.clone()
+    };
+    let probed = LanePolicy {
+        ordered: true,
+        on_dead: OnDead::Continue,
+        on_uncertain: OnUncertain::Probe,
+        attempts_max: 4,
+        retry: RetrySchedule::Table {
+            delays_ms: vec![500, 1_000, 4_000],
+        },
+        ..plain.clone()
+    };
+    [
+        (name("plain"), plain),
+        (name("held"), held),
+        (name("probed"), probed),
+    ]
+}
+
+impl Change {
+    /// The lane's original rules with this change.
+    pub(super) fn of(self, policy: &LanePolicy) -> LanePolicy {
+        let mut policy = policy.clone();
+        match self {
+            Self::Original => {}
+            Self::AttemptsMax(max) => policy.attempts_max = max,
+            Self::FlipOrdered => policy.ordered = !policy.ordered,
+            Self::FlipOnDead => {
+                policy.on_dead = match policy.on_dead {
+                    OnDead::Block => OnDead::Continue,
+                    OnDead::Continue => OnDead::Block,
+                }
+            }
+            Self::OnUncertain(on_uncertain) => policy.on_uncertain = on_uncertain,
+        }
+        policy
+    }
+}
+
+impl Op {
+    /// The same step with less in it: each once smaller.
+    pub(super) fn smaller(&self) -> Vec<Self> {
+        match self {
+            Self::Enqueue(drafts) => without_one(drafts).map(Self::Enqueue).collect(),
+            Self::Settle {
+                lease,
+                reports,
+                twice,
+            } => without_one(reports)
+                .map(|reports| Self::Settle {
+                    lease: *lease,
+                    reports,
+                    twice: *twice,
+                })
+                .collect(),
+            Self::Begin { lease, picks } => without_one(picks)
+                .map(|picks| Self::Begin {
+                    lease: *lease,
+                    picks,
+                })
+                .collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn without_one<T: Clone>(items: &[T]) -> impl Iterator<Item = Vec<T>> {
+    (0..items.len()).map(|left_out| {
+        let mut fewer = items.to_vec();
+        fewer.remove(left_out);
+        fewer
+    })
+}
+
+/// A life of this many steps.
+pub(super) fn life(ops: usize) -> impl Strategy<Value = Vec<Op>> {
+    vec(
+        prop_oneof![3 => produce(), 10 => work(), 2 => operate(), 1 => read()],
+        ops,
+    )
+}
+
+fn lane() -> std::ops::Range<usize> {
+    0..3
+}
+
+fn draft() -> impl Strategy<Value = Draft> {
+    let key = option::weighted(0.3, 0..6_u8);
+    let group = option::weighted(0.7, 0..3_u8);
+    // A payload follows from its key but for a few, which conflict.
+    let payload = prop_oneof![9 => Just(0_u8), 1 => Just(1)];
+    let delay_s = prop_oneof![4 => Just(0_u64), 1 => Just(2), 1 => Just(7)];
+    (lane(), key, group, payload, delay_s).prop_map(|(lane, key, group, payload, delay_s)| {
+        // A key belongs to one group, or nearly every repeat would conflict.
+        let group = key.map_or(group, |key| Some(key % 3));
+        Draft {
+            lane,
+            key,
+            group,
+            payload,
+            delay_s,
+        }
+    })
+}
+
+fn produce() -> impl Strategy<Value = Op> {
+    let many = (lane(), 150..450_usize).prop_map(|(lane, count)| Op::EnqueueMany { lane, count });
+    prop_oneof![40 => vec(draft(), 0..8).prop_map(Op::Enqueue), 1 => many]
+}
+
+fn back() -> impl Strategy<Value = Back> {
+    prop_oneof![8 => Just(0_usize), 4 => 1..4_usize, 1 => 4..40_usize]
+}
+
+fn pick() -> impl Strategy<Value = Pick> {
+    prop_oneof![
+        24 => any::<u8>().prop_map(Pick::Own),
+        2 => (0..3_usize, any::<u8>()).prop_map(|(back, index)| Pick::Of(back, index)),
+        1 => any::<u16>().prop_map(Pick::Any)
+    ]
+}
+
+fn said() -> impl Strategy<Value = Said> {
+    use Outcome::{Dead, Delivered, Retry, Uncertain};
+    let outcome = prop_oneof![
+        4 => Just(Delivered), 6 => Just(Retry), 1 => Just(Dead), 4 => Just(Uncertain)
+    ];
+    let code = option::of(select(vec!["busy", "gone", "lease_expired"]));
+    let retry_in_s = option::weighted(0.2, select(vec![0_u64, 0, 3, 30]));
+    (pick(), outcome, code, retry_in_s).prop_map(|(pick, outcome, code, retry_in_s)| Said {
+        pick,
+        outcome,
+        code,
+        retry_in_s,
+    })
+}
+
+fn work() -> impl Strategy<Value = Op> {
+    let limit = prop_oneof![6 => 1..8_u32, 1 => Just(1_000_u32)];
+    let ttl_s = option::weighted(0.3, select(vec![1_u64, 3, 20]));
+    let claim = (lane(), limit, ttl_s, 0..3_u8).prop_map(|(lane, limit, ttl_s, owner)| Op::Claim {
+        lane,
+        limit,
+        ttl_s,
+        owner,
+    });
+    let renew = (back(), select(vec![1_u64, 6, 30]));
+    let renew = renew.prop_map(|(lease, ttl_s)| Op::Renew { lease, ttl_s });
+    let begin = (back(), vec(pick(), 0..4)).prop_map(|(lease, picks)| Op::Begin { lease, picks });
+    let twice = prop::bool::weighted(0.05);
+    let settle = (back(), vec(said(), 0..8), twice);
+    let settle = settle.prop_map(|(lease, reports, twice)| Op::Settle {
+        lease,
+        reports,
+        twice,
+    });
+    let ms = prop_oneof![
+        8 => select(vec![1_i64, 500, 500, 1_000, 1_000, 2_000]),
+        2 => select(vec![5_000_i64, 6_000, 21_000]),
+        1 => select(vec![-700_i64, -4_000])
+    ];
+    prop_oneof![
+        8 => claim,
+        1 => renew,
+        1 => back().prop_map(|lease| Op::Release { lease }),
+        2 => begin,
+        9 => settle,
+        1 => Just(Op::Resettle),
+        2 => select(vec![0_u32, 1, 2, 100]).prop_map(|limit| Op::Expire { limit }),
+        4 => ms.prop_map(|ms| Op::Advance { ms }),
+    ]
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    use OnUncertain::{Hold, Probe, Resend};
+    let on_uncertain = select(vec![Hold, Probe, Resend]).prop_map(Change::OnUncertain);
+    prop_oneof![
+        3 => Just(Change::Original),
+        1 => (1..4_u32).prop_map(Change::AttemptsMax),
+        1 => Just(Change::FlipOrdered),
+        1 => Just(Change::FlipOnDead),
+        1 => on_uncertain,
+    ]
+}
+
+fn operate() -> impl Strategy<Value = Op> {
+    let ids = || vec(any::<u16>(), 0..8);
+    prop_oneof![
+        1 => lane().prop_map(|lane| Op::Pause { lane }),
+        2 => lane().prop_map(|lane| Op::Resume { lane }),
+        2 => (lane(), change()).prop_map(|(lane, change)| Op::PutLane { lane, change }),
+        4 => ids().prop_map(Op::Requeue),
+        2 => ids().prop_map(Op::Hold),
+        3 => ids().prop_map(Op::Unhold),
+    ]
+}
+
+fn read() -> impl Strategy<Value = Op> {
+    let limit = || select(vec![0_u32, 1, 3, 1_000]);
+    let before = || option::of(any::<u16>());
+    let some_lane = || option::of(lane());
+    let list = (some_lane(), 0..8_usize, before(), limit());
+    let list = list.prop_map(|(lane, state, before, limit)| Op::List {
+        lane,
+        state,
+        before,
+        limit,
+    });
+    let code = option::of(select(vec!["gone", "attempts_exhausted"]));
+    let dead = (some_lane(), code, before(), limit());
+    let dead = dead.prop_map(|(lane, code, before, limit)| Op::Dead {
+        lane,
+        code,
+        before,
+        limit,
+    });
+    let audit = (option::of(any::<u16>()), limit());
+    prop_oneof![
+        any::<u16>().prop_map(Op::Explain),
+        any::<u16>().prop_map(Op::History),
+        list,
+        dead,
+        limit().prop_map(|limit| Op::Leases { limit }),
+        audit.prop_map(|(id, limit)| Op::Audit { id, limit }),
+    ]
+}
+
+/// Whole seconds.
+pub(super) fn s(count: u64) -> Duration {
+    Duration::from_secs(count)
+}

@@ -1,0 +1,306 @@
+//! One of the two stores, living a life step by step.
+
+use std::{collections::BTreeSet, fmt::Debug, sync::Arc};
+
+use consign_kernel::{
+    By, Claim, Enqueued, Error, Filter, Lease, MessageId, NewMessage, Report, Result, StateKind,
+    Store, Token,
+};
+use jiff::SignedDuration;
+use serde_json::json;
+use uuid::Uuid;
+
+use super::{
+    normal::{Names, Normal},
+    op::{Draft, Op, Pick, Said, lanes, s},
+};
+use crate::{Factory, Harness};
+
+/// A store and what has been seen of it.
+pub(super) struct Side {
+    harness: Box<dyn Harness>,
+    store: Arc<dyn Store>,
+    names: Names,
+    messages: Vec<MessageId>,
+    leases: Vec<(Token, Vec<MessageId>)>,
+    last_settle: (Token, Vec<Report>),
+}
+
+fn by() -> By {
+    By::new("operator", "equivalence")
+}
+
+impl Side {
+    /// A fresh store with the three lanes.
+    pub(super) async fn fresh(factory: &dyn Factory) -> Self {
+        let harness = factory.fresh().await;
+        let store = harness.store();
+        for (name, policy) in lanes() {
+            let made = store.put_lane(&name, &policy, &by()).await;
+            made.expect("the lanes can be made");
+        }
+        let start = harness.now().await;
+        Self {
+            harness,
+            store,
+            names: Names::new(start),
+            messages: Vec::new(),
+            leases: Vec::new(),
+            last_settle: (nobody(), Vec::new()),
+        }
+    }
+
+    /// Takes a step and answers in words both stores must agree on.
+    pub(super) async fn take(&mut self, op: &Op) -> String {
+        let store = self.store.clone();
+        match op {
+            Op::Enqueue(drafts) => {
+                let messages: Vec<NewMessage> = drafts.iter().map(message).collect();
+                self.enqueue(&messages).await
+            }
+            Op::EnqueueMany { lane, count } => {
+                let lane = &lanes()[*lane].0;
+                let message = |n| NewMessage::new(lane.clone(), json!(n));
+                let messages: Vec<NewMessage> = (0..*count).map(message).collect();
+                self.enqueue(&messages).await
+            }
+            Op::Claim {
+                lane,
+                limit,
+                ttl_s,
+                owner,
+            } => {
+                let lane = lanes()[*lane].0.clone();
+                let claim = Claim {
+                    ttl: ttl_s.map(s),
+                    ..Claim::new(lane, format!("owner-{owner}"), *limit)
+                };
+                self.claim(&claim).await
+            }
+            Op::Renew { lease, ttl_s } => {
+                self.say(store.renew(self.lease(*lease).0, s(*ttl_s)).await)
+            }
+            Op::Release { lease } => self.say(store.release(self.lease(*lease).0).await),
+            Op::Begin { lease, picks } => {
+                let (token, own) = self.lease(*lease);
+                let ids: Vec<MessageId> = picks.iter().map(|pick| self.pick(*pick, &own)).collect();
+                self.say(store.begin(token, &ids).await)
+            }
+            Op::Settle {
+                lease,
+                reports,
+                twice,
+            } => {
+                let (token, own) = self.lease(*lease);
+                let mut reports: Vec<Report> =
+                    reports.iter().map(|said| self.report(said, &own)).collect();
+                let mut seen = BTreeSet::new();
+                reports.retain(|report| seen.insert(report.id) || *twice);
+                self.last_settle = (token, reports.clone());
+                self.say(store.settle(token, &reports).await)
+            }
+            Op::Resettle => {
+                let (token, reports) = &self.last_settle;
+                self.say(store.settle(*token, reports).await)
+            }
+            Op::Expire { limit } => self.say(store.expire(*limit).await),
+            Op::Advance { ms } => {
+                self.harness.advance(SignedDuration::from_millis(*ms)).await;
+                format!("{:?}", self.harness.now().await.normal(&self.names))
+            }
+            _ => self.operate_or_read(op).await,
+        }
+    }
+
+    async fn operate_or_read(&self, op: &Op) -> String {
+        let store = &self.store;
+        match op {
+            Op::Pause { lane } => self.say(store.pause(&lanes()[*lane].0, &by()).await),
+            Op::Resume { lane } => self.say(store.resume(&lanes()[*lane].0, &by()).await),
+            Op::PutLane { lane, change } => {
+                let (name, policy) = &lanes()[*lane];
+                self.say(store.put_lane(name, &change.of(policy), &by()).await)
+            }
+            Op::Requeue(ids) => self.say(store.requeue(&self.messages_at(ids), &by()).await),
+            Op::Hold(ids) => self.say(store.hold(&self.messages_at(ids), &by()).await),
+            Op::Unhold(ids) => self.say(store.unhold(&self.messages_at(ids), &by()).await),
+            Op::Explain(id) => self.say(store.explain(self.message_at(*id)).await),
+            Op::History(id) => self.say(store.history(self.message_at(*id)).await),
+            Op::List {
+                lane,
+                state,
+                before,
+                limit,
+            } => {
+                let filter = Filter {
+                    lane: lane.map(|lane| lanes()[lane].0.clone()),
+                    state: StateKind::ALL.get(*state).copied(),
+                    ..Filter::default()
+                };
+                let before = before.map(|id| self.message_at(id));
+                self.say(store.list(&filter, before, *limit).await)
+            }
+            Op::Dead {
+                lane,
+                code,
+                before,
+                limit,
+            } => {
+                let filter = Filter {
+                    lane: lane.map(|lane| lanes()[lane].0.clone()),
+                    code: code.map(str::to_owned),
+                    ..Filter::default()
+                };
+                let before = before.map(|id| self.message_at(id));
+                self.say(store.dead(&filter, before, *limit).await)
+            }
+            Op::Leases { limit } => self.say(store.leases(*limit).await),
+            Op::Audit { id, limit } => self.audit(id.map(|id| self.message_at(id)), *limit).await,
+            other => unreachable!("invariant: `take` handles {other:?}"),
+        }
+    }
+
+    /// How many messages of each lane are where.
+    pub(super) async fn counts(&self) -> String {
+        let lanes = self.store.lanes().await.map(|mut lanes| {
+            // A lane the store itself creates is its own business.
+            lanes.retain(|(lane, _)| lane.name.as_str() != "default");
+            lanes
+        });
+        self.say(lanes)
+    }
+
+    /// Everything that can be read, one answer each.
+    pub(super) async fn everything(&self) -> Vec<String> {
+        let mut answers = Vec::new();
+        for id in &self.messages {
+            answers.push(self.say(self.store.explain(*id).await));
+            answers.push(self.say(self.store.history(*id).await));
+        }
+        let all = Filter::default();
+        answers.push(self.say(self.store.list(&all, None, 1_000).await));
+        answers.push(self.say(self.store.dead(&all, None, 1_000).await));
+        answers.push(self.say(self.store.leases(1_000).await));
+        answers.push(self.audit(None, 1_000).await);
+        answers.push(self.say(self.store.doctor().await));
+        answers
+    }
+
+    /// How many messages have been enqueued.
+    pub(super) fn message_count(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// How many messages the newest lease was given.
+    pub(super) fn newest_lease_len(&self) -> usize {
+        self.leases.last().map_or(0, |(_, ids)| ids.len())
+    }
+
+    async fn enqueue(&mut self, messages: &[NewMessage]) -> String {
+        let answer = self.store.enqueue(messages).await;
+        for Enqueued { id, duplicate, .. } in answer.iter().flatten() {
+            if !duplicate {
+                self.messages.push(*id);
+                self.names.add_message(*id);
+            }
+        }
+        self.say(answer)
+    }
+
+    async fn claim(&mut self, claim: &Claim) -> String {
+        let answer = self.store.claim(claim).await;
+        if let Ok(Some(Lease {
+            token,
+            fence,
+            messages,
+            ..
+        })) = &answer
+        {
+            let ids = messages.iter().map(|m| m.message.id).collect();
+            self.leases.push((*token, ids));
+            self.names.add_lease(*fence, *token);
+        }
+        self.say(answer)
+    }
+
+    async fn audit(&self, id: Option<MessageId>, limit: u32) -> String {
+        let entries = self.store.audit(id, limit).await.map(|mut entries| {
+            let falling = entries.windows(2).all(|pair| pair[0].id > pair[1].id);
+            assert!(falling, "audit runs from the newest: {entries:?}");
+            entries.retain(|entry| entry.lane.as_str() != "default");
+            entries
+        });
+        self.say(entries)
+    }
+
+    fn say<T: Normal + Debug>(&self, answer: Result<T>) -> String {
+        match answer {
+            Ok(answer) => format!("{:#?}", answer.normal(&self.names)),
+            Err(Error::KeyConflict { lane, key, id }) => {
+                let id = id.normal(&self.names);
+                format!("Error key_conflict {lane} {key} {id:?}")
+            }
+            Err(error @ Error::Unavailable { .. }) => panic!("the store failed: {error:?}"),
+            Err(error) => format!("Error {}", error.code()),
+        }
+    }
+
+    /// The lease this many steps back from the newest, or one that never was.
+    fn lease(&self, back: usize) -> (Token, Vec<MessageId>) {
+        match self.leases.len() {
+            0 => (nobody(), Vec::new()),
+            count => self.leases[count - 1 - back % count].clone(),
+        }
+    }
+
+    fn message_at(&self, index: u16) -> MessageId {
+        match self.messages.len() {
+            0 => MessageId(i64::MAX),
+            count => self.messages[usize::from(index) % count],
+        }
+    }
+
+    fn messages_at(&self, indices: &[u16]) -> Vec<MessageId> {
+        indices
+            .iter()
+            .map(|index| self.message_at(*index))
+            .collect()
+    }
+
+    fn pick(&self, pick: Pick, own: &[MessageId]) -> MessageId {
+        match pick {
+            Pick::Own(index) if !own.is_empty() => own[usize::from(index) % own.len()],
+            Pick::Own(index) => self.message_at(index.into()),
+            Pick::Of(back, index) => match self.lease(back).1.as_slice() {
+                [] => self.message_at(index.into()),
+                theirs => theirs[usize::from(index) % theirs.len()],
+            },
+            Pick::Any(index) => self.message_at(index),
+        }
+    }
+
+    fn report(&self, said: &Said, own: &[MessageId]) -> Report {
+        Report {
+            code: said.code.map(str::to_owned),
+            detail: said.code.map(|code| format!("the sink said {code}")),
+            result: said.code.map(|code| json!({ "said": code })),
+            retry_in: said.retry_in_s.map(s),
+            ..Report::new(self.pick(said.pick, own), said.outcome)
+        }
+    }
+}
+
+/// A token no store gives out.
+fn nobody() -> Token {
+    Token(Uuid::from_u64_pair(u64::MAX, 1))
+}
+
+fn message(draft: &Draft) -> NewMessage {
+    let payload = json!({ "key": draft.key, "payload": draft.payload });
+    NewMessage {
+        key: draft.key.map(|key| format!("key-{key}")),
+        group: draft.group.map(|group| format!("group-{group}")),
+        delay: s(draft.delay_s),
+        ..NewMessage::new(lanes()[draft.lane].0.clone(), payload)
+    }
+}
