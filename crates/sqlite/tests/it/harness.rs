@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use consign_conformance::{Factory, Harness};
-use consign_kernel::{ManualClock, NewMessage, Result, Store};
+use consign_kernel::{
+    Claim, LaneName, ManualClock, MessageId, NewMessage, Report, Result, SettleAnswer, Store,
+};
 use consign_sqlite::{Clock, SqliteOptions, SqliteStore};
 use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
 use sqlx::{ConnectOptions, Connection, SqliteConnection, sqlite::SqliteConnectOptions};
 use tempfile::TempDir;
 
@@ -102,4 +105,34 @@ impl Harness for Bench {
         transaction.rollback().await.unwrap();
         Ok(())
     }
+}
+
+/// The lane every store is born with.
+pub(crate) fn lane() -> LaneName {
+    "default".parse().unwrap()
+}
+
+/// `count` messages for it.
+pub(crate) fn messages(count: usize) -> Vec<NewMessage> {
+    (0..count)
+        .map(|n| NewMessage::new(lane(), json!({ "n": n })))
+        .collect()
+}
+
+/// Claims from it.
+pub(crate) fn claim(limit: u32) -> Claim {
+    Claim::new(lane(), "worker-1", limit)
+}
+
+/// Claims and delivers until nothing is due; answers with what it saw, in order.
+pub(crate) async fn drain(store: &SqliteStore, limit: u32) -> Vec<MessageId> {
+    let mut seen = Vec::new();
+    while let Some(lease) = store.claim(&claim(limit)).await.unwrap() {
+        let ids: Vec<MessageId> = lease.messages.iter().map(|m| m.message.id).collect();
+        let reports: Vec<Report> = ids.iter().copied().map(Report::delivered).collect();
+        let answer = store.settle(lease.token, &reports).await.unwrap();
+        assert!(matches!(answer, SettleAnswer::Settled(_)), "{answer:?}");
+        seen.extend(ids);
+    }
+    seen
 }

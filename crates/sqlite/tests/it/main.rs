@@ -1,4 +1,15 @@
 //! One binary for all tests of the SQLite store.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+mod append_only;
+mod busy;
+mod cancel;
 mod conformance;
+mod doctor;
+mod enqueue_in;
+#[cfg(feature = "failpoints")]
+mod failpoints;
 mod harness;
+mod migrate;
+mod processes;
+mod wait;

@@ -1,0 +1,57 @@
+//! Messages, attempts and audit entries cannot be changed, whoever opens the file.
+
+use consign_kernel::{By, Store};
+
+use crate::harness::{Bench, drain, lane, messages};
+
+#[tokio::test]
+async fn what_was_recorded_cannot_be_changed() {
+    let bench = Bench::new().await;
+    let keyed = messages(1).remove(0).with_key("k");
+    bench.store.enqueue(&[keyed]).await.unwrap();
+    drain(&bench.store, 1).await;
+    let by = By::new("ada", "a look around");
+    bench.store.pause(&lane(), &by).await.unwrap();
+
+    let mut connection = bench.connect().await;
+    for table in ["message", "attempt", "audit"] {
+        let count = format!("SELECT count(*) FROM {table}");
+        let statements = [
+            format!("UPDATE {table} SET rowid = rowid"),
+            format!("DELETE FROM {table}"),
+            format!("INSERT OR REPLACE INTO {table} SELECT * FROM {table}"),
+        ];
+        for statement in statements {
+            let statement = match table {
+                "attempt" => statement.replace("rowid = rowid", "owner = 'mallory'"),
+                _ => statement.replace("rowid = rowid", "lane = 'elsewhere'"),
+            };
+            let result = sqlx::query(sqlx::AssertSqlSafe(statement.clone()))
+                .execute(&mut connection)
+                .await;
+            let error = result.expect_err(&statement).to_string();
+            assert!(error.contains("append-only"), "{statement}: {error}");
+        }
+        let rows: i64 = sqlx::query_scalar(sqlx::AssertSqlSafe(count))
+            .fetch_one(&mut connection)
+            .await
+            .unwrap();
+        assert_eq!(rows, 1, "{table} keeps its row");
+    }
+}
+
+#[tokio::test]
+async fn a_key_cannot_be_stolen_by_replacing_its_message() {
+    let bench = Bench::new().await;
+    let keyed = messages(1).remove(0).with_key("k");
+    bench.store.enqueue(&[keyed]).await.unwrap();
+    let mut connection = bench.connect().await;
+    let result = sqlx::query(
+        "INSERT OR REPLACE INTO message (id, lane, key, created_at, headers, payload) \
+         VALUES (99, 'default', 'k', 0, '{}', '{}')",
+    )
+    .execute(&mut connection)
+    .await;
+    let error = result.expect_err("the key is taken").to_string();
+    assert!(error.contains("append-only"), "{error}");
+}

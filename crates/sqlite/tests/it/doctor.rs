@@ -1,0 +1,174 @@
+//! Everything that can be wrong in the file is found and named.
+
+use consign_kernel::{By, LanePolicy, Store};
+
+use crate::harness::{Bench, claim, drain, lane, messages};
+
+/// A store in which every table has rows: 1 delivered, 2 dead, 3 held, 4 leased, 5 and 6 ready;
+/// in the ordered lane, 7 has the turn and 8 waits.
+async fn busy_store() -> Bench {
+    let bench = Bench::new().await;
+    let store = &bench.store;
+    let by = By::new("ada", "breaking things");
+    store.enqueue(&messages(1)).await.unwrap();
+    drain(store, 1).await;
+    let id = store.enqueue(&messages(1)).await.unwrap()[0].id;
+    let lease = store.claim(&claim(1)).await.unwrap().unwrap();
+    let report = consign_kernel::Report::new(id, consign_kernel::Outcome::Dead);
+    store.settle(lease.token, &[report]).await.unwrap();
+    let id = store.enqueue(&messages(1)).await.unwrap()[0].id;
+    store.hold(&[id], &by).await.unwrap();
+    store.enqueue(&messages(1)).await.unwrap();
+    store.claim(&claim(1)).await.unwrap().unwrap();
+    store.enqueue(&messages(2)).await.unwrap();
+    let ordered = "ordered".parse().unwrap();
+    let policy = LanePolicy {
+        ordered: true,
+        ..LanePolicy::default()
+    };
+    store.put_lane(&ordered, &policy, &by).await.unwrap();
+    let mut grouped = messages(2);
+    for message in &mut grouped {
+        message.lane = ordered.clone();
+        message.group = Some("g".into());
+    }
+    store.enqueue(&grouped).await.unwrap();
+    assert_eq!(store.doctor().await.unwrap(), [], "all is well so far");
+    bench
+}
+
+/// What the doctor says after these statements, as `code: what` lines.
+async fn after(statements: &'static str) -> String {
+    let bench = busy_store().await;
+    let mut connection = bench.connect().await;
+    sqlx::raw_sql(statements)
+        .execute(&mut connection)
+        .await
+        .unwrap();
+    let findings = bench.store.doctor().await.unwrap();
+    assert!(findings.iter().all(|finding| !finding.remedy.is_empty()));
+    let line = |f: &consign_kernel::Finding| format!("{}: {}", f.code, f.what);
+    findings.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[tokio::test]
+async fn a_message_in_no_place_is_found() {
+    let found = after("DELETE FROM held").await;
+    assert_eq!(
+        found,
+        "place: message 3 is in no place: it would never be delivered"
+    );
+}
+
+#[tokio::test]
+async fn a_message_in_two_places_is_found() {
+    let found = after("INSERT INTO held VALUES (4, 'default', 0, 'twice', 0, 0)").await;
+    assert_eq!(found, "place: message 4 is in 2 places: lease 3, held");
+    let found = after("INSERT INTO held VALUES (1, 'default', 0, 'done', 0, 1)").await;
+    assert_eq!(found, "place: message 1 is delivered, but also in held");
+}
+
+#[tokio::test]
+async fn a_place_with_an_unknown_message_is_found() {
+    let found = after("INSERT INTO dead VALUES (99, 'default', 0, 1, 'x', NULL)").await;
+    assert_eq!(
+        found,
+        "unknown: dead holds message 99, which does not exist"
+    );
+    let found = after(
+        "INSERT INTO attempt VALUES (99, 1, 'retry', 'w', 1, x'00', 0, 0, NULL, NULL, NULL, NULL)",
+    )
+    .await;
+    assert!(
+        found.starts_with("unknown: attempts of message 99"),
+        "{found}"
+    );
+}
+
+#[tokio::test]
+async fn a_gap_in_the_attempts_is_found() {
+    let found = after("DROP TRIGGER attempt_update; UPDATE attempt SET attempt_no = 2").await;
+    assert!(
+        found.contains("attempts: message 1 has a gap in its attempts"),
+        "{found}"
+    );
+    assert!(
+        found.contains("attempts: message 2 has a gap in its attempts"),
+        "{found}"
+    );
+}
+
+#[tokio::test]
+async fn a_second_delivery_is_found() {
+    let found = after(
+        "INSERT INTO attempt VALUES \
+         (1, 2, 'delivered', 'w', 9, x'00', 0, 0, NULL, NULL, NULL, NULL)",
+    )
+    .await;
+    assert_eq!(found, "delivered: message 1 was delivered 2 times");
+}
+
+#[tokio::test]
+async fn a_wrong_count_is_found() {
+    let found = after("UPDATE held SET attempts = 5").await;
+    assert_eq!(
+        found,
+        "attempts: message 3 carries 5 attempts in held, but 0 are recorded"
+    );
+    let found = after("UPDATE dead SET attempt_no = 0").await;
+    assert_eq!(
+        found,
+        "attempts: message 2 carries 0 attempts in dead, but 1 are recorded"
+    );
+}
+
+#[tokio::test]
+async fn unequal_arrays_are_found() {
+    let found = after("UPDATE lease SET tries = '[]'").await;
+    assert!(
+        found.contains("arrays: lease 3 has ids, tries and attempts of unequal"),
+        "{found}"
+    );
+    assert!(found.contains("place: message 4 is in no place"), "{found}");
+}
+
+#[tokio::test]
+async fn a_message_out_of_turn_is_found() {
+    let found = after("UPDATE turn SET message_id = 8").await;
+    assert!(
+        found.contains("turn: message 7 is out of turn in group \"g\""),
+        "{found}"
+    );
+    let found = after("DELETE FROM turn").await;
+    assert!(
+        found.contains("turn: message 8 waits in group \"g\""),
+        "{found}"
+    );
+    let found = after("UPDATE turn SET message_id = 1").await;
+    assert!(
+        found.contains("has the turn of message 1, which is delivered"),
+        "{found}"
+    );
+}
+
+#[tokio::test]
+async fn a_run_longer_than_the_cap_is_found() {
+    let bench = Bench::new().await;
+    bench.store.enqueue(&messages(201)).await.unwrap();
+    assert_eq!(bench.store.doctor().await.unwrap(), []);
+    let mut connection = bench.connect().await;
+    let merge = "UPDATE ready SET ids = (SELECT json_group_array(id) FROM message), \
+                 tries = (SELECT json_group_array(0) FROM message), \
+                 attempts = (SELECT json_group_array(0) FROM message) WHERE run = 1; \
+                 DELETE FROM ready WHERE run = 2";
+    sqlx::raw_sql(merge).execute(&mut connection).await.unwrap();
+    let findings = bench.store.doctor().await.unwrap();
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    assert_eq!(findings[0].code, "run_length");
+    assert_eq!(
+        drain(&bench.store, 150).await.len(),
+        201,
+        "harmless, as it says"
+    );
+    assert_eq!(lane().as_str(), "default");
+}

@@ -1,0 +1,100 @@
+//! Processes killed at the worst moments.
+
+use std::{os::unix::process::ExitStatusExt, process::Command, time::Duration};
+
+use consign_kernel::{AttemptOutcome, MessageId, Report, SettleAnswer, StateKind, Store};
+use consign_sqlite::{SqliteOptions, SqliteStore};
+use consign_testkit::Child;
+use jiff::SignedDuration;
+
+use crate::harness::{Bench, claim, drain, messages};
+
+/// The name of a variable that turns a test of this binary into a victim.
+const FILE: &str = "CONSIGN_TEST_VICTIM_FILE";
+
+/// Runs a worker that enqueues three messages, claims and delivers them, until it dies at `point`.
+async fn die_at(bench: &Bench, point: &str) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "failpoints::a_victim", "--nocapture"]);
+    command.env(FILE, bench.path());
+    command.env("CONSIGN_FAIL", format!("{point}:kill"));
+    let status = Child::start(command).wait(Duration::from_secs(60)).await;
+    assert_eq!(status.signal(), Some(9), "killed at {point}: {status}");
+}
+
+/// Not a test by itself: what the victims of the tests below run.
+#[tokio::test]
+async fn a_victim() {
+    let Ok(path) = std::env::var(FILE) else {
+        return;
+    };
+    let options = SqliteOptions::new(path).unwrap();
+    let store = SqliteStore::open(&options).await.unwrap();
+    store.enqueue(&messages(3)).await.unwrap();
+    drain(&store, 3).await;
+}
+
+async fn states(bench: &Bench) -> Vec<StateKind> {
+    let page = bench
+        .store
+        .list(&Default::default(), None, 10)
+        .await
+        .unwrap();
+    page.items.iter().map(|listed| listed.state).collect()
+}
+
+async fn check_and_drain(bench: &Bench) {
+    assert_eq!(bench.store.doctor().await.unwrap(), []);
+    // The victim went by the machine's clock; go well past its lease.
+    bench
+        .clock
+        .advance(SignedDuration::from_hours(24 * 365 * 100));
+    drain(&bench.store, 10).await;
+    assert_eq!(states(bench).await, [StateKind::Delivered; 3]);
+    assert_eq!(bench.store.doctor().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_committed_enqueue_survives_the_death_of_its_process() {
+    let bench = Bench::new().await;
+    die_at(&bench, "enqueue_committed").await;
+    assert_eq!(states(&bench).await, [StateKind::Ready; 3]);
+    check_and_drain(&bench).await;
+}
+
+#[tokio::test]
+async fn a_claim_nobody_heard_of_comes_back() {
+    let bench = Bench::new().await;
+    die_at(&bench, "claim_committed").await;
+    assert_eq!(states(&bench).await, [StateKind::Leased; 3]);
+    check_and_drain(&bench).await;
+    let history = bench.store.history(MessageId(1)).await.unwrap();
+    assert_eq!(history[0].outcome, AttemptOutcome::Expired, "explained");
+}
+
+#[tokio::test]
+async fn a_settle_that_did_not_commit_left_nothing() {
+    let bench = Bench::new().await;
+    die_at(&bench, "settle_before_commit").await;
+    assert_eq!(states(&bench).await, [StateKind::Leased; 3]);
+    assert_eq!(bench.store.history(MessageId(1)).await.unwrap(), []);
+    check_and_drain(&bench).await;
+}
+
+#[tokio::test]
+async fn a_settle_whose_reply_was_lost_is_recorded_and_says_so_when_repeated() {
+    let bench = Bench::new().await;
+    die_at(&bench, "settle_committed").await;
+    assert_eq!(states(&bench).await, [StateKind::Delivered; 3]);
+    let token = bench.store.history(MessageId(1)).await.unwrap()[0].token;
+    let answer = bench
+        .store
+        .settle(token, &[Report::delivered(MessageId(1))])
+        .await
+        .unwrap();
+    assert!(
+        matches!(answer, SettleAnswer::AlreadySettled(_)),
+        "{answer:?}"
+    );
+    assert!(bench.store.claim(&claim(1)).await.unwrap().is_none());
+}

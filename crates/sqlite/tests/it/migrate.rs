@@ -1,0 +1,128 @@
+//! The schema: forward only, twice, at once, and refused where it does not fit.
+
+use consign_kernel::Store;
+use consign_sqlite::{SqliteOptions, SqliteStore, migrate, migrations, status};
+use sqlx::{ConnectOptions, sqlite::SqliteConnectOptions};
+use tempfile::TempDir;
+
+fn options(directory: &TempDir) -> SqliteOptions {
+    let file = directory.path().join("queue.db");
+    SqliteOptions::new(file.to_str().unwrap()).unwrap()
+}
+
+async fn execute(options: &SqliteOptions, statement: &'static str) {
+    let connect = SqliteConnectOptions::new().filename(options.path());
+    let mut connection = connect.connect().await.unwrap();
+    sqlx::query(statement)
+        .execute(&mut connection)
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_database_that_was_never_migrated_is_refused_and_not_created() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = options(&directory);
+    let error = SqliteStore::open(&options).await.unwrap_err();
+    assert_eq!(error.code(), "schema_mismatch");
+    assert!(
+        error.to_string().contains("run `consign migrate`"),
+        "{error}"
+    );
+    assert!(!options.path().exists(), "looking creates nothing");
+    assert_eq!(status(&options).await.unwrap().version(), 0);
+    assert_eq!(
+        status(&options).await.unwrap().pending().count(),
+        migrations().len()
+    );
+}
+
+#[tokio::test]
+async fn migrating_twice_is_migrating_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = options(&directory);
+    let first = migrate(&options).await.unwrap();
+    let second = migrate(&options).await.unwrap();
+    assert_eq!(first, second);
+    assert_eq!(first.applied.len(), migrations().len());
+    assert_eq!(first.pending().count(), 0);
+    let store = SqliteStore::open(&options).await.unwrap();
+    assert_eq!(store.lanes().await.unwrap().len(), 1, "the lane `default`");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_may_migrate_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = options(&directory);
+    let migrating = (0..8).map(|_| {
+        let options = options.clone();
+        tokio::spawn(async move { migrate(&options).await })
+    });
+    for result in migrating.collect::<Vec<_>>() {
+        let status = result.await.unwrap().unwrap();
+        assert_eq!(status.applied.len(), migrations().len());
+    }
+}
+
+#[tokio::test]
+async fn a_newer_schema_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = options(&directory);
+    migrate(&options).await.unwrap();
+    execute(
+        &options,
+        "INSERT INTO schema_version VALUES (999, 'tomorrow', '', 0)",
+    )
+    .await;
+    let opened = SqliteStore::open(&options).await.map(drop);
+    for error in [
+        opened.unwrap_err(),
+        migrate(&options).await.map(drop).unwrap_err(),
+    ] {
+        assert_eq!(error.code(), "schema_mismatch");
+        assert!(error.to_string().contains("version 999"), "{error}");
+        assert!(error.to_string().contains("newer consign"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_schema_with_another_history_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = options(&directory);
+    migrate(&options).await.unwrap();
+    execute(
+        &options,
+        "UPDATE schema_version SET checksum = 'edited' WHERE version = 1",
+    )
+    .await;
+    let error = SqliteStore::open(&options).await.unwrap_err();
+    assert!(error.to_string().contains("edited after"), "{error}");
+}
+
+#[tokio::test]
+async fn paths_and_urls_name_the_same_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = options(&directory);
+    let url = format!("sqlite://{}", path.path().display());
+    let url = SqliteOptions::new(&url).unwrap();
+    assert_eq!(url.path(), path.path());
+    migrate(&url).await.unwrap();
+    SqliteStore::open(&path).await.unwrap();
+    for memory in ["", ":memory:", "sqlite::memory:", "sqlite:x?mode=memory"] {
+        let error = SqliteOptions::new(memory).unwrap_err();
+        assert_eq!(error.code(), "invalid_input", "{memory:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_database_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = options(&directory);
+    std::fs::write(
+        options.path(),
+        "not a database at all, but long enough ".repeat(100),
+    )
+    .unwrap();
+    let error = SqliteStore::open(&options).await.unwrap_err();
+    assert_eq!(error.code(), "corrupt", "{error}");
+}

@@ -1,0 +1,71 @@
+//! Waiting: woken by this process, found by polling when another one wrote.
+
+use std::time::Duration;
+
+use consign_kernel::{By, LanePolicy, Store};
+use jiff::SignedDuration;
+use tokio::time::{Instant, timeout};
+
+use crate::harness::{Bench, lane, messages};
+
+const LONG: Duration = Duration::from_secs(60);
+
+#[tokio::test]
+async fn an_enqueue_wakes_who_waits() {
+    let bench = Bench::new().await;
+    let lane = lane();
+    let waiting = bench.store.wait(&lane, LONG);
+    let enqueueing = async {
+        tokio::task::yield_now().await;
+        bench.store.enqueue(&messages(1)).await.unwrap();
+    };
+    let (woken, ()) = tokio::join!(timeout(LONG / 2, waiting), enqueueing);
+    assert!(woken.unwrap().unwrap());
+}
+
+#[tokio::test]
+async fn an_enqueue_of_another_instance_is_noticed() {
+    let bench = Bench::new().await;
+    let other = bench.open().await;
+    // The same for a lane that does not want to be told.
+    let by = By::new("ada", "quiet, please");
+    let quiet = LanePolicy {
+        notify: false,
+        ..LanePolicy::default()
+    };
+    other.put_lane(&lane(), &quiet, &by).await.unwrap();
+    let lane = lane();
+    let waiting = bench.store.wait(&lane, LONG);
+    let enqueueing = async {
+        tokio::task::yield_now().await;
+        other.enqueue(&messages(1)).await.unwrap();
+    };
+    let (woken, ()) = tokio::join!(timeout(LONG / 2, waiting), enqueueing);
+    assert!(woken.unwrap().unwrap());
+}
+
+#[tokio::test]
+async fn a_wait_without_work_ends_in_time() {
+    let bench = Bench::new().await;
+    let later = messages(1).remove(0).with_delay(Duration::from_secs(3_600));
+    bench.store.enqueue(&[later]).await.unwrap();
+    let begun = Instant::now();
+    let woken = bench
+        .store
+        .wait(&lane(), Duration::from_millis(30))
+        .await
+        .unwrap();
+    assert!(!woken, "what is due in an hour is no work");
+    assert!(begun.elapsed() < LONG / 2);
+
+    bench.clock.advance(SignedDuration::from_hours(1));
+    assert!(bench.store.wait(&lane(), LONG).await.unwrap(), "now it is");
+    let by = By::new("ada", "a break");
+    bench.store.pause(&lane(), &by).await.unwrap();
+    let woken = bench
+        .store
+        .wait(&lane(), Duration::from_millis(30))
+        .await
+        .unwrap();
+    assert!(!woken, "a paused lane has none");
+}
