@@ -26,10 +26,15 @@ impl Progress {
     pub(crate) fn add(&self, messages: usize) {
         self.0.inc(messages as u64);
     }
+
+    /// Leaves the line to what is printed next.
+    pub(crate) fn clear(&self) {
+        self.0.finish_and_clear();
+    }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        self.0.finish_and_clear();
+        self.clear();
     }
 }

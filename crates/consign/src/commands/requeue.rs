@@ -76,7 +76,7 @@ impl Requeue {
             progress.add(batch.len());
             moves.extend(batch);
         }
-        drop(progress);
+        progress.clear();
         report(context.out, &moves)
     }
 }

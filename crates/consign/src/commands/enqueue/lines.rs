@@ -212,6 +212,7 @@ impl Sender<'_> {
     }
 
     fn finish(self) -> Result<Exit, Failure> {
+        self.progress.clear();
         if !self.out.is_json() {
             self.out.line(self.done())?;
         }
