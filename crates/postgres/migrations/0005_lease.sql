@@ -128,24 +128,30 @@ BEGIN
                 FOR UPDATE SKIP LOCKED),
         measured AS (
             SELECT *, sum(cardinality(ids)) OVER (ORDER BY due_at, run) - cardinality(ids) AS before FROM picked),
-        used AS MATERIALIZED (SELECT * FROM measured WHERE before < v_left),
+        used AS MATERIALIZED (
+            SELECT *, least(cardinality(ids), v_left - before) AS count FROM measured WHERE before < v_left),
+        -- What was really deleted or shortened is taken, not what was picked: a run that another
+        -- claim split meanwhile was picked in its new form, which this statement's snapshot cannot
+        -- touch. The next round finds it.
         emptied AS (
             DELETE FROM consign.ready r USING used u
-                WHERE r.ctid = u.ctid AND u.before + cardinality(u.ids) <= v_left),
+                WHERE r.ctid = u.ctid AND u.count = cardinality(u.ids)
+                RETURNING u.*),
         split AS (
             UPDATE consign.ready r
-                SET ids = u.ids[v_left - u.before + 1 :], tries = u.tries[v_left - u.before + 1 :],
-                    attempts = u.attempts[v_left - u.before + 1 :]
-                FROM used u WHERE r.ctid = u.ctid AND u.before + cardinality(u.ids) > v_left)
-        SELECT array_agg(e.id ORDER BY u.due_at, u.run, e.ord), array_agg(e.tries ORDER BY u.due_at, u.run, e.ord),
-               array_agg(e.attempts ORDER BY u.due_at, u.run, e.ord)
+                SET ids = u.ids[u.count + 1 :], tries = u.tries[u.count + 1 :], attempts = u.attempts[u.count + 1 :]
+                FROM used u WHERE r.ctid = u.ctid AND u.count < cardinality(u.ids)
+                RETURNING u.*),
+        taken AS (SELECT * FROM emptied UNION ALL SELECT * FROM split)
+        SELECT array_agg(e.id ORDER BY t.due_at, t.run, e.ord), array_agg(e.tries ORDER BY t.due_at, t.run, e.ord),
+               array_agg(e.attempts ORDER BY t.due_at, t.run, e.ord)
             INTO v_more.ids, v_more.tries, v_more.attempts
-            FROM used u, unnest(u.ids, u.tries, u.attempts) WITH ORDINALITY AS e (id, tries, attempts, ord)
-            WHERE u.before + e.ord <= v_left;
+            FROM taken t, unnest(t.ids, t.tries, t.attempts) WITH ORDINALITY AS e (id, tries, attempts, ord)
+            WHERE e.ord <= t.count;
         v_taken := ROW(v_taken.ids || v_more.ids, v_taken.tries || v_more.tries, v_taken.attempts || v_more.attempts,
-                       coalesce(v_taken.due_at, v_due_at));
-        EXIT WHEN v_apart;
-        v_first := false;
+                       coalesce(v_taken.due_at, CASE WHEN v_more.ids IS NOT NULL THEN v_due_at END));
+        EXIT WHEN v_apart AND v_more.ids IS NOT NULL;
+        v_first := v_first AND v_more.ids IS NULL;
     END LOOP;
     RETURN v_taken;
 END $$;
@@ -167,7 +173,7 @@ CREATE FUNCTION consign.claim(p_lane text, p_owner text, p_limit int, p_ttl inte
                    "group" text, payload jsonb, headers jsonb, created_at timestamptz, attempt_no int, tries int,
                    in_doubt boolean, scan_from timestamptz)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog
-    SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off
+    SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET jit = off
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -335,6 +341,8 @@ CREATE FUNCTION consign.until_due(p_lane text) RETURNS interval
     LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog
     AS $$
     SELECT least((SELECT min(due_at) FROM consign.ready WHERE lane = p_lane),
-                 (SELECT min(expires_at) FROM consign.lease WHERE lane = p_lane)) - consign.clock()
+                 (SELECT min(expires_at) FROM consign.lease WHERE lane = p_lane),
+                 (SELECT '-infinity'::timestamptz FROM consign.turn t JOIN consign.waiting w USING (lane, "group")
+                      WHERE t.lane = p_lane AND t.message_id IS NULL LIMIT 1)) - consign.clock()
         FROM consign.lane WHERE name = p_lane AND paused_at IS NULL $$;
 REVOKE ALL ON FUNCTION consign.until_due(text) FROM PUBLIC;

@@ -4,7 +4,7 @@
 CREATE FUNCTION consign.recorded(p_token uuid, p_ids bigint[], p_fresh boolean)
     RETURNS TABLE (id bigint, attempt_no int, outcome text, next_due_at timestamptz, state text, repeated boolean)
     LANGUAGE sql STABLE SET search_path = pg_catalog
-    SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off
+    SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET jit = off
     AS $$
     SELECT a.message_id, a.attempt_no, a.outcome::text, a.next_due_at, consign.state_of(a.message_id), NOT p_fresh
         FROM unnest(p_ids) WITH ORDINALITY AS u (id, ord)
@@ -18,7 +18,7 @@ CREATE FUNCTION consign.record(p_lease consign.lease, p_now timestamptz, p_ids b
                                p_codes text[], p_details text[], p_results jsonb[], p_delays interval[])
     RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog
-    SET enable_hashjoin = on SET enable_seqscan = off
+    SET enable_hashjoin = on SET enable_seqscan = off SET jit = off
     AS $$
 DECLARE
     v_policy   jsonb := (consign.known_lane(p_lease.lane)).policy;
@@ -102,23 +102,24 @@ CREATE FUNCTION consign.settle(p_token uuid, p_ids bigint[], p_outcomes text[] D
                                p_delays interval[] DEFAULT NULL)
     RETURNS TABLE (id bigint, attempt_no int, outcome text, next_due_at timestamptz, state text, repeated boolean)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog
-    SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off
+    SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET jit = off
     AS $$
 #variable_conflict use_column
 DECLARE
     v_lease   consign.lease;
     v_now     timestamptz;
     v_earlier bigint[];
+    v_plain   boolean;
 BEGIN
     PERFORM consign.check_reports(p_ids, p_outcomes, p_delays);
     SELECT * INTO v_lease FROM consign.lease l WHERE l.token = p_token FOR UPDATE;
     -- The clock is read under the lock: waiting for it must not turn a lost lease into a live one.
     v_now := consign.clock();
+    SELECT NOT (n.policy->>'ordered')::boolean INTO v_plain FROM consign.lane n WHERE n.name = v_lease.lane;
 
     -- The usual case: the whole lease, all delivered, nothing to look up.
-    IF v_lease.ids = p_ids AND v_lease.expires_at > v_now AND p_outcomes IS NULL AND p_codes IS NULL
+    IF v_plain AND v_lease.ids = p_ids AND v_lease.expires_at > v_now AND p_outcomes IS NULL AND p_codes IS NULL
         AND p_details IS NULL AND p_results IS NULL
-        AND NOT ((consign.known_lane(v_lease.lane)).policy->>'ordered')::boolean
     THEN
         INSERT INTO consign.attempt (message_id, attempt_no, outcome, owner, fence, token, claimed_at, finished_at)
             SELECT e.id, e.attempts + 1, 'delivered', v_lease.owner, v_lease.fence, v_lease.token, v_lease.claimed_at,

@@ -8,7 +8,7 @@ use consign_kernel::{
     Token,
 };
 use sqlx::{
-    Postgres,
+    Connection as _, Postgres,
     postgres::{PgArguments, PgConnectOptions, PgPool, PgPoolOptions, PgRow},
     query::Query,
 };
@@ -21,6 +21,9 @@ use crate::{
     options::{Pooler, PostgresOptions},
     wait::Wakes,
 };
+
+/// Connections that rested longer are asked whether they live before they are used.
+const PING_AFTER: Duration = Duration::from_secs(1);
 
 /// A statement with its arguments.
 pub(crate) type Statement<'q> = Query<'q, Postgres, PgArguments>;
@@ -49,6 +52,16 @@ impl PostgresStore {
         let pool = PgPoolOptions::new()
             .max_connections(options.connections_max)
             .acquire_timeout(options.acquire_timeout)
+            // Asking every connection whether it lives would double the exchanges of a busy worker.
+            .test_before_acquire(false)
+            .before_acquire(|connection, meta| {
+                Box::pin(async move {
+                    if meta.idle_for > PING_AFTER {
+                        connection.ping().await?;
+                    }
+                    Ok(true)
+                })
+            })
             .connect_lazy_with(connect);
         Ok(Self {
             pool,

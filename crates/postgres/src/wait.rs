@@ -8,7 +8,11 @@ use std::{
 
 use consign_kernel::{LaneName, Result};
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions, types::PgInterval};
-use tokio::{sync::Notify, task::JoinHandle, time::timeout};
+use tokio::{
+    sync::{Notify, watch},
+    task::JoinHandle,
+    time::timeout,
+};
 
 use crate::{PostgresStore, rows};
 
@@ -24,7 +28,14 @@ pub(crate) struct Wakes {
     listen: Option<PgConnectOptions>,
     lanes: Arc<Lanes>,
     /// Started by the first wait; ends with the store.
-    listener: Mutex<Option<JoinHandle<()>>>,
+    listener: Mutex<Option<Listener>>,
+}
+
+#[derive(Debug)]
+struct Listener {
+    task: JoinHandle<()>,
+    /// Whether listening was tried: from then on, wake-ups either come or cannot come.
+    tried: watch::Receiver<bool>,
 }
 
 #[derive(Debug, Default)]
@@ -51,32 +62,37 @@ impl Wakes {
         }
     }
 
-    fn ensure_listening(&self) {
+    /// Starts to listen, and returns once that has been tried, or after `limit`.
+    async fn ensure_listening(&self, limit: Duration) {
         let Some(options) = &self.listen else { return };
-        let mut listener = self
-            .listener
-            .lock()
-            .expect("invariant: no panic under this lock");
-        if listener.is_none() {
-            *listener = Some(tokio::spawn(listen(
-                options.clone(),
-                Arc::clone(&self.lanes),
-            )));
-        }
+        let mut tried = {
+            let mut listener = self
+                .listener
+                .lock()
+                .expect("invariant: no panic under this lock");
+            let listener = listener.get_or_insert_with(|| {
+                let (sender, tried) = watch::channel(false);
+                let task = tokio::spawn(listen(options.clone(), Arc::clone(&self.lanes), sender));
+                Listener { task, tried }
+            });
+            listener.tried.clone()
+        };
+        // A time-out here only means that this wait relies on polling.
+        drop(timeout(limit, tried.wait_for(|tried| *tried)).await);
     }
 }
 
 impl Drop for Wakes {
     fn drop(&mut self) {
         if let Ok(Some(listener)) = self.listener.get_mut().map(Option::take) {
-            listener.abort();
+            listener.task.abort();
         }
     }
 }
 
 /// Listens for ever. Failures are not reported: polling is the safety net, and the database's
 /// absence shows in every other operation.
-async fn listen(options: PgConnectOptions, lanes: Arc<Lanes>) {
+async fn listen(options: PgConnectOptions, lanes: Arc<Lanes>, tried: watch::Sender<bool>) {
     let pool = PgPoolOptions::new()
         .max_connections(1)
         .connect_lazy_with(options);
@@ -84,20 +100,22 @@ async fn listen(options: PgConnectOptions, lanes: Arc<Lanes>) {
         if let Ok(mut listener) = PgListener::connect_with(&pool).await
             && listener.listen(CHANNEL).await.is_ok()
         {
-            // Whatever came while nobody listened is not told again.
-            lanes.wake_all();
+            if tried.send_replace(true) {
+                // Whatever came while the connection was gone is not told again.
+                lanes.wake_all();
+            }
             while let Ok(Some(notification)) = listener.try_recv().await {
                 lanes.get(notification.payload()).notify_waiters();
             }
-            lanes.wake_all();
         }
+        tried.send_replace(true);
         tokio::time::sleep(RECONNECT_AFTER).await;
     }
 }
 
 impl PostgresStore {
     pub(crate) async fn wait_impl(&self, lane: &LaneName, limit: Duration) -> Result<bool> {
-        self.wakes.ensure_listening();
+        self.wakes.ensure_listening(limit).await;
         let notify = self.wakes.lanes.get(lane.as_str());
         let woken = notify.notified();
         tokio::pin!(woken);

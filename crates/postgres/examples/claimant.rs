@@ -1,0 +1,50 @@
+//! A worker with no will of its own: it does what it reads, one word a line, and says what it did.
+//!
+//! `claimant URL` understands `enqueue KEY`, `claim`, `settle`. Tests kill it between the lines.
+
+use std::io::{BufRead, stdin};
+use std::time::Duration;
+
+use consign_kernel::{Claim, Lease, NewMessage, Report, Store as _, Token};
+use consign_postgres::{PostgresOptions, PostgresStore};
+use uuid::Uuid;
+
+type AnyError = Box<dyn std::error::Error>;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), AnyError> {
+    let url = std::env::args().nth(1).ok_or("usage: claimant URL")?;
+    let store = PostgresStore::connect(&PostgresOptions::new(url)).await?;
+    // Prepared now, so that the settle to come is one message each way.
+    store.settle(Token(Uuid::nil()), &[]).await?;
+    println!("connected");
+    let mut lease: Option<Lease> = None;
+    for line in stdin().lock().lines() {
+        let line = line?;
+        match line.split_once(' ').unwrap_or((&line, "")) {
+            ("enqueue", key) => {
+                let message = NewMessage::new("default".parse()?, serde_json::json!(1));
+                let enqueued = store.enqueue(&[message.with_key(key)]).await?;
+                println!("enqueued {}", enqueued[0].id);
+            }
+            ("claim", _) => {
+                let claim = Claim::new("default".parse()?, "claimant", 100);
+                lease = store
+                    .claim(&claim.with_ttl(Duration::from_millis(500)))
+                    .await?;
+                let held = lease.as_ref().ok_or("nothing to claim")?;
+                println!("claimed {}", held.token);
+            }
+            ("settle", _) => {
+                let held = lease.take().ok_or("nothing claimed")?;
+                let delivered = |claimed: &consign_kernel::ClaimedMessage| {
+                    Report::delivered(claimed.message.id)
+                };
+                let reports: Vec<Report> = held.messages.iter().map(delivered).collect();
+                println!("settled {:?}", store.settle(held.token, &reports).await?);
+            }
+            (word, _) => return Err(format!("do not know {word:?}").into()),
+        }
+    }
+    Ok(())
+}

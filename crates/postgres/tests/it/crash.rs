@@ -1,0 +1,181 @@
+//! Real processes, killed for real.
+
+use std::{path::PathBuf, process::Command, time::Duration};
+
+use consign_kernel::{
+    AttemptOutcome, Claim, NewMessage, Report, SettleAnswer, StateKind, Store as _, Token,
+};
+use consign_testkit::{ChaosProxy, Child, eventually, eventually_some};
+use serde_json::json;
+
+use crate::harness::{connect, database};
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// The example `claimant`, which cargo builds beside these tests.
+fn claimant(url: &str) -> Child {
+    let tests = std::env::current_exe().unwrap();
+    let target: PathBuf = tests
+        .parent()
+        .and_then(|deps| deps.parent())
+        .unwrap()
+        .into();
+    let mut command = Command::new(target.join("examples/claimant"));
+    command.arg(url);
+    Child::start(command)
+}
+
+fn message() -> NewMessage {
+    NewMessage::new("default".parse().unwrap(), json!(1))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_killed_between_claim_and_settle_loses_nothing() {
+    let database = database().await;
+    let store = connect(&database).await;
+    let id = store.enqueue(&[message()]).await.unwrap()[0].id;
+
+    let mut worker = claimant(database.url());
+    worker.expect_line("connected").await;
+    worker.send_line("claim");
+    let claimed = worker.expect_line("claimed ").await;
+    worker.kill9();
+
+    let claim = Claim::new("default".parse().unwrap(), "heir", 10);
+    let lease = eventually_some("the message comes back", SOON, || async {
+        store.claim(&claim).await.unwrap()
+    })
+    .await;
+    assert_eq!(lease.messages[0].message.id, id);
+    assert_eq!(lease.messages[0].attempt_no, 2);
+    let history = store.history(id).await.unwrap();
+    assert_eq!(
+        history[0].outcome,
+        AttemptOutcome::Expired,
+        "the crash is on record"
+    );
+    // The dead worker's token is worth nothing, whoever picks it up.
+    let token = Token(
+        claimed
+            .trim_start_matches("claimed ")
+            .trim()
+            .parse()
+            .unwrap(),
+    );
+    let stale = store.settle(token, &[Report::delivered(id)]).await.unwrap();
+    assert_eq!(stale, SettleAnswer::LeaseLost);
+    store
+        .settle(lease.token, &[Report::delivered(id)])
+        .await
+        .unwrap();
+    assert_eq!(store.doctor().await.unwrap(), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_killed_between_commit_and_reply_has_settled() {
+    let database = database().await;
+    let store = connect(&database).await;
+    let id = store.enqueue(&[message()]).await.unwrap()[0].id;
+
+    let proxy = ChaosProxy::start(database.address().await).await;
+    let mut worker = claimant(&database.url_via(proxy.address()));
+    worker.expect_line("connected").await;
+    worker.send_line("claim");
+    let claimed = worker.expect_line("claimed ").await;
+    proxy.swallow_replies();
+    worker.send_line("settle");
+    eventually("the settle is committed", SOON, || async {
+        store.explain(id).await.unwrap().unwrap().state.kind() == StateKind::Delivered
+    })
+    .await;
+    worker.kill9();
+
+    // Whoever repeats the settle, not knowing, is told what was recorded.
+    let token = Token(
+        claimed
+            .trim_start_matches("claimed ")
+            .trim()
+            .parse()
+            .unwrap(),
+    );
+    let again = store.settle(token, &[Report::delivered(id)]).await.unwrap();
+    let SettleAnswer::AlreadySettled(recorded) = again else {
+        panic!("{again:?}")
+    };
+    assert_eq!((recorded[0].id, recorded[0].attempt_no), (id, 1));
+    assert_eq!(store.history(id).await.unwrap().len(), 1, "recorded once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_producer_killed_between_commit_and_reply_may_repeat_its_key() {
+    let database = database().await;
+    let store = connect(&database).await;
+    let proxy = ChaosProxy::start(database.address().await).await;
+    let mut producer = claimant(&database.url_via(proxy.address()));
+    producer.expect_line("connected").await;
+    // Once beforehand, so that the second statement is only an execution.
+    producer.send_line("enqueue first");
+    producer.expect_line("enqueued ").await;
+    proxy.swallow_replies();
+    producer.send_line("enqueue order-1");
+    let list = || async {
+        store
+            .list(&Default::default(), None, 10)
+            .await
+            .unwrap()
+            .items
+    };
+    eventually("the enqueue is committed", SOON, || async {
+        list().await.len() == 2
+    })
+    .await;
+    producer.kill9();
+
+    let again = store
+        .enqueue(&[message().with_key("order-1")])
+        .await
+        .unwrap();
+    assert!(again[0].duplicate, "one key, one message");
+    assert_eq!(list().await.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_cut_under_a_settle_leaves_an_unknown_outcome_that_can_be_repeated() {
+    let database = database().await;
+    let direct = connect(&database).await;
+    let id = direct.enqueue(&[message()]).await.unwrap()[0].id;
+    let proxy = ChaosProxy::start(database.address().await).await;
+    let options = consign_postgres::PostgresOptions::new(database.url_via(proxy.address()));
+    let store = consign_postgres::PostgresStore::connect(&options)
+        .await
+        .unwrap();
+    let claim = Claim::new("default".parse().unwrap(), "w", 1);
+    let lease = store.claim(&claim).await.unwrap().unwrap();
+    proxy.swallow_replies();
+    let reports = [Report::delivered(id)];
+    let cut = async {
+        proxy.reply_withheld().await;
+        proxy.cut().await;
+    };
+    let (answer, ()) = tokio::join!(store.settle(lease.token, &reports), cut);
+    let error = answer.unwrap_err();
+    assert_eq!(
+        error.certainty(),
+        consign_kernel::Certainty::Unknown,
+        "{error:?}"
+    );
+    proxy.restore();
+    proxy.resume();
+    let again = eventually_some("the database answers again", SOON, || async {
+        store.settle(lease.token, &reports).await.ok()
+    })
+    .await;
+    assert!(
+        matches!(
+            again,
+            SettleAnswer::Settled(_) | SettleAnswer::AlreadySettled(_)
+        ),
+        "{again:?}"
+    );
+    assert_eq!(direct.history(id).await.unwrap().len(), 1, "recorded once");
+}

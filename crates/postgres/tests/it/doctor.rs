@@ -1,0 +1,79 @@
+//! `doctor` finds damage done behind the engine's back.
+
+use consign_kernel::{Claim, LanePolicy, NewMessage, Report, Store as _};
+use serde_json::json;
+
+use crate::harness::{connect, database, execute};
+
+/// Two messages delivered, one dead, one leased, one ready, and an ordered group of two.
+async fn populated() -> (
+    consign_testkit::TestDatabase,
+    consign_postgres::PostgresStore,
+) {
+    let database = database().await;
+    let store = connect(&database).await;
+    let lane: consign_kernel::LaneName = "default".parse().unwrap();
+    let message = || NewMessage::new(lane.clone(), json!(1));
+    store.enqueue(&vec![message(); 4]).await.unwrap();
+    let lease = store
+        .claim(&Claim::new(lane.clone(), "w", 4))
+        .await
+        .unwrap()
+        .unwrap();
+    let ids: Vec<_> = lease
+        .messages
+        .iter()
+        .map(|claimed| claimed.message.id)
+        .collect();
+    let dead = Report::new(ids[2], consign_kernel::Outcome::Dead);
+    let reports = [Report::delivered(ids[0]), Report::delivered(ids[1]), dead];
+    store.settle(lease.token, &reports).await.unwrap();
+    store.enqueue(&[message()]).await.unwrap();
+    let ordered = LanePolicy {
+        ordered: true,
+        ..LanePolicy::default()
+    };
+    let by = consign_kernel::By::new("test", "test");
+    let groups = "groups".parse().unwrap();
+    store.put_lane(&groups, &ordered, &by).await.unwrap();
+    let grouped = NewMessage::new(groups, json!(1)).with_group("a");
+    store.enqueue(&[grouped.clone(), grouped]).await.unwrap();
+    assert_eq!(
+        store.doctor().await.unwrap(),
+        [],
+        "healthy before the damage"
+    );
+    (database, store)
+}
+
+#[tokio::test]
+async fn every_kind_of_damage_is_named() {
+    let damages = [
+        ("DELETE FROM consign.ready WHERE lane = 'default'", "message_lost"),
+        ("INSERT INTO consign.ready (lane, due_at, apart, ids, tries, attempts)
+          SELECT lane, due_at, apart, ids, tries, attempts FROM consign.ready WHERE lane = 'default'", "message_doubled"),
+        ("UPDATE consign.ready SET ids = ARRAY[999999], tries = '{0}', attempts = '{0}' WHERE lane = 'default'", "message_unknown"),
+        ("SET session_replication_role = replica; UPDATE consign.attempt SET attempt_no = 2
+          WHERE outcome = 'dead'", "attempts_gap"),
+        ("INSERT INTO consign.attempt SELECT message_id, fence, claimed_at, finished_at, next_due_at, 2, 'retry', token, owner
+          FROM consign.attempt WHERE outcome = 'delivered' LIMIT 1", "attempt_after_delivered"),
+        ("UPDATE consign.ready SET attempts = '{3}' WHERE lane = 'default'", "attempts_miscounted"),
+        ("UPDATE consign.ready SET tries = '{}' WHERE lane = 'default'", "run_malformed"),
+        ("UPDATE consign.ready SET lane = 'gone' WHERE lane = 'default'", "lane_unknown"),
+        ("DELETE FROM consign.turn", "turn_missing"),
+        ("UPDATE consign.turn SET message_id = NULL", "out_of_turn"),
+        ("UPDATE consign.turn SET message_id = (SELECT min(message_id) FROM consign.attempt WHERE outcome = 'delivered')", "turn_stuck"),
+        ("ALTER TABLE consign.attempt DISABLE TRIGGER append_only", "append_only_off"),
+    ];
+    for (damage, code) in damages {
+        let (database, store) = populated().await;
+        execute(database.url(), damage).await;
+        let findings = store.doctor().await.unwrap();
+        let codes: Vec<&str> = findings
+            .iter()
+            .map(|finding| finding.code.as_str())
+            .collect();
+        assert!(codes.contains(&code), "{damage} was seen as {codes:?}");
+        assert!(findings.iter().all(|finding| !finding.remedy.is_empty()));
+    }
+}

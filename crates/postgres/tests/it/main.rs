@@ -1,0 +1,16 @@
+//! The PostgreSQL store: held to the conformance suite, and tested where PostgreSQL is special.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that unwraps nothing fails, as it should"
+)]
+
+mod conformance;
+mod crash;
+mod doctor;
+mod harness;
+mod migrate;
+mod pooler;
+mod roles;
+mod sql;
+mod wake;

@@ -1,0 +1,257 @@
+//! The privilege matrix: every role against every function and every table.
+
+use std::collections::BTreeSet;
+
+use sqlx::{PgConnection, Row};
+
+use crate::harness::{connect, database};
+
+const ROLES: [&str; 4] = [
+    "consign_producer",
+    "consign_worker",
+    "consign_operator",
+    "consign_auditor",
+];
+
+/// What each role may execute; everything else in the schema is refused to it.
+fn may_execute(role: &str) -> &'static [&'static str] {
+    match role {
+        "consign_producer" => &["enqueue", "enqueue_many"],
+        "consign_worker" => &[
+            "claim",
+            "renew",
+            "release",
+            "begin",
+            "settle",
+            "expire",
+            "until_due",
+        ],
+        "consign_operator" => &[
+            "put_lane", "pause", "resume", "requeue", "hold", "unhold", "clock", "state_of",
+        ],
+        "consign_auditor" => &["clock", "state_of"],
+        other => panic!("no such role: {other}"),
+    }
+}
+
+/// What each role may read, besides the schema's version.
+fn may_read(role: &str) -> &'static [&'static str] {
+    match role {
+        "consign_operator" | "consign_auditor" => &[
+            "lane", "message", "ready", "attempt", "dead", "held", "waiting", "turn", "audit",
+        ],
+        _ => &[],
+    }
+}
+
+async fn names(connection: &mut PgConnection, sql: &'static str) -> Vec<(String, String)> {
+    let rows = sqlx::query(sql).fetch_all(connection).await.unwrap();
+    rows.iter()
+        .map(|row| (row.get("name"), row.get("identity")))
+        .collect()
+}
+
+async fn allowed(connection: &mut PgConnection, sql: &'static str, binds: [&str; 3]) -> bool {
+    let [a, b, c] = binds;
+    sqlx::query_scalar(sql)
+        .bind(a)
+        .bind(b)
+        .bind(c)
+        .fetch_one(connection)
+        .await
+        .unwrap()
+}
+
+#[tokio::test]
+async fn every_role_may_do_its_own_work_and_nothing_else() {
+    let database = database().await;
+    let store = connect(&database).await;
+    let mut connection = store.pool().acquire().await.unwrap();
+    let functions = names(
+        &mut connection,
+        "SELECT proname::text AS name, oid::regprocedure::text AS identity FROM pg_proc
+         WHERE pronamespace = 'consign'::regnamespace",
+    )
+    .await;
+    let tables = names(
+        &mut connection,
+        "SELECT relname::text AS name, 'consign.' || quote_ident(relname) AS identity FROM pg_class
+         WHERE relnamespace = 'consign'::regnamespace AND relkind = 'r'",
+    )
+    .await;
+    assert!(
+        functions.len() > 25 && tables.len() == 11,
+        "{functions:?} {tables:?}"
+    );
+    for role in ROLES {
+        for (name, identity) in &functions {
+            let may = allowed(
+                &mut connection,
+                "SELECT has_function_privilege($1, $2, $3)",
+                [role, identity, "EXECUTE"],
+            )
+            .await;
+            assert_eq!(
+                may,
+                may_execute(role).contains(&name.as_str()),
+                "{role} {identity}"
+            );
+        }
+        for (name, identity) in &tables {
+            for privilege in [
+                "SELECT",
+                "INSERT",
+                "UPDATE",
+                "DELETE",
+                "TRUNCATE",
+                "REFERENCES",
+                "TRIGGER",
+            ] {
+                let may = allowed(
+                    &mut connection,
+                    "SELECT has_table_privilege($1, $2, $3)",
+                    [role, identity, privilege],
+                )
+                .await;
+                let reads = may_read(role).contains(&name.as_str()) || name == "schema_version";
+                assert_eq!(
+                    may,
+                    privilege == "SELECT" && reads,
+                    "{role} {privilege} {identity}"
+                );
+            }
+        }
+    }
+    let known: BTreeSet<&str> = functions.iter().map(|(name, _)| name.as_str()).collect();
+    let granted = ROLES.iter().flat_map(|role| may_execute(role));
+    assert!(
+        granted.into_iter().all(|name| known.contains(name)),
+        "a grant names nothing"
+    );
+}
+
+#[tokio::test]
+async fn nothing_is_granted_to_everybody() {
+    let database = database().await;
+    let store = connect(&database).await;
+    let open: Vec<String> = sqlx::query_scalar(
+        "SELECT oid::regprocedure::text FROM pg_proc
+             WHERE pronamespace = 'consign'::regnamespace AND has_function_privilege('public', oid, 'EXECUTE')
+         UNION ALL
+         SELECT oid::regclass::text FROM pg_class
+             WHERE relnamespace = 'consign'::regnamespace AND relkind IN ('r', 'v', 'S')
+                 AND has_table_privilege('public', oid, 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')
+         UNION ALL
+         SELECT 'schema' WHERE has_schema_privilege('public', 'consign', 'USAGE, CREATE')",
+    )
+    .fetch_all(store.pool())
+    .await
+    .unwrap();
+    assert_eq!(open, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn functions_that_act_for_their_owner_pin_the_search_path() {
+    let database = database().await;
+    let store = connect(&database).await;
+    let loose: Vec<String> = sqlx::query_scalar(
+        "SELECT oid::regprocedure::text FROM pg_proc
+         WHERE pronamespace = 'consign'::regnamespace AND prosecdef
+             AND NOT coalesce(proconfig @> ARRAY['search_path=pg_catalog'], false)",
+    )
+    .fetch_all(store.pool())
+    .await
+    .unwrap();
+    assert_eq!(loose, Vec::<String>::new());
+}
+
+/// What each role tries, and whether it works: the grants as they act, not as they are written.
+#[tokio::test]
+async fn roles_act_as_granted() {
+    let database = database().await;
+    let store = connect(&database).await;
+    let tries = [
+        (
+            "consign_producer",
+            "SELECT consign.enqueue('default', '1')",
+            true,
+        ),
+        (
+            "consign_producer",
+            "SELECT consign.claim('default', 'w', 1)",
+            false,
+        ),
+        ("consign_producer", "SELECT * FROM consign.message", false),
+        (
+            "consign_producer",
+            "INSERT INTO consign.message (created_at, lane, payload, headers) VALUES (now(), 'default', '1', '{}')",
+            false,
+        ),
+        (
+            "consign_worker",
+            "SELECT consign.claim('default', 'w', 1)",
+            true,
+        ),
+        ("consign_worker", "SELECT consign.expire(1)", true),
+        (
+            "consign_worker",
+            "SELECT consign.enqueue('default', '1')",
+            false,
+        ),
+        (
+            "consign_worker",
+            "SELECT consign.requeue(ARRAY[1], 'me', 'why')",
+            false,
+        ),
+        ("consign_worker", "SELECT token FROM consign.lease", false),
+        (
+            "consign_operator",
+            "SELECT consign.pause('default', 'me', 'why')",
+            true,
+        ),
+        (
+            "consign_operator",
+            "SELECT consign.requeue(ARRAY[1], 'me', 'why')",
+            true,
+        ),
+        (
+            "consign_operator",
+            "SELECT consign.claim('default', 'w', 1)",
+            false,
+        ),
+        (
+            "consign_operator",
+            "SELECT fence, owner FROM consign.lease",
+            true,
+        ),
+        ("consign_operator", "SELECT token FROM consign.lease", false),
+        ("consign_auditor", "SELECT * FROM consign.attempt", true),
+        ("consign_auditor", "SELECT * FROM consign.audit", true),
+        ("consign_auditor", "SELECT token FROM consign.lease", false),
+        ("consign_auditor", "DELETE FROM consign.attempt", false),
+        (
+            "consign_auditor",
+            "SELECT consign.pause('default', 'me', 'why')",
+            false,
+        ),
+    ];
+    for (role, sql, works) in tries {
+        let mut tx = store.pool().begin().await.unwrap();
+        let become_role = sqlx::AssertSqlSafe(format!("SET LOCAL ROLE {role}"));
+        sqlx::raw_sql(become_role).execute(&mut *tx).await.unwrap();
+        let result = sqlx::raw_sql(sql).execute(&mut *tx).await;
+        match result {
+            Ok(_) => assert!(works, "{role} must not: {sql}"),
+            Err(error) => {
+                let code = error
+                    .as_database_error()
+                    .unwrap()
+                    .code()
+                    .unwrap()
+                    .into_owned();
+                assert!(!works && code == "42501", "{role}: {sql}: {error}");
+            }
+        }
+        tx.rollback().await.unwrap();
+    }
+}

@@ -1,0 +1,235 @@
+//! The SQL functions, called as other languages call them.
+
+use consign_kernel::{RetrySchedule, Store as _};
+use serde_json::json;
+use sqlx::{PgConnection, Row, postgres::types::PgInterval, types::Json};
+use uuid::Uuid;
+
+use crate::harness::{connect, database};
+
+/// The SQLSTATE a statement fails with.
+async fn sqlstate(connection: &mut PgConnection, sql: &'static str) -> String {
+    let error = sqlx::raw_sql(sql).execute(connection).await.unwrap_err();
+    error
+        .as_database_error()
+        .unwrap()
+        .code()
+        .unwrap()
+        .into_owned()
+}
+
+#[tokio::test]
+async fn a_worker_in_plain_sql_enqueues_claims_and_settles() {
+    let database = database().await;
+    let store = connect(&database).await;
+    let mut tx = store.pool().begin().await.unwrap();
+    let id: i64 =
+        sqlx::query_scalar("SELECT consign.enqueue('default', '{\"n\": 1}', p_key => 'k1')")
+            .fetch_one(&mut *tx)
+            .await
+            .unwrap();
+    let claimed =
+        sqlx::query("SELECT token, id, payload FROM consign.claim('default', 'psql', 10)")
+            .fetch_all(&mut *tx)
+            .await
+            .unwrap();
+    assert_eq!(claimed.len(), 1);
+    assert_eq!(claimed[0].get::<i64, _>("id"), id);
+    let settled = sqlx::query("SELECT state FROM consign.settle($1, ARRAY[$2])")
+        .bind(claimed[0].get::<Uuid, _>("token"))
+        .bind(id)
+        .fetch_one(&mut *tx)
+        .await
+        .unwrap();
+    assert_eq!(settled.get::<&str, _>("state"), "delivered");
+    tx.commit().await.unwrap();
+    assert_eq!(store.doctor().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn refusals_have_sqlstates_of_their_own() {
+    let database = database().await;
+    let store = connect(&database).await;
+    let mut connection = store.pool().acquire().await.unwrap();
+    let expected = [
+        ("SELECT consign.enqueue('nowhere', '1')", "CN001"),
+        (
+            "SELECT consign.enqueue('default', '1', 'k'), consign.enqueue('default', '2', 'k')",
+            "CN002",
+        ),
+        (
+            "SELECT consign.settle(gen_random_uuid(), ARRAY[1])",
+            "CN003",
+        ),
+        ("SELECT consign.renew(gen_random_uuid(), '1 s')", "CN003"),
+        ("SELECT consign.release(gen_random_uuid())", "CN003"),
+        ("SELECT consign.begin(gen_random_uuid(), ARRAY[1])", "CN003"),
+        (
+            "SELECT consign.enqueue('default', to_jsonb(repeat('x', 2000000)))",
+            "CN005",
+        ),
+        ("SELECT consign.enqueue('default', NULL)", "CN006"),
+        (
+            "SELECT consign.enqueue('default', '1', p_key => '')",
+            "CN006",
+        ),
+        (
+            "SELECT consign.enqueue('default', '1', p_headers => '[]')",
+            "CN006",
+        ),
+        (
+            "SELECT consign.enqueue('default', '1', p_delay => '-1 s')",
+            "CN006",
+        ),
+        ("SELECT consign.claim('default', '', 1)", "CN006"),
+        ("SELECT consign.claim('default', 'w', 0)", "CN006"),
+        ("SELECT consign.claim('default', 'w', 1001)", "CN006"),
+        (
+            "SELECT consign.claim('default', 'w', 1, '25 hours')",
+            "CN006",
+        ),
+        (
+            "SELECT consign.settle(gen_random_uuid(), ARRAY[1, 1])",
+            "CN006",
+        ),
+        (
+            "SELECT consign.settle(gen_random_uuid(), ARRAY[1], ARRAY['maybe'])",
+            "CN006",
+        ),
+        ("SELECT consign.requeue(ARRAY[1], 'me', ' ')", "CN006"),
+        (
+            "SELECT consign.put_lane('x', '{\"lease_ms\": 1}', 'me', 'why')",
+            "CN006",
+        ),
+        (
+            "SELECT consign.put_lane('x', '{\"attempts_max\": 0}', 'me', 'why')",
+            "CN006",
+        ),
+        ("UPDATE consign.attempt SET code = 'x'", "CN009"),
+        ("DELETE FROM consign.attempt", "CN009"),
+        ("TRUNCATE consign.attempt", "CN009"),
+        ("UPDATE consign.message SET payload = '0'", "CN009"),
+        ("DELETE FROM consign.message", "CN009"),
+        ("TRUNCATE consign.message", "CN009"),
+        ("UPDATE consign.audit SET actor = 'x'", "CN009"),
+        ("TRUNCATE consign.audit CASCADE", "CN009"),
+    ];
+    for (sql, code) in expected {
+        assert_eq!(sqlstate(&mut connection, sql).await, code, "{sql}");
+    }
+}
+
+#[tokio::test]
+async fn retry_delays_are_the_kernels() {
+    let database = database().await;
+    let store = connect(&database).await;
+    let schedules = [
+        RetrySchedule::Fixed { delay_ms: 1_500 },
+        RetrySchedule::Table {
+            delays_ms: vec![5_000, 10_000, 20_000, 40_000, 80_000],
+        },
+        RetrySchedule::default(),
+        RetrySchedule::Exponential {
+            base_ms: 60_000,
+            factor: 2.0,
+            max_ms: 3_600_000,
+            jitter: 0.3,
+        },
+        RetrySchedule::Exponential {
+            base_ms: 1,
+            factor: 100.0,
+            max_ms: 1_000_000,
+            jitter: 0.0,
+        },
+        RetrySchedule::Exponential {
+            base_ms: 7,
+            factor: 1.5,
+            max_ms: 100_000,
+            jitter: 1.0,
+        },
+        RetrySchedule::Exponential {
+            base_ms: 0,
+            factor: 1.0,
+            max_ms: 0,
+            jitter: 0.5,
+        },
+    ];
+    for schedule in &schedules {
+        for tries in [1_u32, 2, 3, 4, 5, 6, 7, 30, 1_000, 9_999] {
+            for chance in [0.0, 0.25, 0.5, 0.99] {
+                let delay: PgInterval =
+                    sqlx::query_scalar("SELECT consign.retry_delay($1, $2, $3)")
+                        .bind(Json(schedule))
+                        .bind(i32::try_from(tries).unwrap())
+                        .bind(chance)
+                        .fetch_one(store.pool())
+                        .await
+                        .unwrap();
+                let expected = schedule.delay(tries, chance).as_micros();
+                let actual = u128::try_from(delay.microseconds).unwrap();
+                assert_eq!(actual, expected, "{schedule:?} try {tries} chance {chance}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn compact_length_is_the_length_serde_writes() {
+    let database = database().await;
+    let store = connect(&database).await;
+    let documents = [
+        json!(null),
+        json!("ä\n\"\\"),
+        json!([]),
+        json!({}),
+        json!([1, [2, [3, []]], {"a": {}}]),
+        json!({"a": [1, 2, {"b": [true, false, null]}], "c": {"d": "x, y: z"}}),
+    ];
+    for document in documents {
+        let bytes: i64 = sqlx::query_scalar("SELECT consign.compact_bytes($1)")
+            .bind(Json(&document))
+            .fetch_one(store.pool())
+            .await
+            .unwrap();
+        assert_eq!(bytes as usize, document.to_string().len(), "{document}");
+    }
+}
+
+#[tokio::test]
+async fn a_claim_split_by_another_is_never_taken_twice() {
+    // Two sessions claim from one run of 200: the second finds the run split by the first between
+    // its snapshot and its lock.
+    let database = database().await;
+    let store = connect(&database).await;
+    for _ in 0..30 {
+        sqlx::query("SELECT consign.enqueue_many('default', array_fill('1'::jsonb, ARRAY[200]))")
+            .execute(store.pool())
+            .await
+            .unwrap();
+        let claims = (0..8).map(|n| {
+            let pool = store.pool().clone();
+            tokio::spawn(async move {
+                sqlx::query("SELECT id FROM consign.claim('default', $1, 25)")
+                    .bind(format!("w{n}"))
+                    .fetch_all(&pool)
+                    .await
+                    .unwrap()
+            })
+        });
+        let mut ids: Vec<i64> = Vec::new();
+        for claim in claims.collect::<Vec<_>>() {
+            ids.extend(
+                claim
+                    .await
+                    .unwrap()
+                    .iter()
+                    .map(|row| row.get::<i64, _>("id")),
+            );
+        }
+        let claimed = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), claimed, "a message was leased twice");
+    }
+    assert_eq!(store.doctor().await.unwrap(), []);
+}
