@@ -1,1 +1,16 @@
-//! Placeholder, replaced below.
+#![doc = include_str!("../README.md")]
+
+mod control;
+mod drain;
+mod environment;
+mod options;
+mod report;
+mod run;
+mod scenarios;
+mod scratch;
+mod subject;
+
+pub use environment::{Environment, Postgres};
+pub use options::{Options, Scale, Scenario};
+pub use report::{Against, Bound, Figure, Measure, Report, ScenarioReport, Target, Unit};
+pub use run::run;

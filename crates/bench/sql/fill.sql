@@ -1,0 +1,15 @@
+-- Fills a lane from inside the server through consign's own functions, p_batch messages per
+-- transaction. One at a time makes as many runs as messages, like producers that enqueue one each.
+CREATE SCHEMA consign_bench;
+CREATE PROCEDURE consign_bench.fill(p_lane text, p_messages int, p_batch int, p_payload jsonb)
+    LANGUAGE plpgsql AS $$
+BEGIN
+    FOR v_from IN 1 .. p_messages BY p_batch LOOP
+        IF p_batch = 1 THEN
+            PERFORM consign.enqueue(p_lane, p_payload);
+        ELSE
+            PERFORM consign.enqueue_many(p_lane, array_fill(p_payload, ARRAY[least(p_batch, p_messages - v_from + 1)]));
+        END IF;
+        COMMIT;
+    END LOOP;
+END $$;

@@ -1,0 +1,167 @@
+//! What to measure, and how much of it.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+/// What to measure, and how much of it.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Options {
+    /// Only this scenario; may be given several times
+    #[arg(long, value_enum, value_name = "NAME")]
+    pub scenario: Vec<Scenario>,
+
+    /// How many messages: smoke takes seconds, quick about two minutes, full about fifteen
+    #[arg(long, value_enum, default_value_t)]
+    pub scale: Scale,
+
+    /// Rounds per figure, of which the median counts [default: 1, 3 or 5, by scale]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=101))]
+    pub rounds: Option<u32>,
+
+    /// Where SQLite files are made, on a real disk [default: ./target, else the temporary directory]
+    #[arg(long, value_name = "PATH")]
+    pub dir: Option<PathBuf>,
+
+    /// End with exit code 1 when a target is missed
+    #[arg(long)]
+    pub check: bool,
+}
+
+impl Options {
+    pub(crate) fn rounds(&self) -> u32 {
+        self.rounds.unwrap_or(match self.scale {
+            Scale::Smoke => 1,
+            Scale::Quick => 3,
+            Scale::Full => 5,
+        })
+    }
+
+    /// The directory for SQLite files.
+    pub(crate) fn directory(&self) -> PathBuf {
+        let target = PathBuf::from("target");
+        match &self.dir {
+            Some(dir) => dir.clone(),
+            None if target.is_dir() => target,
+            None => std::env::temp_dir(),
+        }
+    }
+}
+
+/// One question the benchmark answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Scenario {
+    /// Claim and settle with one worker
+    Drain,
+    /// WAL and commits per delivered message
+    Wal,
+    /// Two workers instead of one
+    Workers,
+    /// A claim with 1,000,000 waiting
+    Depth,
+    /// A drain while somebody holds a snapshot open
+    Snapshot,
+    /// Durable claim and settle on SQLite
+    Sqlite,
+    /// First page of a list of 1,000,000
+    Ls,
+}
+
+impl Scenario {
+    /// Whether there is nothing to measure without a PostgreSQL server.
+    pub(crate) fn needs_postgres(self) -> bool {
+        !matches!(self, Self::Sqlite | Self::Ls)
+    }
+
+    /// Its name on the command line and in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Drain => "drain",
+            Self::Wal => "wal",
+            Self::Workers => "workers",
+            Self::Depth => "depth",
+            Self::Snapshot => "snapshot",
+            Self::Sqlite => "sqlite",
+            Self::Ls => "ls",
+        }
+    }
+}
+
+/// How many messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Scale {
+    /// Proves that everything runs; the figures mean nothing
+    Smoke,
+    /// Enough for a first look
+    Quick,
+    /// What the targets are about
+    #[default]
+    Full,
+}
+
+/// Numbers of messages, by scenario.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counts {
+    pub(crate) drain: u32,
+    pub(crate) wal: u32,
+    pub(crate) workers: u32,
+    pub(crate) depth_deep: u32,
+    pub(crate) depth_shallow: u32,
+    pub(crate) depth_claims: u32,
+    pub(crate) snapshot: u32,
+    /// The control may become so slow that somebody must stop it.
+    pub(crate) snapshot_control_max: Duration,
+    pub(crate) sqlite: u32,
+    pub(crate) listed: u32,
+    pub(crate) list_calls: u32,
+}
+
+impl Scale {
+    /// All are multiples of 1,000, so that batches of 100 and 500 come out even.
+    pub(crate) fn counts(self) -> Counts {
+        match self {
+            Self::Smoke => Counts {
+                drain: 1_000,
+                wal: 500,
+                workers: 1_000,
+                depth_deep: 5_000,
+                depth_shallow: 1_000,
+                depth_claims: 5,
+                snapshot: 1_000,
+                snapshot_control_max: Duration::from_secs(5),
+                sqlite: 1_000,
+                listed: 2_000,
+                list_calls: 5,
+            },
+            Self::Quick => Counts {
+                drain: 20_000,
+                wal: 5_000,
+                workers: 20_000,
+                depth_deep: 100_000,
+                depth_shallow: 10_000,
+                depth_claims: 50,
+                snapshot: 40_000,
+                snapshot_control_max: Duration::from_secs(10),
+                sqlite: 50_000,
+                listed: 100_000,
+                list_calls: 20,
+            },
+            Self::Full => Counts {
+                drain: 50_000,
+                wal: 20_000,
+                workers: 50_000,
+                depth_deep: 1_000_000,
+                depth_shallow: 10_000,
+                depth_claims: 100,
+                snapshot: 120_000,
+                snapshot_control_max: Duration::from_secs(30),
+                sqlite: 200_000,
+                listed: 1_000_000,
+                list_calls: 20,
+            },
+        }
+    }
+}

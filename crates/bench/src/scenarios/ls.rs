@@ -1,0 +1,96 @@
+//! How long the first page of a long list takes.
+
+use std::{sync::Arc, time::Instant};
+
+use anyhow::{Result, ensure};
+use consign_kernel::{Filter, StateKind, Store};
+use hdrhistogram::Histogram;
+
+use super::{Answer, Plan, sqlite};
+use crate::{
+    Bound, Figure, Measure, Unit, drain,
+    scratch::Scratch,
+    subject::{StoreWorker, enqueue, lane},
+};
+
+/// Messages on a page, the default of `consign ls`.
+const PAGE: u32 = 50;
+const LONGEST_MS: f64 = 100.0;
+/// Preparation only: large transactions are quickest.
+const FILL_BATCH: u32 = 1_000;
+const DRAIN_BATCH: u32 = 500;
+
+pub(super) async fn run(plan: &Plan<'_>, scratch: Option<&Scratch>) -> Result<Answer> {
+    let messages = plan.counts.listed;
+    let mut figures = Vec::new();
+    if let Some(scratch) = scratch {
+        plan.say(format!("PostgreSQL: {messages} messages"));
+        scratch.fill(&lane(), messages, FILL_BATCH).await?;
+        let store = scratch.store().await?;
+        deliver_most(store.clone(), messages).await?;
+        scratch.settle_down().await?;
+        figures.extend(pages(plan, "PostgreSQL", store.as_ref()).await?);
+    }
+    let directory = sqlite::directory(&plan.directory)?;
+    let store = sqlite::open(directory.path(), "list.db").await?;
+    plan.say(format!("SQLite: {messages} messages"));
+    enqueue(store.as_ref(), &lane(), messages, FILL_BATCH).await?;
+    deliver_most(store.clone(), messages).await?;
+    figures.extend(pages(plan, "SQLite", store.as_ref()).await?);
+    let notes = vec![format!(
+        "{messages} messages, the oldest nine tenths delivered; first page of {PAGE} by Store::list, {} calls each",
+        plan.counts.list_calls
+    )];
+    Ok((figures, notes))
+}
+
+/// Delivers the oldest nine tenths, as in a database that has been at work for long.
+async fn deliver_most(store: Arc<dyn Store>, messages: u32) -> Result<()> {
+    let most = messages / 10 * 9 / DRAIN_BATCH * DRAIN_BATCH;
+    let mut worker = StoreWorker::new(store, lane());
+    drain::rate(&mut worker, most, DRAIN_BATCH).await?;
+    Ok(())
+}
+
+async fn pages(plan: &Plan<'_>, database: &str, store: &dyn Store) -> Result<Vec<Figure>> {
+    let in_state = |state| Filter {
+        state: Some(state),
+        ..Filter::default()
+    };
+    let in_lane = Filter {
+        lane: Some(lane()),
+        ..Filter::default()
+    };
+    let mut figures = Vec::new();
+    for (name, filter) in [
+        ("all", Filter::default()),
+        ("one lane", in_lane),
+        ("ready", in_state(StateKind::Ready)),
+        ("delivered", in_state(StateKind::Delivered)),
+    ] {
+        let times = times(store, &filter, plan.counts.list_calls).await?;
+        for (percentile, limit) in [(50.0, None), (99.0, Some(LONGEST_MS))] {
+            let ms = times.value_at_percentile(percentile) as f64 / 1e3;
+            let name = format!("{database}, {name}, p{percentile}");
+            let figure = Figure::alone(name, Unit::Milliseconds, &[ms]);
+            figures.push(match limit {
+                Some(limit) => figure.target(Measure::Value, Bound::AtMost, limit),
+                None => figure,
+            });
+        }
+        plan.say(format!("{database}, {name}: {:.1} ms", times.mean() / 1e3));
+    }
+    Ok(figures)
+}
+
+/// Times of several calls, in microseconds.
+async fn times(store: &dyn Store, filter: &Filter, calls: u32) -> Result<Histogram<u64>> {
+    let mut times = Histogram::new(3)?;
+    for _ in 0..calls {
+        let started = Instant::now();
+        let page = store.list(filter, None, PAGE).await?;
+        times.record(u64::try_from(started.elapsed().as_micros())?)?;
+        ensure!(page.items.len() == PAGE as usize, "a full page");
+    }
+    Ok(times)
+}

@@ -1,0 +1,165 @@
+//! A database of the benchmark's own.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use consign_kernel::LaneName;
+use consign_postgres::{PostgresOptions, PostgresStore};
+use sqlx::{AssertSqlSafe, Connection, PgConnection, Row, types::Json};
+
+use crate::{control::ControlWorker, subject};
+
+/// The server's word for a database that is there already.
+const DUPLICATE_DATABASE: &str = "42P04";
+
+/// A database made for one scenario, with both schemas in it.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    server: String,
+    name: String,
+    url: String,
+}
+
+impl Scratch {
+    /// Makes the database. One that exists is somebody's, and is not touched.
+    pub(crate) async fn create(server: &str, what: &str) -> Result<Self> {
+        let name = format!("consign_bench_{what}_{}", std::process::id());
+        let mut maintenance = connect(server).await?;
+        let create = AssertSqlSafe(format!("CREATE DATABASE {name} TEMPLATE template0"));
+        match sqlx::raw_sql(create).execute(&mut maintenance).await {
+            Err(sqlx::Error::Database(error))
+                if error.code().as_deref() == Some(DUPLICATE_DATABASE) =>
+            {
+                bail!(
+                    "database {name} exists and was not made by this run; drop it by hand if it is a leftover"
+                )
+            }
+            created => created.with_context(|| format!("create database {name}"))?,
+        };
+        maintenance.close().await?;
+        let separator = if server.contains('?') { '&' } else { '?' };
+        let url = format!("{server}{separator}dbname={name}");
+        let server = server.to_owned();
+        Ok(Self { server, name, url })
+    }
+
+    /// Creates the tables of both designs.
+    pub(crate) async fn migrate(&self) -> Result<()> {
+        consign_postgres::migrate(&self.url).await?;
+        let mut connection = self.connect().await?;
+        for sql in [
+            include_str!("../sql/control_schema.sql"),
+            include_str!("../sql/fill.sql"),
+        ] {
+            sqlx::raw_sql(sql).execute(&mut connection).await?;
+        }
+        Ok(connection.close().await?)
+    }
+
+    /// Drops the database, connections and all.
+    pub(crate) async fn remove(self) -> Result<()> {
+        let mut maintenance = connect(&self.server).await?;
+        let drop = AssertSqlSafe(format!("DROP DATABASE {} WITH (FORCE)", self.name));
+        sqlx::raw_sql(drop)
+            .execute(&mut maintenance)
+            .await
+            .with_context(|| format!("drop database {}", self.name))?;
+        Ok(maintenance.close().await?)
+    }
+
+    /// A connection for looking and preparing.
+    pub(crate) async fn connect(&self) -> Result<PgConnection> {
+        connect(&self.url).await
+    }
+
+    /// A store with one connection, as one worker has.
+    pub(crate) async fn store(&self) -> Result<Arc<PostgresStore>> {
+        let options = PostgresOptions {
+            connections_max: 1,
+            ..PostgresOptions::new(&self.url)
+        };
+        Ok(Arc::new(PostgresStore::connect(&options).await?))
+    }
+
+    /// A worker of the control.
+    pub(crate) async fn control(&self) -> Result<ControlWorker> {
+        ControlWorker::connect(&self.url).await
+    }
+
+    /// Fills a lane of consign from inside the server, `batch` messages per transaction.
+    pub(crate) async fn fill(&self, lane: &LaneName, messages: u32, batch: u32) -> Result<()> {
+        let call = sqlx::query("CALL consign_bench.fill($1, $2, $3, $4)");
+        self.call(call, lane.as_str(), messages, batch).await
+    }
+
+    /// Fills the control in the same way.
+    pub(crate) async fn fill_control(&self, messages: u32, batch: u32) -> Result<()> {
+        let call = sqlx::query("CALL consign_control.fill($1, $2, $3, $4)");
+        self.call(call, crate::control::LANE, messages, batch).await
+    }
+
+    async fn call(
+        &self,
+        call: sqlx::query::Query<'_, sqlx::Postgres, sqlx::postgres::PgArguments>,
+        lane: &str,
+        messages: u32,
+        batch: u32,
+    ) -> Result<()> {
+        let mut connection = self.connect().await?;
+        // Only preparation, never what is measured.
+        sqlx::raw_sql("SET synchronous_commit = off")
+            .execute(&mut connection)
+            .await?;
+        call.bind(lane.to_owned())
+            .bind(i32::try_from(messages)?)
+            .bind(i32::try_from(batch)?)
+            .bind(Json(subject::payload()))
+            .execute(&mut connection)
+            .await
+            .context("fill the queue")?;
+        Ok(connection.close().await?)
+    }
+
+    /// Brings both designs to the same clean start: vacuumed, analysed, and everything on disk.
+    pub(crate) async fn settle_down(&self) -> Result<()> {
+        self.run(include_str!("../sql/settle_down.sql")).await?;
+        self.checkpoint().await
+    }
+
+    /// After this, a page that is changed is written to the WAL whole, once.
+    pub(crate) async fn checkpoint(&self) -> Result<()> {
+        self.run("CHECKPOINT").await
+    }
+
+    pub(crate) async fn vacuum(&self) -> Result<()> {
+        self.run(include_str!("../sql/vacuum.sql")).await
+    }
+
+    /// Dead rows of each table of a schema, most first.
+    pub(crate) async fn dead_rows(&self, schema: &str) -> Result<Vec<(String, i64)>> {
+        let mut connection = self.connect().await?;
+        let rows = sqlx::query(include_str!("../sql/tables.sql"))
+            .bind(schema)
+            .fetch_all(&mut connection)
+            .await?;
+        rows.iter()
+            .map(|row| Ok((row.try_get("table_name")?, row.try_get("dead")?)))
+            .collect()
+    }
+
+    /// Runs one statement on a connection of its own.
+    pub(crate) async fn run(&self, sql: &'static str) -> Result<()> {
+        let mut connection = self.connect().await?;
+        sqlx::raw_sql(sql)
+            .execute(&mut connection)
+            .await
+            .with_context(|| sql.to_owned())?;
+        Ok(connection.close().await?)
+    }
+}
+
+async fn connect(url: &str) -> Result<PgConnection> {
+    PgConnection::connect(url)
+        .await
+        .context("connect to PostgreSQL")
+}

@@ -1,0 +1,208 @@
+//! Every scenario runs at its smallest scale and says what it promises to say. Nothing here looks
+//! at how fast anything is.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that unwraps nothing fails, as it should"
+)]
+
+use std::collections::BTreeSet;
+
+use consign_bench::{Options, Report, Scale, Scenario};
+use consign_testkit::TestDatabase;
+use sqlx::{Connection, PgConnection, Row};
+
+async fn measure(scenario: Scenario, server: Option<&str>) -> anyhow::Result<Report> {
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options {
+        scenario: vec![scenario],
+        scale: Scale::Smoke,
+        rounds: Some(1),
+        dir: Some(directory.path().to_owned()),
+        check: false,
+    };
+    consign_bench::run(&options, server, &|_| ()).await
+}
+
+/// Measures on the test server. The database that names it stays as it was, and none is left over.
+async fn on_server(scenario: Scenario) -> Report {
+    let database = TestDatabase::create(async |_| ()).await;
+    let report = measure(scenario, Some(database.url())).await.unwrap();
+    let mut connection = PgConnection::connect(database.url()).await.unwrap();
+    let mine = format!("consign_bench_%_{}", std::process::id());
+    let left: i64 = sqlx::query("SELECT count(*) FROM pg_database WHERE datname LIKE $1")
+        .bind(mine)
+        .fetch_one(&mut connection)
+        .await
+        .unwrap()
+        .get(0);
+    assert_eq!(left, 0, "databases left behind");
+    assert!(!exists(&mut connection, "consign.message").await);
+    assert!(!exists(&mut connection, "consign_control.job").await);
+    report
+}
+
+async fn exists(connection: &mut PgConnection, table: &str) -> bool {
+    sqlx::query("SELECT to_regclass($1) IS NOT NULL")
+        .bind(table)
+        .fetch_one(connection)
+        .await
+        .unwrap()
+        .get(0)
+}
+
+/// Checks what holds for every report, and that the targets are those named: figure and limit.
+fn check(report: &Report, scenario: Scenario, targets: &[(&str, f64)]) {
+    let [only] = report.scenarios.as_slice() else {
+        panic!("one scenario was asked for");
+    };
+    assert_eq!(only.scenario, scenario);
+    assert!(!only.notes.is_empty());
+    for figure in &only.figures {
+        assert!(
+            figure.value.is_finite() && figure.value >= 0.0,
+            "{figure:?}"
+        );
+        assert_eq!(figure.met.is_some(), figure.target.is_some(), "{figure:?}");
+        assert!(!figure.rounds.is_empty());
+    }
+    let judged: Vec<(&str, f64)> = only
+        .figures
+        .iter()
+        .filter_map(|figure| Some((figure.name.as_str(), figure.target?.limit)))
+        .collect();
+    assert_eq!(judged, targets);
+
+    let text = report.to_string();
+    let json = serde_json::to_value(report).unwrap();
+    assert_eq!(json["scenarios"][0]["scenario"], scenario.as_str());
+    for figure in &only.figures {
+        assert!(text.contains(&figure.name), "{} in\n{text}", figure.name);
+    }
+    assert!(text.contains("WARNING"), "a smoke run warns of itself");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn drain_compares_with_the_control() {
+    let report = on_server(Scenario::Drain).await;
+    let targets = [
+        ("enqueued by 500, claimed by 500", 4.0),
+        ("enqueued by 100, claimed by 100", 3.0),
+        ("enqueued one by one, claimed by 100", 1.5),
+    ];
+    check(&report, Scenario::Drain, &targets);
+    for figure in &report.scenarios[0].figures {
+        assert_eq!(figure.against.as_ref().unwrap().name, "control");
+        assert_eq!(figure.rounds.len(), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wal_counts_bytes_transactions_and_dead_rows() {
+    let report = on_server(Scenario::Wal).await;
+    let targets = [("by 100: WAL", 819.2), ("one by one: WAL", 1536.0)];
+    check(&report, Scenario::Wal, &targets);
+    let figure = |name: &str| {
+        let figures = &report.scenarios[0].figures;
+        figures.iter().find(|figure| figure.name == name).unwrap()
+    };
+    // Other tests write on the same server, so these are lower bounds: a transaction per enqueue,
+    // and one for the claim and one for the settle of every hundred.
+    assert!(figure("one by one: write transactions").value >= 1.02);
+    assert!(figure("by 100: write transactions").value >= 0.03);
+    assert!(figure("by 100: WAL").value >= 200.0, "the payload at least");
+    // The control updates every row twice. Statistics belong to the database, so nobody disturbs.
+    let control = figure("by 100: dead rows left").against.as_ref().unwrap();
+    assert!(control.value >= 1.9, "{}", control.value);
+    assert!(figure("by 100: dead rows left").value <= 0.1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_compares_two_with_one() {
+    let report = on_server(Scenario::Workers).await;
+    check(&report, Scenario::Workers, &[("two workers", 1.4)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn depth_compares_deep_with_shallow() {
+    let report = on_server(Scenario::Depth).await;
+    check(&report, Scenario::Depth, &[("claim of 100, deep", 1.2)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn snapshot_compares_the_end_with_the_beginning() {
+    let report = on_server(Scenario::Snapshot).await;
+    check(
+        &report,
+        Scenario::Snapshot,
+        &[("last tenth of the drain", 0.8)],
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sqlite_needs_no_server() {
+    let report = measure(Scenario::Sqlite, None).await.unwrap();
+    let targets = [("enqueued by 100, claimed by 100", 50_000.0)];
+    check(&report, Scenario::Sqlite, &targets);
+    assert!(report.environment.postgres.is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ls_measures_both_databases() {
+    let report = on_server(Scenario::Ls).await;
+    let targets = [
+        ("PostgreSQL, all, p99", 100.0),
+        ("PostgreSQL, one lane, p99", 100.0),
+        ("PostgreSQL, ready, p99", 100.0),
+        ("PostgreSQL, delivered, p99", 100.0),
+        ("SQLite, all, p99", 100.0),
+        ("SQLite, one lane, p99", 100.0),
+        ("SQLite, ready, p99", 100.0),
+        ("SQLite, delivered, p99", 100.0),
+    ];
+    check(&report, Scenario::Ls, &targets);
+    let postgres = report.environment.postgres.as_ref().unwrap();
+    let told: BTreeSet<&str> = postgres
+        .settings
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .collect();
+    for name in [
+        "fsync",
+        "max_wal_size",
+        "shared_buffers",
+        "synchronous_commit",
+    ] {
+        assert!(told.contains(name), "{name} is not told");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_exists_is_not_touched() {
+    let database = TestDatabase::create(async |_| ()).await;
+    let name = format!("consign_bench_depth_{}", std::process::id());
+    let mut connection = PgConnection::connect(database.url()).await.unwrap();
+    let run = |sql: String| sqlx::raw_sql(sqlx::AssertSqlSafe(sql));
+    run(format!("CREATE DATABASE {name}"))
+        .execute(&mut connection)
+        .await
+        .unwrap();
+    let refused = measure(Scenario::Depth, Some(database.url()))
+        .await
+        .unwrap_err();
+    assert!(refused.to_string().contains("exists"), "{refused:#}");
+    // Still there: dropping it succeeds.
+    run(format!("DROP DATABASE {name}"))
+        .execute(&mut connection)
+        .await
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scenario_without_its_server_is_refused() {
+    let refused = measure(Scenario::Drain, None).await.unwrap_err();
+    assert!(
+        refused.to_string().contains("needs a PostgreSQL server"),
+        "{refused:#}"
+    );
+}
