@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use consign_postgres::{PostgresOptions, PostgresStore};
-use consign_testkit::TestDatabase;
+use consign_testkit::{PgBouncer, TestDatabase};
 use serde_json::json;
 
 use crate::{scenario::walk, support::Consign};
@@ -27,6 +27,17 @@ async fn every_command_on_postgresql() {
         "the SQL of PostgreSQL"
     );
 
+    let options = PostgresOptions::new(database.url());
+    let store = PostgresStore::connect(&options).await.unwrap();
+    walk(&consign, Arc::new(store)).await;
+}
+
+#[tokio::test]
+async fn every_command_through_a_transaction_pooler() {
+    let database = TestDatabase::create(async |_| {}).await;
+    let pooler = PgBouncer::start(database.url()).await;
+    let consign = Consign::at(&pooler.url(database.name()));
+    consign.run(["migrate"]).expect(0);
     let options = PostgresOptions::new(database.url());
     let store = PostgresStore::connect(&options).await.unwrap();
     walk(&consign, Arc::new(store)).await;
