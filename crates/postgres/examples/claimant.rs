@@ -11,12 +11,17 @@ use uuid::Uuid;
 
 type AnyError = Box<dyn std::error::Error>;
 
-#[tokio::main(flavor = "current_thread")]
+#[tokio::main]
 async fn main() -> Result<(), AnyError> {
     let url = std::env::args().nth(1).ok_or("usage: claimant URL")?;
-    let store = PostgresStore::connect(&PostgresOptions::new(url)).await?;
+    let options = PostgresOptions {
+        connections_max: 1,
+        ..PostgresOptions::new(url)
+    };
+    let store = PostgresStore::connect(&options).await?;
     // Prepared now, so that the settle to come is one message each way.
     store.settle(Token(Uuid::nil()), &[]).await?;
+    at_rest(&store).await;
     println!("connected");
     let mut lease: Option<Lease> = None;
     for line in stdin().lock().lines() {
@@ -25,6 +30,7 @@ async fn main() -> Result<(), AnyError> {
             ("enqueue", key) => {
                 let message = NewMessage::new("default".parse()?, serde_json::json!(1));
                 let enqueued = store.enqueue(&[message.with_key(key)]).await?;
+                at_rest(&store).await;
                 println!("enqueued {}", enqueued[0].id);
             }
             ("claim", _) => {
@@ -33,6 +39,7 @@ async fn main() -> Result<(), AnyError> {
                     .claim(&claim.with_ttl(Duration::from_millis(500)))
                     .await?;
                 let held = lease.as_ref().ok_or("nothing to claim")?;
+                at_rest(&store).await;
                 println!("claimed {}", held.token);
             }
             ("settle", _) => {
@@ -47,4 +54,12 @@ async fn main() -> Result<(), AnyError> {
         }
     }
     Ok(())
+}
+
+/// Returns once the only connection is back in the pool, which checks it on the way: the next
+/// exchange with the database is then the next thing asked for.
+async fn at_rest(store: &PostgresStore) {
+    while store.pool().num_idle() == 0 {
+        tokio::task::yield_now().await;
+    }
 }

@@ -75,7 +75,7 @@ CREATE FUNCTION consign.compact_bytes(p_document jsonb) RETURNS bigint
 REVOKE ALL ON FUNCTION consign.compact_bytes(jsonb) FROM PUBLIC;
 
 CREATE FUNCTION consign.check_messages(p_lane consign.lane, p_payloads jsonb[], p_keys text[], p_groups text[],
-                                       p_headers jsonb[], p_delay interval) RETURNS void
+                                       p_headers jsonb[], p_delay interval, p_delays interval[], p_positions int[]) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog
     AS $$
 DECLARE
@@ -83,7 +83,7 @@ DECLARE
     v_wrong     record;
 BEGIN
     -- Payloads far below the limit are not turned into text at all.
-    SELECT m.index - 1 AS index, m.bytes > v_bytes_max AS too_large, m.bytes INTO v_wrong
+    SELECT coalesce(p_positions[m.index], m.index) - 1 AS index, m.bytes > v_bytes_max AS too_large, m.bytes INTO v_wrong
         FROM (SELECT *, CASE WHEN pg_column_size(payload) > v_bytes_max / 8 THEN consign.compact_bytes(payload) END AS bytes
                   FROM unnest(p_payloads, p_keys, p_groups, p_headers)
                       WITH ORDINALITY AS u (payload, key, "group", headers, index)) m
@@ -99,11 +99,100 @@ BEGIN
         RAISE EXCEPTION 'message %: the payload must not be null, key and group must be 1 to 512 bytes, headers an object of at most 64 KiB', v_wrong.index
             USING ERRCODE = 'CN006';
     END IF;
-    IF p_delay IS NULL OR p_delay < interval '0' OR p_delay > interval '366 days' THEN
+    IF coalesce(p_delay NOT BETWEEN interval '0' AND interval '366 days', p_delays IS NULL)
+        OR EXISTS (SELECT FROM unnest(p_delays) d WHERE coalesce(d NOT BETWEEN interval '0' AND interval '366 days', true))
+    THEN
         RAISE EXCEPTION 'delay must be from 0 to a year' USING ERRCODE = 'CN006';
     END IF;
 END $$;
-REVOKE ALL ON FUNCTION consign.check_messages(consign.lane, jsonb[], text[], text[], jsonb[], interval) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.check_messages(consign.lane, jsonb[], text[], text[], jsonb[], interval, interval[], int[]) FROM PUBLIC;
+
+-- Enqueues messages of one lane under ids reserved for them; p_delays, where given, are the
+-- messages' own delays instead of p_delay.
+--
+-- p_positions are the messages' places in the caller's call, for errors; p_call_ids all ids that
+-- were reserved for that call: a key taken by one of them conflicts with a message that will not
+-- exist.
+CREATE FUNCTION consign.enqueue_numbered(p_lane text, p_ids bigint[], p_payloads jsonb[], p_keys text[], p_groups text[],
+                                         p_headers jsonb[], p_delay interval, p_delays interval[], p_positions int[],
+                                         p_call_ids bigint[])
+    RETURNS TABLE (id bigint, duplicate boolean, state text)
+    LANGUAGE plpgsql SET search_path = pg_catalog
+    AS $$
+DECLARE
+    v_lane     consign.lane := consign.known_lane(p_lane);
+    v_now      timestamptz := consign.clock();
+    v_new      bigint[];
+    v_ready    bigint[];
+    v_zeros    int[];
+    v_conflict record;
+BEGIN
+    PERFORM consign.check_messages(v_lane, p_payloads, p_keys, p_groups, p_headers, p_delay, p_delays, p_positions);
+    WITH fresh AS (
+        INSERT INTO consign.message (id, created_at, lane, key, "group", payload, headers)
+        SELECT m.id, v_now, p_lane, m.key, m."group", m.payload, coalesce(m.headers, '{}')
+            FROM unnest(p_ids, p_payloads, p_keys, p_groups, p_headers) AS m (id, payload, key, "group", headers)
+        ON CONFLICT (lane, key) WHERE key IS NOT NULL DO NOTHING
+        RETURNING message.id)
+    SELECT coalesce(array_agg(fresh.id ORDER BY fresh.id), '{}') INTO v_new FROM fresh;
+
+    IF cardinality(v_new) < cardinality(p_ids) THEN
+        SELECT m.key, t.id INTO v_conflict
+            FROM unnest(p_ids, p_payloads, p_keys, p_groups)
+                WITH ORDINALITY AS m (id, payload, key, "group", ord)
+            JOIN consign.message t ON t.lane = p_lane AND t.key = m.key
+            WHERE t.id <> m.id AND (t.payload <> m.payload OR t."group" IS DISTINCT FROM m."group")
+            ORDER BY m.ord LIMIT 1;
+        IF FOUND THEN
+            RAISE EXCEPTION 'key % in lane % already names message %, whose payload or group differs',
+                    quote_literal(v_conflict.key), p_lane, v_conflict.id
+                USING ERRCODE = 'CN002', HINT = 'Use a new key, or send what was sent before.',
+                      DETAIL = jsonb_build_object('lane', p_lane, 'key', v_conflict.key, 'id',
+                          CASE WHEN NOT v_conflict.id = ANY (p_call_ids) THEN v_conflict.id END)::text;
+        END IF;
+    END IF;
+
+    v_ready := v_new;
+    IF (v_lane.policy->>'ordered')::boolean AND p_groups IS NOT NULL THEN
+        v_ready := consign.take_turns(p_lane, v_new, p_ids, v_now, p_delay, p_delays);
+    END IF;
+    IF cardinality(v_ready) > 0 AND p_delays IS NULL THEN
+        v_zeros := array_fill(0, ARRAY[cardinality(v_ready)]);
+        PERFORM consign.make_ready(p_lane, v_now + p_delay, v_ready, v_zeros, v_zeros, false);
+    ELSIF cardinality(v_ready) > 0 THEN
+        -- One run per delay, in order of first appearance.
+        PERFORM consign.make_ready(p_lane, v_now + run.delay, run.ids, array_fill(0, ARRAY[cardinality(run.ids)]),
+                                   array_fill(0, ARRAY[cardinality(run.ids)]), false)
+            FROM (SELECT m.delay, array_agg(m.id ORDER BY m.id) AS ids
+                      FROM unnest(p_ids, p_delays) AS m (id, delay) WHERE m.id = ANY (v_ready)
+                      GROUP BY m.delay ORDER BY min(m.id)) run;
+    END IF;
+    IF (v_lane.policy->>'notify')::boolean AND cardinality(v_ready) > 0
+        AND (p_delay = interval '0' OR interval '0' = ANY (p_delays))
+    THEN
+        -- One wake-up per transaction and lane however many messages: equal notifications of a
+        -- transaction are sent once.
+        PERFORM pg_notify('consign', p_lane);
+    END IF;
+    IF v_ready = p_ids THEN
+        RETURN QUERY SELECT u, false, 'ready' FROM unnest(p_ids) u;
+        RETURN;
+    END IF;
+    RETURN QUERY
+        SELECT t.id, t.id <> m.id, consign.state_of(t.id)
+        FROM unnest(p_ids, p_keys) WITH ORDINALITY AS m (id, key, ord)
+        JOIN LATERAL (
+            SELECT m.id WHERE m.id = ANY (v_new)
+            UNION ALL
+            SELECT k.id FROM consign.message k WHERE NOT m.id = ANY (v_new) AND k.lane = p_lane AND k.key = m.key) t ON true
+        ORDER BY m.ord;
+END $$;
+REVOKE ALL ON FUNCTION consign.enqueue_numbered(text, bigint[], jsonb[], text[], text[], jsonb[], interval, interval[], int[], bigint[]) FROM PUBLIC;
+
+CREATE FUNCTION consign.reserve_ids(p_count int) RETURNS bigint[]
+    LANGUAGE sql VOLATILE SET search_path = pg_catalog
+    AS $$ SELECT ARRAY(SELECT nextval('consign.message_id_seq') FROM generate_series(1, p_count)) $$;
+REVOKE ALL ON FUNCTION consign.reserve_ids(int) FROM PUBLIC;
 
 -- Enqueues many messages of one lane: all or none, in the order given.
 --
@@ -117,76 +206,56 @@ CREATE FUNCTION consign.enqueue_many(p_lane text, p_payloads jsonb[], p_keys tex
     SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET jit = off
     AS $$
 DECLARE
-    v_lane     consign.lane := consign.known_lane(p_lane);
-    v_policy   jsonb := v_lane.policy;
-    v_now      timestamptz := consign.clock();
-    v_ids      bigint[];
-    v_new      bigint[];
-    v_ready    bigint[];
-    v_zeros    int[];
-    v_conflict record;
+    v_ids bigint[] := consign.reserve_ids(coalesce(cardinality(p_payloads), 0));
 BEGIN
-    IF coalesce(cardinality(p_payloads), 0) = 0 THEN
-        RETURN;
-    END IF;
-    PERFORM consign.check_messages(v_lane, p_payloads, p_keys, p_groups, p_headers, p_delay);
-    v_ids := ARRAY(SELECT nextval('consign.message_id_seq') FROM generate_series(1, cardinality(p_payloads)));
-    WITH fresh AS (
-        INSERT INTO consign.message (id, created_at, lane, key, "group", payload, headers)
-        SELECT m.id, v_now, p_lane, m.key, m."group", m.payload, coalesce(m.headers, '{}')
-            FROM unnest(v_ids, p_payloads, p_keys, p_groups, p_headers) AS m (id, payload, key, "group", headers)
-        ON CONFLICT (lane, key) WHERE key IS NOT NULL DO NOTHING
-        RETURNING message.id)
-    SELECT array_agg(fresh.id ORDER BY fresh.id) INTO v_new FROM fresh;
-
-    IF cardinality(v_new) IS DISTINCT FROM cardinality(v_ids) THEN
-        SELECT p_keys[m.ord] AS key, t.id, (t.id = ANY (v_new)) AS in_call INTO v_conflict
-            FROM unnest(v_ids, p_payloads, p_keys, p_groups)
-                WITH ORDINALITY AS m (id, payload, key, "group", ord)
-            JOIN consign.message t ON t.lane = p_lane AND t.key = m.key
-            WHERE t.id <> m.id AND (t.payload <> m.payload OR t."group" IS DISTINCT FROM m."group")
-            ORDER BY m.ord LIMIT 1;
-        IF FOUND THEN
-            RAISE EXCEPTION 'key % in lane % already names message %, whose payload or group differs',
-                    quote_literal(v_conflict.key), p_lane, v_conflict.id
-                USING ERRCODE = 'CN002', HINT = 'Use a new key, or send what was sent before.',
-                      DETAIL = jsonb_build_object('lane', p_lane, 'key', v_conflict.key, 'id',
-                          CASE WHEN NOT coalesce(v_conflict.in_call, false) THEN v_conflict.id END)::text;
-        END IF;
-    END IF;
-
-    IF (v_policy->>'ordered')::boolean AND p_groups IS NOT NULL THEN
-        v_ready := consign.take_turns(p_lane, v_new, v_now + p_delay);
-    ELSE
-        v_ready := v_new;
-    END IF;
-    IF cardinality(v_ready) > 0 THEN
-        v_zeros := array_fill(0, ARRAY[cardinality(v_ready)]);
-        PERFORM consign.make_ready(p_lane, v_now + p_delay, v_ready, v_zeros, v_zeros, false);
-        IF (v_policy->>'notify')::boolean AND p_delay = interval '0' THEN
-            -- One wake-up per transaction and lane however many messages: equal notifications of
-            -- a transaction are sent once.
-            PERFORM pg_notify('consign', p_lane);
-        END IF;
-    END IF;
-    IF cardinality(v_new) = cardinality(v_ids) AND v_ready = v_new THEN
-        RETURN QUERY SELECT u, false, 'ready' FROM unnest(v_ids) u;
-        RETURN;
-    END IF;
-    RETURN QUERY
-        SELECT t.id, NOT (t.id = m.id), consign.state_of(t.id)
-        FROM unnest(v_ids, p_keys) WITH ORDINALITY AS m (id, key, ord)
-        JOIN LATERAL (
-            SELECT m.id WHERE m.id = ANY (v_new)
-            UNION ALL
-            SELECT k.id FROM consign.message k
-                WHERE NOT coalesce(m.id = ANY (v_new), false) AND k.lane = p_lane AND k.key = m.key) t ON true
-        ORDER BY m.ord;
+    RETURN QUERY SELECT * FROM consign.enqueue_numbered(
+        p_lane, v_ids, p_payloads, p_keys, p_groups, p_headers, p_delay, NULL, NULL, v_ids);
 END $$;
 REVOKE ALL ON FUNCTION consign.enqueue_many(text, jsonb[], text[], text[], jsonb[], interval) FROM PUBLIC;
 
--- Of new messages, those whose turn has come; the others are put into waiting.
-CREATE FUNCTION consign.take_turns(p_lane text, p_ids bigint[], p_due_at timestamptz) RETURNS bigint[]
+-- Enqueues messages of several lanes and delays: all or none, in the order given.
+CREATE FUNCTION consign.enqueue_mixed(p_lanes text[], p_payloads jsonb[], p_keys text[], p_groups text[],
+                                      p_headers jsonb[], p_delays interval[])
+    RETURNS TABLE (id bigint, duplicate boolean, state text)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog
+    SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET jit = off
+    AS $$
+DECLARE
+    v_ids       bigint[] := consign.reserve_ids(coalesce(cardinality(p_payloads), 0));
+    v_batch     record;
+    v_answer    record;
+    v_made      bigint[] := '{}';
+    v_positions int[] := '{}';
+    v_duplicate boolean[] := '{}';
+BEGIN
+    PERFORM consign.known_lane(u) FROM (SELECT DISTINCT u FROM unnest(p_lanes) u) lanes;
+    -- One call for each lane, in order of first appearance.
+    FOR v_batch IN
+        SELECT m.lane, array_agg(m.delay ORDER BY m.ord) AS delays, array_agg(m.ord ORDER BY m.ord) AS places, array_agg(v_ids[m.ord] ORDER BY m.ord) AS ids,
+               array_agg(p_payloads[m.ord] ORDER BY m.ord) AS payloads, array_agg(p_keys[m.ord] ORDER BY m.ord) AS keys,
+               array_agg(p_groups[m.ord] ORDER BY m.ord) AS groups, array_agg(p_headers[m.ord] ORDER BY m.ord) AS headers
+            FROM unnest(p_lanes, p_delays) WITH ORDINALITY AS m (lane, delay, ord)
+            GROUP BY m.lane ORDER BY min(m.ord)
+    LOOP
+        FOR v_answer IN
+            SELECT a.id, a.duplicate, v_batch.places[a.ord] AS place
+                FROM consign.enqueue_numbered(
+                    v_batch.lane, v_batch.ids, v_batch.payloads, v_batch.keys, v_batch.groups, v_batch.headers,
+                    NULL, v_batch.delays, v_batch.places::int[], v_ids) WITH ORDINALITY AS a (id, duplicate, state, ord)
+        LOOP
+            v_made := v_made || v_answer.id;
+            v_positions := v_positions || v_answer.place::int;
+            v_duplicate := v_duplicate || v_answer.duplicate;
+        END LOOP;
+    END LOOP;
+    RETURN QUERY SELECT a.id, a.duplicate, consign.state_of(a.id)
+        FROM unnest(v_made, v_positions, v_duplicate) AS a (id, place, duplicate) ORDER BY a.place;
+END $$;
+REVOKE ALL ON FUNCTION consign.enqueue_mixed(text[], jsonb[], text[], text[], jsonb[], interval[]) FROM PUBLIC;
+
+-- Of new messages (p_new, out of p_ids), those whose turn has come; the others are put into waiting.
+CREATE FUNCTION consign.take_turns(p_lane text, p_new bigint[], p_ids bigint[], p_now timestamptz, p_delay interval,
+                                   p_delays interval[]) RETURNS bigint[]
     LANGUAGE plpgsql SET search_path = pg_catalog
     AS $$
 DECLARE
@@ -195,18 +264,20 @@ DECLARE
 BEGIN
     -- Groups in one order everywhere, or two producers could wait for each other.
     FOR v_message IN
-        SELECT m.id, m."group" FROM consign.message m WHERE m.id = ANY (p_ids) ORDER BY m."group", m.id
+        SELECT m.id, m."group", p_now + coalesce(d.delay, p_delay) AS due_at
+            FROM unnest(p_ids, p_delays) AS d (id, delay) JOIN consign.message m ON m.id = d.id
+            WHERE m.id = ANY (p_new) ORDER BY m."group", m.id
     LOOP
         IF v_message."group" IS NULL OR consign.take_turn(p_lane, v_message."group", v_message.id) THEN
             v_ready := v_ready || v_message.id;
         ELSE
             INSERT INTO consign.waiting (lane, "group", message_id, due_at, tries, attempts)
-                VALUES (p_lane, v_message."group", v_message.id, p_due_at, 0, 0);
+                VALUES (p_lane, v_message."group", v_message.id, v_message.due_at, 0, 0);
         END IF;
     END LOOP;
     RETURN ARRAY(SELECT u FROM unnest(v_ready) u ORDER BY u);
 END $$;
-REVOKE ALL ON FUNCTION consign.take_turns(text, bigint[], timestamptz) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.take_turns(text, bigint[], bigint[], timestamptz, interval, interval[]) FROM PUBLIC;
 
 -- Enqueues one message and answers with its id.
 CREATE FUNCTION consign.enqueue(p_lane text, p_payload jsonb, p_key text DEFAULT NULL, p_group text DEFAULT NULL,

@@ -1,8 +1,7 @@
-//! Enqueueing, in the caller's transaction or in one of its own.
+//! Enqueueing, in the caller's transaction or in one of its own: one statement either way.
 
-use std::{collections::HashMap, time::Duration};
-
-use consign_kernel::{Enqueued, Error, LaneName, LanePolicy, MessageId, NewMessage, Result};
+use consign_kernel::{Enqueued, LanePolicy, MessageId, NewMessage, Result};
+use serde_json::{Map, Value};
 use sqlx::{PgConnection, postgres::PgRow, types::Json};
 
 use crate::{PostgresStore, error::store_error, rows, store::Statement};
@@ -15,157 +14,87 @@ pub async fn enqueue_in(
     connection: &mut PgConnection,
     messages: &[NewMessage],
 ) -> Result<Vec<Enqueued>> {
-    let mut answers: Vec<Option<Enqueued>> = vec![None; messages.len()];
-    for batch in batches(messages)? {
-        let fetched = batch
-            .statement()
-            .persistent(false)
-            .fetch_all(&mut *connection)
-            .await;
-        let rows =
-            fetched.map_err(|error| batch.located(store_error("enqueue", error), &answers))?;
-        batch.file(&rows, &mut answers)?;
-    }
-    complete(answers)
+    let Some(statement) = statement(messages)? else {
+        return Ok(Vec::new());
+    };
+    let rows = statement.persistent(false).fetch_all(connection).await;
+    answers(
+        &rows.map_err(|error| store_error("enqueue", error))?,
+        messages,
+    )
 }
 
 impl PostgresStore {
     pub(crate) async fn enqueue_impl(&self, messages: &[NewMessage]) -> Result<Vec<Enqueued>> {
-        let batches = batches(messages)?;
-        // One batch is one statement and needs no transaction around it.
-        if let [batch] = batches.as_slice() {
-            let mut answers = vec![None; messages.len()];
-            let fetched = self.fetch("enqueue", batch.statement()).await;
-            let rows = fetched.map_err(|error| batch.located(error, &answers))?;
-            batch.file(&rows, &mut answers)?;
-            return complete(answers);
-        }
-        let mut tx = self
-            .pool()
-            .begin()
-            .await
-            .map_err(|e| store_error("enqueue", e))?;
-        let answers = match enqueue_in(&mut tx, messages).await {
-            Ok(answers) => answers,
-            Err(error) => {
-                drop(tx);
-                return Err(self.with_suggestion(error).await);
-            }
+        let Some(statement) = statement(messages)? else {
+            return Ok(Vec::new());
         };
-        tx.commit()
-            .await
-            .map_err(|error| store_error("enqueue", error))?;
-        Ok(answers)
+        answers(&self.fetch("enqueue", statement).await?, messages)
     }
 }
 
-/// Messages of one lane and one delay: what one call of `enqueue_many` takes.
-struct Batch<'m> {
-    lane: &'m LaneName,
-    delay: Duration,
-    messages: Vec<(usize, &'m NewMessage)>,
-}
-
-/// Checks the messages and sorts them into batches, in order of first appearance.
-fn batches(messages: &[NewMessage]) -> Result<Vec<Batch<'_>>> {
+/// The statement for a call; none for no messages.
+fn statement(messages: &[NewMessage]) -> Result<Option<Statement<'_>>> {
     // The lane's own payload limit is known to the database only, which checks it.
     let no_limit = LanePolicy {
         payload_max_bytes: usize::MAX,
         ..LanePolicy::default()
     };
-    let mut batches: Vec<Batch<'_>> = Vec::new();
-    let mut position: HashMap<(&LaneName, Duration), usize> = HashMap::new();
     for (index, message) in messages.iter().enumerate() {
         message.validate(index, &no_limit)?;
-        let at = *position
-            .entry((&message.lane, message.delay))
-            .or_insert_with(|| {
-                let batch = Batch {
-                    lane: &message.lane,
-                    delay: message.delay,
-                    messages: Vec::new(),
-                };
-                batches.push(batch);
-                batches.len() - 1
-            });
-        batches[at].messages.push((index, message));
     }
-    Ok(batches)
+    let Some(first) = messages.first() else {
+        return Ok(None);
+    };
+    let uniform = messages
+        .iter()
+        .all(|m| (&m.lane, m.delay) == (&first.lane, first.delay));
+    Ok(Some(if uniform {
+        let sql = "SELECT id, duplicate, state FROM consign.enqueue_many($1, $2, $3, $4, $5, $6)";
+        let statement = sqlx::query(sql).bind(first.lane.as_str());
+        bind_contents(statement, messages).bind(rows::interval(first.delay))
+    } else {
+        let sql = "SELECT id, duplicate, state FROM consign.enqueue_mixed($1, $2, $3, $4, $5, $6)";
+        let lanes: Vec<&str> = messages.iter().map(|m| m.lane.as_str()).collect();
+        let delays: Vec<_> = messages.iter().map(|m| rows::interval(m.delay)).collect();
+        bind_contents(sqlx::query(sql).bind(lanes), messages).bind(delays)
+    }))
 }
 
-impl<'m> Batch<'m> {
-    fn statement(&self) -> Statement<'m> {
-        fn unless_empty<T>(values: Vec<Option<T>>) -> Option<Vec<Option<T>>> {
-            values.iter().any(Option::is_some).then_some(values)
-        }
-        let messages = || self.messages.iter().map(|(_, message)| *message);
-        let headers = |message: &'m NewMessage| {
-            (!message.headers.is_empty()).then_some(Json(&message.headers))
-        };
-        sqlx::query("SELECT id, duplicate, state FROM consign.enqueue_many($1, $2, $3, $4, $5, $6)")
-            .bind(self.lane.as_str())
-            .bind(messages().map(|m| Json(&m.payload)).collect::<Vec<_>>())
-            .bind(unless_empty(messages().map(|m| m.key.as_deref()).collect()))
-            .bind(unless_empty(
-                messages().map(|m| m.group.as_deref()).collect(),
-            ))
-            .bind(unless_empty(messages().map(headers).collect()))
-            .bind(rows::interval(self.delay))
+/// Payloads, keys, groups and headers; columns nobody uses go as NULL.
+fn bind_contents<'m>(statement: Statement<'m>, messages: &'m [NewMessage]) -> Statement<'m> {
+    fn unless_empty<T>(values: Vec<Option<T>>) -> Option<Vec<Option<T>>> {
+        values.iter().any(Option::is_some).then_some(values)
     }
-
-    /// Puts the answers where their messages stood in the call.
-    fn file(&self, rows: &[PgRow], answers: &mut [Option<Enqueued>]) -> Result<()> {
-        if rows.len() != self.messages.len() {
-            return Err(rows::corrupt(
-                "enqueue_many answered another number of messages",
-            ));
-        }
-        for ((index, _), row) in self.messages.iter().zip(rows) {
-            answers[*index] = Some(Enqueued {
-                id: MessageId(rows::column(row, "id")?),
-                duplicate: rows::column(row, "duplicate")?,
-                state: rows::state(row)?,
-            });
-        }
-        Ok(())
+    fn headers(message: &NewMessage) -> Option<Json<&Map<String, Value>>> {
+        (!message.headers.is_empty()).then_some(Json(&message.headers))
     }
-
-    /// An error with the batch's positions turned into the call's.
-    fn located(&self, error: Error, answers: &[Option<Enqueued>]) -> Error {
-        match error {
-            Error::PayloadTooLarge {
-                index,
-                bytes,
-                bytes_max,
-                ..
-            } => Error::PayloadTooLarge {
-                index: self.messages.get(index).map_or(index, |(index, _)| *index),
-                lane: self.lane.clone(),
-                bytes,
-                bytes_max,
-            },
-            // The message that holds the key was made by this call, and is gone with it.
-            Error::KeyConflict {
-                lane,
-                key,
-                id: Some(id),
-            } if answers
+    statement
+        .bind(
+            messages
                 .iter()
-                .flatten()
-                .any(|made| made.id == id && !made.duplicate) =>
-            {
-                Error::KeyConflict {
-                    lane,
-                    key,
-                    id: None,
-                }
-            }
-            error => error,
-        }
-    }
+                .map(|m| Json(&m.payload))
+                .collect::<Vec<_>>(),
+        )
+        .bind(unless_empty(
+            messages.iter().map(|m| m.key.as_deref()).collect(),
+        ))
+        .bind(unless_empty(
+            messages.iter().map(|m| m.group.as_deref()).collect(),
+        ))
+        .bind(unless_empty(messages.iter().map(headers).collect()))
 }
 
-fn complete(answers: Vec<Option<Enqueued>>) -> Result<Vec<Enqueued>> {
-    let answers: Option<Vec<Enqueued>> = answers.into_iter().collect();
-    answers.ok_or_else(|| rows::corrupt("enqueue left a message without an answer"))
+fn answers(rows: &[PgRow], messages: &[NewMessage]) -> Result<Vec<Enqueued>> {
+    if rows.len() != messages.len() {
+        return Err(rows::corrupt("enqueue answered another number of messages"));
+    }
+    let answer = |row| {
+        Ok(Enqueued {
+            id: MessageId(rows::column(row, "id")?),
+            duplicate: rows::column(row, "duplicate")?,
+            state: rows::state(row)?,
+        })
+    };
+    rows.iter().map(answer).collect()
 }

@@ -3,3 +3,8 @@
 use crate::harness::PostgresFactory;
 
 consign_conformance::suite!(PostgresFactory { low_water: true });
+
+#[tokio::test(flavor = "multi_thread")]
+async fn random_operations_are_answered_as_by_the_reference() {
+    consign_conformance::equivalence(&PostgresFactory { low_water: false }, 64, 60).await;
+}

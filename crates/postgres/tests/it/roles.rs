@@ -16,7 +16,7 @@ const ROLES: [&str; 4] = [
 /// What each role may execute; everything else in the schema is refused to it.
 fn may_execute(role: &str) -> &'static [&'static str] {
     match role {
-        "consign_producer" => &["enqueue", "enqueue_many"],
+        "consign_producer" => &["enqueue", "enqueue_many", "enqueue_mixed"],
         "consign_worker" => &[
             "claim",
             "renew",
