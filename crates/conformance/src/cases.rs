@@ -1,5 +1,6 @@
 //! The rules, one function each, in a file per topic.
 
+pub(crate) mod audit;
 pub(crate) mod begin;
 pub(crate) mod claim;
 pub(crate) mod clock;
@@ -9,9 +10,11 @@ pub(crate) mod expire;
 pub(crate) mod fence;
 pub(crate) mod lanes;
 pub(crate) mod limits;
+pub(crate) mod list;
 pub(crate) mod operate;
 pub(crate) mod order;
 pub(crate) mod poison;
+pub(crate) mod races;
 pub(crate) mod read;
 pub(crate) mod release;
 pub(crate) mod renew;
@@ -173,11 +176,12 @@ macro_rules! each_case {
                 moves_answer_by_id_and_each_id_once
                 a_held_message_keeps_its_tries
                 a_hold_leaves_the_rest_of_a_run_in_order
+                delivered_is_final;
+            audit:
                 moving_nothing_answers_nothing
                 every_action_is_recorded_with_who_and_why
                 refused_moves_leave_no_record
-                nobody_acts_without_a_name_and_a_reason
-                delivered_is_final;
+                nobody_acts_without_a_name_and_a_reason;
             lanes:
                 a_lane_keeps_every_rule_it_was_given
                 a_lane_nobody_made_is_not_there
@@ -192,12 +196,13 @@ macro_rules! each_case {
                 an_explanation_carries_the_whole_message
                 a_message_nobody_sent_has_no_story
                 every_place_has_its_sentence
+                leases_are_listed_oldest_first;
+            list:
                 a_list_runs_from_the_newest_in_pages
                 a_listed_message_shows_where_it_is
                 a_list_can_be_filtered
                 filtered_pages_lose_nothing
-                the_dead_are_listed_with_their_cause
-                leases_are_listed_oldest_first;
+                the_dead_are_listed_with_their_cause;
             limits:
                 a_payload_may_be_as_large_as_its_lane_allows
                 a_megabyte_of_payload_survives
@@ -221,14 +226,15 @@ macro_rules! each_case {
                 nothing_enqueued_during_claims_is_lost
                 two_expirers_record_one_loss
                 one_key_sent_by_many_is_one_message
+                groups_stay_in_order_under_many_workers
+                a_wait_comes_back_by_itself;
+            races:
                 of_two_payloads_for_one_key_one_wins
                 a_requeue_races_a_settle
                 one_settle_of_many_repeats_is_recorded
-                groups_stay_in_order_under_many_workers
                 a_group_that_drains_while_it_fills_is_never_stuck
                 a_renewal_races_an_expiry
-                lanes_made_by_many_are_made_once
-                a_wait_comes_back_by_itself;
+                lanes_made_by_many_are_made_once;
         }
     };
 }

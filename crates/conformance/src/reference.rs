@@ -1,5 +1,7 @@
 //! The reference store under examination, and its broken twins.
 
+mod skewed;
+
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -9,6 +11,7 @@ use consign_kernel::{
 };
 use jiff::{SignedDuration, Timestamp};
 
+use self::skewed::Skewed;
 use crate::{Factory, Harness};
 
 /// Makes reference stores, or broken twins of it.
@@ -53,8 +56,16 @@ impl Harness for ReferenceHarness {
         Arc::new(self.store.clone())
     }
 
+    /// Under `WorkerClock` the second instance's clock is right, so that the two disagree.
     async fn another(&self) -> Arc<dyn Store> {
-        self.store()
+        match self.store.snapshot().flaw() {
+            Some(Flaw::WorkerClock(skew)) => Arc::new(Skewed {
+                store: self.store.clone(),
+                clock: self.clock.clone(),
+                skew: -SignedDuration::try_from(skew).expect("invariant: a small skew"),
+            }),
+            _ => self.store(),
+        }
     }
 
     async fn now(&self) -> Timestamp {

@@ -9,6 +9,7 @@ use consign_kernel::{
 };
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
+use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use crate::Harness;
@@ -102,6 +103,22 @@ pub(crate) fn already_settled(answer: SettleAnswer) -> Vec<Recorded> {
         SettleAnswer::AlreadySettled(records) => records,
         other => panic!("expected AlreadySettled, got {other:?}"),
     }
+}
+
+/// How long anything that runs beside something else may take, on a machine that is busy too.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits for all tasks and hands on their panics.
+pub(crate) async fn all<T: 'static>(mut tasks: JoinSet<T>) -> Vec<T> {
+    let mut results = Vec::new();
+    let joining = async {
+        while let Some(result) = tasks.join_next().await {
+            results.push(result.expect("no task panics"));
+        }
+    };
+    let in_time = tokio::time::timeout(PATIENCE, joining).await;
+    in_time.expect("everything comes to an end, nothing is stuck");
+    results
 }
 
 impl<'a> Stage<'a> {

@@ -1,10 +1,10 @@
 //! What people do: pause, resume, requeue, hold, unhold, and the record of it (G6).
 
-use consign_kernel::{By, Move, Moved, OWNER_BYTES_MAX, Outcome, RenewAnswer, State, StateKind};
+use consign_kernel::{By, Move, Moved, Outcome, RenewAnswer, State, StateKind};
 
 use crate::{
     Harness,
-    stage::{Stage, TTL, after, by, ids, lane, refused, s},
+    stage::{Stage, TTL, by, ids, lane, refused, s},
 };
 
 use StateKind::{Dead, Delivered, Held, Leased, Ready};
@@ -294,146 +294,6 @@ pub(crate) async fn a_hold_leaves_the_rest_of_a_run_in_order(harness: &dyn Harne
     let taken = [sent[0], sent[2]];
     stage.store.hold(&taken, &by()).await.expect("hold answers");
     assert_eq!(ids(&stage.claim(10).await), [sent[1], sent[3], sent[4]]);
-}
-
-pub(crate) async fn moving_nothing_answers_nothing(harness: &dyn Harness) {
-    let stage = Stage::new(harness).await;
-    let before = stage.store.audit(None, 100).await.expect("audit answers");
-    assert_eq!(
-        stage
-            .store
-            .requeue(&[], &by())
-            .await
-            .expect("requeue answers"),
-        []
-    );
-    assert_eq!(
-        stage.store.hold(&[], &by()).await.expect("hold answers"),
-        []
-    );
-    assert_eq!(
-        stage
-            .store
-            .unhold(&[], &by())
-            .await
-            .expect("unhold answers"),
-        []
-    );
-    let after = stage.store.audit(None, 100).await.expect("audit answers");
-    assert_eq!(after, before, "nothing to record");
-}
-
-pub(crate) async fn every_action_is_recorded_with_who_and_why(harness: &dyn Harness) {
-    let stage = Stage::new(harness).await;
-    let id = stage.dead_one().await;
-    stage.advance(s(5)).await;
-    let now = stage.now().await;
-    let why = |reason: &str| By::new("grace", reason);
-    let store = &stage.store;
-    store
-        .requeue(&[id], &why("fixed"))
-        .await
-        .expect("requeue answers");
-    store.hold(&[id], &why("wait")).await.expect("hold answers");
-    store
-        .unhold(&[id], &why("go"))
-        .await
-        .expect("unhold answers");
-    store
-        .pause(&stage.lane, &why("stop"))
-        .await
-        .expect("pause answers");
-    store
-        .resume(&stage.lane, &why("start"))
-        .await
-        .expect("resume answers");
-    let all = store.audit(None, 6).await.expect("audit answers");
-    let expected = [
-        ("resume", None, "grace", "start"),
-        ("pause", None, "grace", "stop"),
-        ("unhold", Some(id), "grace", "go"),
-        ("hold", Some(id), "grace", "wait"),
-        ("requeue", Some(id), "grace", "fixed"),
-        ("lane", None, "ada", "checking the rules"),
-    ];
-    assert_eq!(all.len(), expected.len());
-    for (entry, (action, message_id, actor, reason)) in all.iter().zip(expected) {
-        assert_eq!(entry.action, action, "newest first: {all:#?}");
-        assert_eq!(entry.message_id, message_id);
-        assert_eq!(
-            (entry.actor.as_str(), entry.reason.as_str()),
-            (actor, reason)
-        );
-        assert_eq!(entry.lane, stage.lane);
-    }
-    assert!(
-        all[..5].iter().all(|e| e.at == now),
-        "the database's clock: {all:#?}"
-    );
-    assert_eq!(after(all[5].at, s(5)), now);
-    assert!(all.windows(2).all(|w| w[0].id > w[1].id), "numbers grow");
-    let of_message = store.audit(Some(id), 2).await.expect("audit answers");
-    assert_eq!(
-        of_message,
-        all[2..4],
-        "of one message, newest first, at most two"
-    );
-}
-
-pub(crate) async fn refused_moves_leave_no_record(harness: &dyn Harness) {
-    let stage = Stage::new(harness).await;
-    let id = stage.enqueue_one().await;
-    let before = stage.store.audit(None, 100).await.expect("audit answers");
-    stage
-        .store
-        .requeue(&[id], &by())
-        .await
-        .expect("requeue answers");
-    stage
-        .store
-        .unhold(&[id], &by())
-        .await
-        .expect("unhold answers");
-    let lease = stage.claim(1).await;
-    stage.store.hold(&[id], &by()).await.expect("hold answers");
-    let after = stage.store.audit(None, 100).await.expect("audit answers");
-    assert_eq!(after, before);
-    stage.deliver(&lease).await;
-}
-
-pub(crate) async fn nobody_acts_without_a_name_and_a_reason(harness: &dyn Harness) {
-    let stage = Stage::new(harness).await;
-    let id = stage.dead_one().await;
-    let before = stage.store.audit(None, 100).await.expect("audit answers");
-    let nameless = [
-        By::new("", "why"),
-        By::new("  ", "why"),
-        By::new("ada", ""),
-        By::new("ada", "\n"),
-        By::new("a\0a", "why"),
-        By::new("ada", "w\0y"),
-        By::new("x".repeat(OWNER_BYTES_MAX + 1), "why"),
-        By::new("ada", "x".repeat(4_097)),
-    ];
-    for by in nameless {
-        let (store, lane) = (&stage.store, &stage.lane);
-        refused(store.requeue(&[id], &by).await, "invalid_input");
-        refused(store.hold(&[id], &by).await, "invalid_input");
-        refused(store.unhold(&[id], &by).await, "invalid_input");
-        refused(store.pause(lane, &by).await, "invalid_input");
-        refused(store.resume(lane, &by).await, "invalid_input");
-        let policy = crate::stage::policy();
-        refused(store.put_lane(lane, &policy, &by).await, "invalid_input");
-    }
-    assert_eq!(stage.kind(id).await, Dead, "nothing was moved");
-    let after = stage.store.audit(None, 100).await.expect("audit answers");
-    assert_eq!(after, before);
-    let wordy = By::new("x".repeat(OWNER_BYTES_MAX), "x".repeat(4_096));
-    stage
-        .store
-        .requeue(&[id], &wordy)
-        .await
-        .expect("at the limits");
 }
 
 pub(crate) async fn delivered_is_final(harness: &dyn Harness) {

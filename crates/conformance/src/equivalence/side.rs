@@ -170,10 +170,10 @@ impl Side {
         self.say(lanes)
     }
 
-    /// Everything that can be read, one answer each.
+    /// Everything that can be read, one answer each; of a long life the first messages only.
     pub(super) async fn everything(&self) -> Vec<String> {
         let mut answers = Vec::new();
-        for id in &self.messages {
+        for id in self.messages.iter().take(100) {
             answers.push(self.say(self.store.explain(*id).await));
             answers.push(self.say(self.store.history(*id).await));
         }

@@ -8,7 +8,9 @@ use consign_kernel::reference::Flaw;
 /// The cases that fail over a twin with this flaw.
 async fn caught_by(flaw: Flaw) -> BTreeSet<&'static str> {
     let mut caught = BTreeSet::new();
-    for case in cases() {
+    // The twins are wrong whoever else is there; cases of many hands would only take their time.
+    let one_hand = |topic: &str| topic != "concurrency" && topic != "races";
+    for case in cases().into_iter().filter(|case| one_hand(case.topic)) {
         let examined = tokio::spawn(async move {
             run(case.name, &ReferenceFactory::flawed(flaw)).await;
         });
@@ -55,8 +57,12 @@ async fn a_counter_for_a_token_is_caught_by_the_failover_alone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_workers_clock_is_caught() {
     let caught = caught_by(Flaw::WorkerClock(Duration::from_secs(3600))).await;
-    let case = "every_time_is_the_databases";
-    assert!(caught.contains(case), "{case} is among {caught:?}");
+    for case in [
+        "every_time_is_the_databases",
+        "two_instances_agree_on_when_a_lease_ends",
+    ] {
+        assert!(caught.contains(case), "{case} is among {caught:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

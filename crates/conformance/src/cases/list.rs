@@ -1,0 +1,239 @@
+//! Lists: newest first, in pages, filtered.
+
+use consign_kernel::{Claim, Filter, MessageId, NewMessage, OnDead, Outcome, Report, StateKind};
+use serde_json::json;
+
+use crate::{
+    Harness,
+    stage::{Stage, by, ordered, policy, s, settled},
+};
+
+pub(crate) async fn a_list_runs_from_the_newest_in_pages(harness: &dyn Harness) {
+    let stage = Stage::new(harness).await;
+    let mut sent = stage.enqueue(7).await;
+    sent.reverse();
+    let mut before = None;
+    let mut pages = Vec::new();
+    loop {
+        let page = stage.store.list(&Filter::default(), before, 3).await;
+        let page = page.expect("list answers");
+        pages.push(page.items.iter().map(|l| l.id).collect::<Vec<_>>());
+        before = page.next;
+        if before.is_none() {
+            break;
+        }
+    }
+    assert_eq!(pages, [&sent[..3], &sent[3..6], &sent[6..]]);
+    let exact = stage
+        .store
+        .list(&Filter::default(), None, 7)
+        .await
+        .expect("list answers");
+    assert_eq!(
+        (exact.items.len(), exact.next),
+        (7, None),
+        "no empty last page"
+    );
+    let below = stage.store.list(&Filter::default(), Some(sent[6]), 7).await;
+    assert_eq!(below.expect("list answers").items, [], "nothing is older");
+}
+
+pub(crate) async fn a_listed_message_shows_where_it_is(harness: &dyn Harness) {
+    let stage = Stage::new(harness).await;
+    let message = stage.message(1).with_key("k").with_group("g");
+    let created_at = stage.now().await;
+    let id = stage.enqueue_all(&[message]).await[0];
+    let lease = stage.claim(1).await;
+    stage.report(&lease, id, Outcome::Retry).await;
+    stage.advance(s(1)).await;
+    stage.claim(1).await;
+    let page = stage.store.list(&Filter::default(), None, 10).await;
+    let listed = page.expect("list answers").items.remove(0);
+    assert_eq!((listed.id, listed.lane), (id, stage.lane.clone()));
+    assert_eq!(
+        (listed.key.as_deref(), listed.group.as_deref()),
+        (Some("k"), Some("g"))
+    );
+    assert_eq!(listed.created_at, created_at);
+    assert_eq!((listed.state, listed.attempts), (StateKind::Leased, 1));
+}
+
+/// A waiting, ready, leased, held, dead and delivered message, in that order, and one elsewhere.
+async fn gallery(stage: &Stage<'_>) -> Vec<MessageId> {
+    let other = stage.add_lane("other", &policy()).await;
+    let message = |n: usize, group: &str| stage.message(n).with_group(group).with_key(group);
+    let elsewhere = NewMessage::new(other.clone(), json!(0)).with_key("dead");
+    let waiting = stage.message(0).with_group("leased").with_key("waiting");
+    let batch = [
+        message(1, "leased"),
+        message(2, "dead"),
+        message(3, "delivered"),
+        waiting,
+        message(4, "held"),
+        message(5, "ready"),
+        elsewhere,
+    ];
+    let sent = stage.enqueue_all(&batch).await;
+    let lease = stage.claim(3).await;
+    let dead = Report {
+        code: Some("gone".into()),
+        ..Report::new(sent[1], Outcome::Dead)
+    };
+    settled(
+        stage
+            .settle(&lease, &[dead, Report::delivered(sent[2])])
+            .await,
+    );
+    stage
+        .store
+        .hold(&sent[4..5], &by())
+        .await
+        .expect("hold answers");
+    let there = stage
+        .store
+        .claim(&Claim::new(other, "w", 1))
+        .await
+        .expect("claim answers");
+    let there = there.expect("one is there");
+    let report = Report::new(sent[6], Outcome::Dead);
+    settled(stage.settle(&there, &[report]).await);
+    [3, 5, 0, 4, 1, 2, 6].map(|n| sent[n]).to_vec()
+}
+
+pub(crate) async fn a_list_can_be_filtered(harness: &dyn Harness) {
+    let stage = Stage::with(harness, ordered(OnDead::Block)).await;
+    let sent = gallery(&stage).await;
+    let elsewhere = sent[6];
+    let listed = async |filter: Filter| {
+        let page = stage
+            .store
+            .list(&filter, None, 100)
+            .await
+            .expect("list answers");
+        page.items.iter().map(|l| l.id).collect::<Vec<_>>()
+    };
+    for (state, id) in StateKind::ALL.into_iter().zip(&sent) {
+        let filter = Filter {
+            lane: Some(stage.lane.clone()),
+            state: Some(state),
+            ..Filter::default()
+        };
+        assert_eq!(listed(filter).await, [*id], "{state}");
+    }
+    let key = |key: &str| Filter {
+        key: Some(key.into()),
+        ..Filter::default()
+    };
+    assert_eq!(listed(key("held")).await, [sent[3]]);
+    assert_eq!(
+        listed(key("dead")).await,
+        [elsewhere, sent[4]],
+        "in every lane"
+    );
+    assert_eq!(listed(key("hel")).await, [], "the whole key");
+    let code = |code: &str| Filter {
+        code: Some(code.into()),
+        ..Filter::default()
+    };
+    assert_eq!(listed(code("gone")).await, [sent[4]]);
+    assert_eq!(listed(code("dead")).await, [elsewhere]);
+    let never = Filter {
+        state: Some(StateKind::Ready),
+        ..code("gone")
+    };
+    assert_eq!(listed(never).await, [], "a code belongs to the dead");
+    let other = Filter {
+        lane: Some(crate::stage::lane("other")),
+        ..Filter::default()
+    };
+    assert_eq!(listed(other).await, [elsewhere]);
+    let ghost = Filter {
+        lane: Some(crate::stage::lane("ghost")),
+        ..Filter::default()
+    };
+    assert_eq!(listed(ghost).await, [], "an unknown lane has no messages");
+}
+
+pub(crate) async fn filtered_pages_lose_nothing(harness: &dyn Harness) {
+    let stage = Stage::new(harness).await;
+    let sent = stage.enqueue(9).await;
+    let even: Vec<MessageId> = sent.iter().copied().step_by(2).collect();
+    stage.store.hold(&even, &by()).await.expect("hold answers");
+    let filter = Filter {
+        state: Some(StateKind::Held),
+        ..Filter::default()
+    };
+    let first = stage
+        .store
+        .list(&filter, None, 2)
+        .await
+        .expect("list answers");
+    assert_eq!(
+        first.items.iter().map(|l| l.id).collect::<Vec<_>>(),
+        [sent[8], sent[6]]
+    );
+    let rest = stage
+        .store
+        .list(&filter, first.next, 9)
+        .await
+        .expect("list answers");
+    let found: Vec<_> = rest.items.iter().map(|l| l.id).collect();
+    assert_eq!(found, [sent[4], sent[2], sent[0]]);
+    assert_eq!(rest.next, None);
+}
+
+pub(crate) async fn the_dead_are_listed_with_their_cause(harness: &dyn Harness) {
+    let stage = Stage::new(harness).await;
+    let sent = stage.enqueue(5).await;
+    let lease = stage.claim(5).await;
+    for (n, id) in sent.iter().enumerate() {
+        let report = Report {
+            code: Some(if n % 2 == 0 { "even" } else { "odd" }.into()),
+            detail: (n == 0).then(|| "the first".into()),
+            ..Report::new(*id, Outcome::Dead)
+        };
+        settled(stage.settle(&lease, &[report]).await);
+        stage.advance(s(1)).await;
+    }
+    let page = stage
+        .store
+        .dead(&Filter::default(), None, 2)
+        .await
+        .expect("dead answers");
+    let newest: Vec<_> = page.items.iter().map(|l| l.message_id).collect();
+    assert_eq!(newest, [sent[4], sent[3]], "newest first");
+    let page = stage.store.dead(&Filter::default(), page.next, 3).await;
+    let page = page.expect("dead answers");
+    assert_eq!((page.items.len(), page.next), (3, None));
+    let letter = &page.items[2];
+    assert_eq!((letter.message_id, &letter.lane), (sent[0], &stage.lane));
+    assert_eq!((letter.at, letter.attempt_no), (lease.claimed_at, 1));
+    assert_eq!(
+        (letter.code.as_str(), letter.detail.as_deref()),
+        ("even", Some("the first"))
+    );
+    let odd = Filter {
+        lane: Some(stage.lane.clone()),
+        code: Some("odd".into()),
+        // Looked at by `list` only.
+        state: Some(StateKind::Ready),
+        key: Some("no such key".into()),
+    };
+    let page = stage
+        .store
+        .dead(&odd, None, 10)
+        .await
+        .expect("dead answers");
+    let odd: Vec<_> = page.items.iter().map(|l| l.message_id).collect();
+    assert_eq!(odd, [sent[3], sent[1]]);
+    let elsewhere = Filter {
+        lane: Some(stage.add_lane("other", &policy()).await),
+        ..Filter::default()
+    };
+    let page = stage
+        .store
+        .dead(&elsewhere, None, 10)
+        .await
+        .expect("dead answers");
+    assert_eq!(page.items, []);
+}

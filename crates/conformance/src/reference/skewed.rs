@@ -1,0 +1,60 @@
+//! An instance of the reference store whose clock differs from the others'.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use consign_kernel::{
+    Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DeadLetter, Enqueued, Expired,
+    Explanation, Filter, Finding, Lane, LaneName, LanePolicy, Lease, LeaseView, Listed,
+    ManualClock, MessageId, Moved, NewMessage, Page, ReferenceStore, ReleaseAnswer, RenewAnswer,
+    Report, Result, SettleAnswer, Store, Token,
+};
+use jiff::SignedDuration;
+
+/// The same state through a clock that is off by `skew`.
+pub(super) struct Skewed {
+    pub(super) store: ReferenceStore,
+    pub(super) clock: ManualClock,
+    pub(super) skew: SignedDuration,
+}
+
+/// Writes each operation as: move the clock, do it, move the clock back.
+macro_rules! skewed {
+    ($(fn $name:ident($($argument:ident: $kind:ty),*) -> $answer:ty;)*) => {
+        #[async_trait]
+        impl Store for Skewed {
+            $(async fn $name(&self, $($argument: $kind),*) -> Result<$answer> {
+                self.clock.advance(self.skew);
+                let answer = self.store.$name($($argument),*).await;
+                self.clock.advance(-self.skew);
+                answer
+            })*
+        }
+    };
+}
+
+skewed! {
+    fn put_lane(name: &LaneName, policy: &LanePolicy, by: &By) -> Lane;
+    fn lane(name: &LaneName) -> Option<Lane>;
+    fn lanes() -> Vec<(Lane, Counts)>;
+    fn pause(name: &LaneName, by: &By) -> Lane;
+    fn resume(name: &LaneName, by: &By) -> Lane;
+    fn enqueue(messages: &[NewMessage]) -> Vec<Enqueued>;
+    fn claim(claim: &Claim) -> Option<Lease>;
+    fn renew(token: Token, ttl: Duration) -> RenewAnswer;
+    fn release(token: Token) -> ReleaseAnswer;
+    fn begin(token: Token, ids: &[MessageId]) -> BeginAnswer;
+    fn settle(token: Token, reports: &[Report]) -> SettleAnswer;
+    fn expire(limit: u32) -> Expired;
+    fn wait(lane: &LaneName, timeout: Duration) -> bool;
+    fn requeue(ids: &[MessageId], by: &By) -> Vec<Moved>;
+    fn hold(ids: &[MessageId], by: &By) -> Vec<Moved>;
+    fn unhold(ids: &[MessageId], by: &By) -> Vec<Moved>;
+    fn explain(id: MessageId) -> Option<Explanation>;
+    fn history(id: MessageId) -> Vec<Attempt>;
+    fn list(filter: &Filter, before: Option<Cursor>, limit: u32) -> Page<Listed>;
+    fn dead(filter: &Filter, before: Option<Cursor>, limit: u32) -> Page<DeadLetter>;
+    fn leases(limit: u32) -> Vec<LeaseView>;
+    fn audit(id: Option<MessageId>, limit: u32) -> Vec<AuditEntry>;
+    fn doctor() -> Vec<Finding>;
+}
