@@ -41,6 +41,14 @@ pub(crate) async fn status(address: &Address) -> Result<Schema, Failure> {
     status.map_err(|failure| at(address, failure))
 }
 
+/// The SQL of all steps; for PostgreSQL complete, so that it can be run by hand.
+pub(crate) fn script(address: &Address) -> String {
+    match address {
+        Address::Sqlite { .. } => sqlite::script(),
+        Address::Postgres { .. } => consign_postgres::script(),
+    }
+}
+
 /// Every step of the schema for this kind of database.
 pub(crate) fn steps(address: &Address) -> Vec<Step> {
     match address {

@@ -105,7 +105,7 @@ pub enum Error {
         source: Box<dyn StdError + Send + Sync>,
     },
     /// The database holds something no version of consign writes.
-    #[error("{what}; run `consign doctor`")]
+    #[error("the database holds something unexpected: {what}")]
     Corrupt {
         /// What was found.
         what: String,

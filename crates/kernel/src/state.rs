@@ -151,7 +151,7 @@ impl Explanation {
         let id = self.message.id;
         match &self.state {
             State::Delivered { at } => {
-                format!("Delivered at {at}, after {} attempt(s).", self.attempts)
+                format!("Delivered at {at:.3}, after {} attempt(s).", self.attempts)
             }
             State::Dead { code, detail, at } => {
                 let detail = detail
@@ -159,12 +159,12 @@ impl Explanation {
                     .map(|text| format!(" ({text})"))
                     .unwrap_or_default();
                 format!(
-                    "Dead since {at}: {code}{detail}. It is not tried again until somebody runs \
+                    "Dead since {at:.3}: {code}{detail}. It is not tried again until somebody runs \
                      `consign requeue {id}`."
                 )
             }
             State::Held { at, reason } => format!(
-                "Held since {at}: {reason}. It waits until somebody runs `consign unhold {id}`."
+                "Held since {at:.3}: {reason}. It waits until somebody runs `consign unhold {id}`."
             ),
             State::Leased {
                 owner,
@@ -178,10 +178,10 @@ impl Explanation {
                     "about to send it"
                 };
                 if *expires_at > self.now {
-                    format!("Leased by {owner} until {expires_at} (fence {fence}), {stage}.")
+                    format!("Leased by {owner} until {expires_at:.3} (fence {fence}), {stage}.")
                 } else {
                     format!(
-                        "Its lease (owner {owner}, fence {fence}) ended at {expires_at} without a \
+                        "Its lease (owner {owner}, fence {fence}) ended at {expires_at:.3} without a \
                          result; the next claim in lane {} takes it back.",
                         self.lane.name
                     )
@@ -204,7 +204,7 @@ impl Explanation {
         let lane = &self.lane.name;
         if let Some(paused_at) = self.lane.paused_at {
             return format!(
-                "Ready, but lane {lane} is paused since {paused_at}. Run `consign resume {lane}`."
+                "Ready, but lane {lane} is paused since {paused_at:.3}. Run `consign resume {lane}`."
             );
         }
         if due_at > self.now {
@@ -212,10 +212,10 @@ impl Explanation {
                 0 => "it was enqueued with a delay".to_owned(),
                 n => format!("attempt {n} did not deliver it"),
             };
-            return format!("Due later, at {due_at}: {after}.");
+            return format!("Due later, at {due_at:.3}: {after}.");
         }
         format!(
-            "Ready and due since {due_at}; no worker has claimed it yet. Is one running for lane {lane}?"
+            "Ready and due since {due_at:.3}; no worker has claimed it yet. Is one running for lane {lane}?"
         )
     }
 }

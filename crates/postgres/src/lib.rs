@@ -16,6 +16,6 @@ mod store;
 mod wait;
 
 pub use enqueue::enqueue_in;
-pub use migrate::{Migration, Status, migrate, migrations, status};
+pub use migrate::{Migration, Status, migrate, migrations, script, status};
 pub use options::{Pooler, PostgresOptions};
 pub use store::PostgresStore;

@@ -1,7 +1,7 @@
 //! Migrations: forward only, embedded, checksummed, all in one transaction.
 
 use consign_kernel::{Error, Result};
-use sqlx::{Connection, PgConnection, PgPool, Row, postgres::PgRow};
+use sqlx::{Connection, PgConnection, Row, postgres::PgRow};
 
 use crate::{
     error::{not_migrated, store_error},
@@ -117,19 +117,34 @@ pub async fn migrate(url: &str) -> Result<Vec<Migration>> {
 /// Where a database stands, without changing it.
 pub async fn status(url: &str) -> Result<Status> {
     let mut connection = connect(url).await?;
+    // A transaction keeps both questions on one server behind a pooler.
+    let mut tx = connection
+        .begin()
+        .await
+        .map_err(|error| store_error("connect", error))?;
     Ok(Status {
-        found: version(&mut connection).await?,
+        found: version(&mut tx).await?,
         newest: newest(),
     })
 }
 
+/// Everything `migrate` would run on an empty database, for those who run SQL by hand.
+pub fn script() -> String {
+    let mut script = format!("BEGIN;\n{LOCK};\n{VERSION_TABLE}");
+    for Migration { version, name, sql } in MIGRATIONS {
+        script.push_str(&format!(
+            "\n-- Migration {version}: {name}\n\n{sql}\n\
+             INSERT INTO consign.schema_version (version, name, checksum)\n    \
+             VALUES ({version}, '{name}', md5($consign_migration${sql}$consign_migration$));\n"
+        ));
+    }
+    script.push_str("COMMIT;\n");
+    script
+}
+
 /// Refuses a schema this program does not fit.
-pub(crate) async fn require_current(pool: &PgPool) -> Result<()> {
-    let mut tx = pool
-        .begin()
-        .await
-        .map_err(|error| store_error("connect", error))?;
-    match version(&mut tx).await? {
+pub(crate) async fn require_current(url: &str) -> Result<()> {
+    match status(url).await?.found {
         found if found == newest() => Ok(()),
         found if found > newest() => Err(too_new(found)),
         found => Err(not_migrated(found)),

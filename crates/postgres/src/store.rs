@@ -41,13 +41,8 @@ pub struct PostgresStore {
 impl PostgresStore {
     /// Connects, and refuses a schema that does not fit this program.
     pub async fn connect(options: &PostgresOptions) -> Result<Self> {
-        let store = Self::unchecked(options)?;
-        migrate::require_current(&store.pool).await?;
-        Ok(store)
-    }
-
-    /// A store that does not look at the schema; for `migrate` and tests.
-    fn unchecked(options: &PostgresOptions) -> Result<Self> {
+        // On a connection of its own: the pool would go on trying where the answer is no.
+        migrate::require_current(&options.url).await?;
         let connect = connect_options(&options.url)?;
         let pool = PgPoolOptions::new()
             .max_connections(options.connections_max)

@@ -98,13 +98,8 @@ fn brief(step: &Step) -> Value {
 
 fn print(context: &Context) -> Result<(), Failure> {
     let (out, address) = (context.out, context.address()?);
-    let steps = database::steps(&address);
     if out.is_json() {
-        return Ok(out.json(&json!({"migrations": steps}))?);
+        return Ok(out.json(&json!({"migrations": database::steps(&address)}))?);
     }
-    for step in steps {
-        out.line(format_args!("-- {} {}", step.version, step.name))?;
-        out.line(step.sql)?;
-    }
-    Ok(())
+    Ok(out.line(database::script(&address).trim_end())?)
 }

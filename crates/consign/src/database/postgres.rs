@@ -2,24 +2,13 @@
 
 use std::sync::Arc;
 
-use consign_kernel::{Error, Store};
+use consign_kernel::Store;
 use consign_postgres::{Pooler, PostgresOptions, PostgresStore};
 
 use super::{Schema, Step};
 use crate::failure::Failure;
 
 pub(super) async fn open(url: &str) -> Result<Arc<dyn Store>, Failure> {
-    // One connection says at once why it cannot be made, where a pool would only time out.
-    let asked = consign_postgres::status(url).await;
-    if let Err(
-        error @ Error::Unavailable {
-            attempted: "connect",
-            ..
-        },
-    ) = asked
-    {
-        return Err(error.into());
-    }
     let options = PostgresOptions {
         // Right with and without a pooler in between; one command needs no speed beyond that.
         pooler: Pooler::Transaction,

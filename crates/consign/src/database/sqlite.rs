@@ -65,3 +65,14 @@ fn options(path: &Path) -> Result<SqliteOptions, Failure> {
 fn missing(message: impl Into<String>) -> Failure {
     Failure::new(Exit::Unavailable, "database_unavailable", message)
 }
+
+/// For reading: a SQLite file is migrated by this program, never by hand.
+pub(super) fn script() -> String {
+    let text = |step: &Step| {
+        format!(
+            "-- Migration {}: {}\n\n{}\n",
+            step.version, step.name, step.sql
+        )
+    };
+    steps().iter().map(text).collect()
+}

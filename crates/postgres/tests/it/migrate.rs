@@ -1,7 +1,7 @@
 //! Migrations: twice, at once, printed, and refused where they do not fit.
 
 use consign_kernel::{Certainty, Error, LanePolicy, Store as _};
-use consign_postgres::{PostgresOptions, PostgresStore, migrate, migrations, status};
+use consign_postgres::{PostgresOptions, PostgresStore, migrate, migrations, script, status};
 use consign_testkit::TestDatabase;
 use sqlx::{Connection, PgConnection};
 
@@ -123,4 +123,21 @@ async fn a_database_that_is_not_there_is_unavailable_for_certain() {
     let error = PostgresStore::connect(&nobody).await.unwrap_err();
     assert!(error.is_retryable(), "{error:?}");
     assert_eq!(error.certainty(), Certainty::Definite, "{error:?}");
+}
+
+#[tokio::test]
+async fn the_printed_script_is_the_migration() {
+    let database = empty().await;
+    let mut connection = PgConnection::connect(database.url()).await.unwrap();
+    sqlx::raw_sql(sqlx::AssertSqlSafe(script()))
+        .execute(&mut connection)
+        .await
+        .unwrap();
+    connection.close().await.unwrap();
+    assert_eq!(
+        migrate(database.url()).await.unwrap(),
+        [],
+        "nothing is left to do"
+    );
+    connect(&database).await;
 }
