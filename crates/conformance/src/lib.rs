@@ -3,6 +3,7 @@
 mod cases;
 mod equivalence;
 mod harness;
+pub mod model;
 mod reference;
 mod runner;
 mod stage;

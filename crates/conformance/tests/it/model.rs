@@ -1,9 +1,13 @@
 //! Exploring the reference store exhaustively, and its broken twins until they fail.
 //!
-//! `CONSIGN_MODEL_DEPTH=1` (2, 3, ...) explores larger worlds; each step costs about ten times
-//! as much.
+//! `CONSIGN_MODEL_DEPTH=1` (2, 3, ...) adds that many leases and clock ticks to every world; each
+//! makes the worlds many times larger.
 
-use std::{collections::BTreeSet, env, time::Duration, time::Instant};
+use std::{
+    collections::BTreeSet,
+    env,
+    time::{Duration, Instant},
+};
 
 use consign_conformance::model::{Action, Bounds, Rule, StoreModel};
 use consign_kernel::reference::Flaw;
@@ -54,8 +58,17 @@ fn a_store_that_counts_tokens_is_caught_by_failover() {
 
 #[test]
 fn a_store_that_counts_tokens_is_sound_without_failover() {
-    let model = StoreModel::new(Bounds::crashes()).with_flaw(Flaw::CounterToken);
-    model.checker().threads(2).spawn_bfs().join().assert_properties();
+    let bounds = Bounds {
+        leases: 3,
+        ..Bounds::crashes()
+    };
+    let model = StoreModel::new(bounds).with_flaw(Flaw::CounterToken);
+    model
+        .checker()
+        .threads(2)
+        .spawn_bfs()
+        .join()
+        .assert_properties();
 }
 
 #[test]
@@ -78,7 +91,11 @@ fn explore(bounds: Bounds) {
     let bounds = bounds.deeper(depth);
     let name = bounds.name;
     let begun = Instant::now();
-    let checker = StoreModel::new(bounds).checker().threads(2).spawn_bfs().join();
+    let checker = StoreModel::new(bounds)
+        .checker()
+        .threads(2)
+        .spawn_bfs()
+        .join();
     println!(
         "{name}: {} states, {} steps, {} deep, {:.1} s",
         checker.unique_state_count(),
