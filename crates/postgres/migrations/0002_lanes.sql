@@ -32,6 +32,18 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.known_lane(text) FROM PUBLIC;
 
+-- Wakes the workers that listen for a lane at commit, if its policy says so. Equal notifications
+-- of one transaction are sent once, however many messages it makes ready.
+CREATE FUNCTION consign.wake(p_lane consign.lane) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog
+    AS $$
+BEGIN
+    IF (p_lane.policy->>'notify')::boolean THEN
+        PERFORM pg_notify('consign', p_lane.name);
+    END IF;
+END $$;
+REVOKE ALL ON FUNCTION consign.wake(consign.lane) FROM PUBLIC;
+
 CREATE FUNCTION consign.require_reason(p_actor text, p_reason text) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog
     AS $$
@@ -154,6 +166,7 @@ BEGIN
     END IF;
     INSERT INTO consign.audit (at, actor, action, lane, reason)
         VALUES (consign.clock(), p_actor, CASE WHEN p_paused THEN 'pause' ELSE 'resume' END, p_lane, p_reason);
+    PERFORM consign.wake(v_lane);
     RETURN v_lane;
 END $$;
 REVOKE ALL ON FUNCTION consign.set_paused(text, boolean, text, text) FROM PUBLIC;

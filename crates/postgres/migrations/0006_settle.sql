@@ -111,7 +111,6 @@ DECLARE
     v_earlier bigint[];
     v_plain   boolean;
 BEGIN
-    PERFORM consign.check_reports(p_ids, p_outcomes, p_delays);
     SELECT * INTO v_lease FROM consign.lease l WHERE l.token = p_token FOR UPDATE;
     -- The clock is read under the lock: waiting for it must not turn a lost lease into a live one.
     v_now := consign.clock();
@@ -131,6 +130,7 @@ BEGIN
         RETURN;
     END IF;
 
+    PERFORM consign.check_reports(p_ids, p_outcomes, p_delays);
     IF v_lease.token IS NULL OR v_lease.expires_at <= v_now OR NOT v_lease.ids @> p_ids THEN
         v_earlier := ARRAY(SELECT r.id FROM consign.recorded(p_token, p_ids, false) r);
         IF cardinality(v_earlier) > 0 AND cardinality(v_earlier) = cardinality(p_ids) THEN

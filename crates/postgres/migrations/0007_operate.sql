@@ -8,9 +8,11 @@ CREATE FUNCTION consign.put_back(p_id bigint, p_tries int, p_attempts int, p_now
 DECLARE
     v_lane  text;
     v_group text;
+    v_row   consign.lane;
 BEGIN
     SELECT lane, "group" INTO v_lane, v_group FROM consign.message WHERE id = p_id;
-    IF v_group IS NOT NULL AND ((consign.known_lane(v_lane)).policy->>'ordered')::boolean
+    v_row := consign.known_lane(v_lane);
+    IF v_group IS NOT NULL AND (v_row.policy->>'ordered')::boolean
         AND NOT consign.take_turn(v_lane, v_group, p_id)
     THEN
         INSERT INTO consign.waiting (lane, "group", message_id, due_at, tries, attempts)
@@ -18,6 +20,7 @@ BEGIN
         RETURN 'waiting';
     END IF;
     PERFORM consign.make_ready(v_lane, p_now, ARRAY[p_id], ARRAY[p_tries], ARRAY[p_attempts], false);
+    PERFORM consign.wake(v_row);
     RETURN 'ready';
 END $$;
 REVOKE ALL ON FUNCTION consign.put_back(bigint, int, int, timestamptz) FROM PUBLIC;

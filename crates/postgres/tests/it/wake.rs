@@ -122,3 +122,36 @@ async fn a_transaction_that_commits_late_is_not_hidden_by_the_low_water_mark() {
         .expect("found: a short look found nothing");
     assert_eq!(lease.messages[0].message.id, early_id);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn released_and_requeued_messages_wake_a_worker_too() {
+    let database = database().await;
+    let store = connect(&database).await;
+    store.enqueue(&[message()]).await.unwrap();
+    let claim = Claim::new(lane(), "w", 1).with_ttl(LONG);
+    let lease = store.claim(&claim).await.unwrap().unwrap();
+    let id = lease.messages[0].message.id;
+    let release = async || {
+        store.release(lease.token).await.unwrap();
+    };
+    let (woken, after) = woken_by(release, connect(&database).await).await;
+    assert!(
+        woken && after < LONG / 2,
+        "released: {woken} after {after:?}"
+    );
+
+    let lease = store.claim(&claim).await.unwrap().unwrap();
+    let dead = consign_kernel::Report::new(id, consign_kernel::Outcome::Dead);
+    store.settle(lease.token, &[dead]).await.unwrap();
+    let requeue = async || {
+        store
+            .requeue(&[id], &By::new("test", "test"))
+            .await
+            .unwrap();
+    };
+    let (woken, after) = woken_by(requeue, connect(&database).await).await;
+    assert!(
+        woken && after < LONG / 2,
+        "requeued: {woken} after {after:?}"
+    );
+}
