@@ -1,5 +1,5 @@
--- Writes a lease; its fence is new for ever. ?1 token, ?2 lane, ?3 owner, ?4 claimed_at,
--- ?5 expires_at, ?6 ids, ?7 tries, ?8 attempts.
+-- Writes a lease; its fence is new for ever. ?1 belongs to the statement run before (ready_remove);
+-- ?2 ids, ?3 tries, ?4 attempts, ?5 token, ?6 lane, ?7 owner, ?8 claimed_at, ?9 expires_at.
 INSERT INTO lease (token, lane, owner, claimed_at, expires_at, ids, tries, attempts, begun)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, '[]')
+VALUES (?5, ?6, ?7, ?8, ?9, ?2, ?3, ?4, '[]')
 RETURNING fence

@@ -6,15 +6,16 @@ use consign_kernel::{
     BeginAnswer, Claim, ClaimedMessage, Fence, Lease, Message, MessageId, ReleaseAnswer,
     RenewAnswer, Token,
 };
+use sqlx::{FromRow, Row, sqlite::SqliteRow};
 use uuid::Uuid;
 
 use crate::{
     error::{Failure, Result},
     groups::NewRun,
+    job::{Work, arguments},
     lanes::unknown_lane,
     rows::{self, Arrays, Entry, LeaseColumns, LeaseRow, later},
     sql,
-    writer::Work,
 };
 
 impl Work<'_> {
@@ -25,71 +26,84 @@ impl Work<'_> {
         run_length: usize,
     ) -> Result<Option<(Lease, usize)>> {
         claim.validate()?;
-        let lane: Option<(String, bool, bool)> = sqlx::query_as(sql!("lane_for_claim"))
-            .bind(claim.lane.as_str())
-            .bind(rows::micros(self.now))
-            .fetch_optional(&mut *self.connection)
-            .await?;
-        let Some((policy, paused, has_ended_leases)) = lane else {
+        let arguments = arguments!(claim.lane.as_str(), runs_wanted(claim.limit, run_length))?;
+        let first = [
+            sql!("begin", "lane_for_claim", "ready_first"),
+            sql!("lane_for_claim", "ready_first"),
+        ];
+        let mut answers = self.open_with(first, arguments).await?.into_iter();
+        let lane = answers.next().and_then(|rows| rows.into_iter().next());
+        let mut runs = answers.next().unwrap_or_default();
+        let Some(lane) = lane else {
             return Err(unknown_lane(self.connection, &claim.lane).await);
         };
-        if has_ended_leases {
+        let (policy, paused, first_ends_at) = <(String, bool, Option<i64>)>::from_row(&lane)?;
+        if first_ends_at.is_some_and(|ends_at| ends_at <= rows::micros(self.now)) {
             self.expire(u32::MAX, Some(&claim.lane)).await?;
+            runs = sqlx::query(sql!("ready_first"))
+                .bind(claim.lane.as_str())
+                .bind(runs_wanted(claim.limit, run_length))
+                .fetch_all(&mut *self.connection)
+                .await?;
         }
         if paused {
             return Ok(None);
         }
-        let (entries, runs) = self.take_due(claim, run_length).await?;
-        if entries.is_empty() {
+        let taken = self.take_due(claim, runs).await?;
+        if taken.entries.is_empty() {
             return Ok(None);
         }
         let policy = rows::policy(claim.lane.as_str(), &policy)?;
         let ttl = claim.ttl.unwrap_or(policy.lease_ttl());
-        let lease = self.lease(claim, ttl, &entries).await?;
-        Ok(Some((lease, entries.len().div_ceil(runs))))
+        let run_length = taken.entries.len().div_ceil(taken.runs);
+        let lease = self.lease(claim, ttl, taken).await?;
+        Ok(Some((lease, run_length)))
     }
 
-    /// Writes the lease and reads its messages.
-    async fn lease(&mut self, claim: &Claim, ttl: Duration, entries: &[Entry]) -> Result<Lease> {
+    /// Removes the emptied runs, writes the lease and reads its messages.
+    async fn lease(&mut self, claim: &Claim, ttl: Duration, taken: Taken) -> Result<Lease> {
         let token = Token(Uuid::new_v4());
         let expires_at = later(self.now, ttl);
-        let arrays = Arrays::of(entries);
-        let fence: i64 = sqlx::query_scalar(sql!("lease_append"))
-            .bind(token.0)
-            .bind(claim.lane.as_str())
-            .bind(&claim.owner)
-            .bind(rows::micros(self.now))
-            .bind(rows::micros(expires_at))
-            .bind(&arrays.ids)
-            .bind(&arrays.tries)
-            .bind(&arrays.attempts)
-            .fetch_one(&mut *self.connection)
-            .await?;
+        let in_doubt = self.in_doubt(&taken.entries).await?;
+        let arrays = Arrays::of(&taken.entries);
+        let arguments = arguments!(
+            rows::array(taken.emptied.iter().copied()),
+            arrays.ids,
+            arrays.tries,
+            arrays.attempts,
+            token.0,
+            claim.lane.as_str(),
+            claim.owner.as_str(),
+            rows::micros(self.now),
+            rows::micros(expires_at)
+        )?;
+        let statements = sql!("ready_remove", "lease_append", "message_claimed");
+        let answers = self.rows_of(statements, arguments).await?;
+        let [_, fence, messages, ..] = &answers[..] else {
+            return Err(Failure::corrupt("three statements gave fewer answers"));
+        };
+        let Some(fence) = fence.first() else {
+            return Err(Failure::corrupt("a new lease has no fence"));
+        };
         Ok(Lease {
             token,
-            fence: Fence(fence),
+            fence: Fence(fence.try_get(0)?),
             claimed_at: self.now,
             expires_at,
-            messages: self.claimed(claim, entries, arrays.ids).await?,
+            messages: claimed(claim, &taken.entries, &in_doubt, messages)?,
         })
     }
 
     /// Takes the oldest due entries out of their runs: one `apart` run alone if it is the oldest,
-    /// otherwise any others, the last one split to respect the limit. Answers also how many runs.
-    async fn take_due(&mut self, claim: &Claim, run_length: usize) -> Result<(Vec<Entry>, usize)> {
+    /// otherwise any others, the last one split to respect the limit. `first` are the first runs.
+    async fn take_due(&mut self, claim: &Claim, first: Vec<SqliteRow>) -> Result<Taken> {
         let limit = claim.limit as usize;
         let now = rows::micros(self.now);
-        let wanted = |count: usize, length: usize| count.div_ceil(length.max(1)) as i64;
-        let found: Vec<RunColumns> = sqlx::query_as(sql!("ready_first"))
-            .bind(claim.lane.as_str())
-            .bind(now)
-            .bind(wanted(limit, run_length))
-            .fetch_all(&mut *self.connection)
-            .await?;
-        let mut runs = found
-            .into_iter()
-            .map(Run::new)
-            .collect::<Result<Vec<Run>>>()?;
+        let mut runs = Vec::with_capacity(first.len());
+        for row in &first {
+            runs.push(Run::new(RunColumns::from_row(row)?)?);
+        }
+        runs.retain(|run| run.due_at <= now);
         if let [apart, others @ ..] = &runs[..]
             && apart.apart
         {
@@ -105,12 +119,13 @@ impl Work<'_> {
             && count < limit
             && !is_apart
         {
+            let missing = u32::try_from(limit - count).unwrap_or(u32::MAX);
             let more: Vec<RunColumns> = sqlx::query_as(sql!("ready_next"))
                 .bind(claim.lane.as_str())
                 .bind(now)
                 .bind(last.due_at)
                 .bind(last.run)
-                .bind(wanted(limit - count, last.entries.len()))
+                .bind(runs_wanted(missing, last.entries.len()))
                 .fetch_all(&mut *self.connection)
                 .await?;
             if more.is_empty() {
@@ -125,29 +140,24 @@ impl Work<'_> {
         self.take(runs, limit).await
     }
 
-    /// Takes `limit` entries out of these runs.
-    async fn take(&mut self, runs: Vec<Run>, limit: usize) -> Result<(Vec<Entry>, usize)> {
-        let mut taken: Vec<Entry> = Vec::new();
-        let mut emptied = Vec::new();
-        let mut count = 0;
+    /// Takes `limit` entries out of these runs; those it empties are left to be removed.
+    async fn take(&mut self, runs: Vec<Run>, limit: usize) -> Result<Taken> {
+        let mut taken = Taken::default();
         for mut run in runs {
-            let room = limit - taken.len();
+            let room = limit - taken.entries.len();
             if room == 0 {
                 break;
             }
-            count += 1;
+            taken.runs += 1;
             if run.entries.len() <= room {
-                taken.append(&mut run.entries);
-                emptied.push(run.run);
+                taken.entries.append(&mut run.entries);
+                taken.emptied.push(run.run);
             } else {
-                taken.extend(run.entries.drain(..room));
+                taken.entries.extend(run.entries.drain(..room));
                 self.shrink_run(run.run, &run.entries).await?;
             }
         }
-        if !emptied.is_empty() {
-            self.remove_runs(&emptied).await?;
-        }
-        Ok((taken, count))
+        Ok(taken)
     }
 
     pub(crate) async fn remove_runs(&mut self, runs: &[i64]) -> Result<()> {
@@ -168,44 +178,6 @@ impl Work<'_> {
             .execute(&mut *self.connection)
             .await?;
         Ok(())
-    }
-
-    async fn claimed(
-        &mut self,
-        claim: &Claim,
-        entries: &[Entry],
-        ids: String,
-    ) -> Result<Vec<ClaimedMessage>> {
-        let in_doubt = self.in_doubt(entries).await?;
-        let found: Vec<MessageColumns> = sqlx::query_as(sql!("message_claimed"))
-            .bind(ids)
-            .fetch_all(&mut *self.connection)
-            .await?;
-        if found.len() != entries.len() {
-            let lane = &claim.lane;
-            return Err(Failure::corrupt(format!(
-                "a ready run of lane {lane} names a message that does not exist"
-            )));
-        }
-        let claimed = |((id, key, group, created_at, headers, payload), entry): (_, &Entry)| {
-            let (headers, payload): (String, String) = (headers, payload);
-            assert_eq!(id, entry.id.0, "messages come in the order of the run");
-            Ok(ClaimedMessage {
-                message: Message {
-                    id: MessageId(id),
-                    lane: claim.lane.clone(),
-                    key,
-                    group,
-                    payload: rows::document(&payload)?,
-                    headers: rows::document(&headers)?,
-                    created_at: rows::timestamp(created_at)?,
-                },
-                attempt_no: entry.attempts + 1,
-                tries: entry.tries,
-                in_doubt: in_doubt.contains(&id),
-            })
-        };
-        found.into_iter().zip(entries).map(claimed).collect()
     }
 
     /// Those messages whose last attempt that reached the sink ended uncertain.
@@ -307,8 +279,59 @@ impl Work<'_> {
     }
 }
 
+/// The messages of a lease as its owner gets to see them.
+fn claimed(
+    claim: &Claim,
+    entries: &[Entry],
+    in_doubt: &[i64],
+    rows: &[SqliteRow],
+) -> Result<Vec<ClaimedMessage>> {
+    if rows.len() != entries.len() {
+        let lane = &claim.lane;
+        return Err(Failure::corrupt(format!(
+            "a ready run of lane {lane} names a message that does not exist"
+        )));
+    }
+    let mut messages = Vec::with_capacity(rows.len());
+    for (row, entry) in rows.iter().zip(entries) {
+        let (id, key, group, created_at, headers, payload) = MessageColumns::from_row(row)?;
+        assert_eq!(id, entry.id.0, "messages come in the order of the run");
+        messages.push(ClaimedMessage {
+            message: Message {
+                id: MessageId(id),
+                lane: claim.lane.clone(),
+                key,
+                group,
+                payload: rows::document(payload)?,
+                headers: rows::document(headers)?,
+                created_at: rows::timestamp(created_at)?,
+            },
+            attempt_no: entry.attempts + 1,
+            tries: entry.tries,
+            in_doubt: in_doubt.contains(&id),
+        });
+    }
+    Ok(messages)
+}
+
+/// How many runs hold this many messages, if they are this long.
+fn runs_wanted(messages: u32, run_length: usize) -> i64 {
+    let run_length = u32::try_from(run_length).unwrap_or(u32::MAX);
+    i64::from(messages.div_ceil(run_length.max(1)))
+}
+
+/// What a claim took out of ready.
+#[derive(Default)]
+struct Taken {
+    entries: Vec<Entry>,
+    /// Runs it looked into.
+    runs: usize,
+    /// Those of them that are to be removed.
+    emptied: Vec<i64>,
+}
+
 type RunColumns = (i64, i64, bool, String, String, String);
-type MessageColumns = (i64, Option<String>, Option<String>, i64, String, String);
+type MessageColumns<'r> = (i64, Option<String>, Option<String>, i64, &'r str, &'r str);
 
 /// A ready run.
 struct Run {

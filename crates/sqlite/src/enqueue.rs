@@ -9,14 +9,15 @@ use consign_kernel::{
     Enqueued, Error, LaneName, LanePolicy, MessageId, NewMessage, StateKind, same_payload,
 };
 use serde_json::Value;
+use sqlx::Row;
 
 use crate::{
     error::{Failure, Result},
     groups::{NewRun, Want},
-    lanes::unknown_lane,
+    job::{Work, arguments},
+    lanes::{policies_of, unknown_lane},
     rows::{self, Entry, later},
     sql,
-    writer::Work,
 };
 
 /// Messages written by one statement: large enough that the statement's own cost vanishes.
@@ -36,7 +37,18 @@ enum Twin {
 impl Work<'_> {
     pub(crate) async fn enqueue(&mut self, messages: &[NewMessage]) -> Result<Vec<Enqueued>> {
         let names: BTreeSet<&LaneName> = messages.iter().map(|message| &message.lane).collect();
-        let policies = self.policies(names).await?;
+        let first = [
+            sql!("begin", "lanes_named", "message_last_id"),
+            sql!("lanes_named", "message_last_id"),
+        ];
+        let answers = self
+            .open_with(first, arguments!(rows::json(&names))?)
+            .await?;
+        let [lanes, last, ..] = &answers[..] else {
+            return Err(Failure::corrupt("two statements gave fewer answers"));
+        };
+        let policies = policies_of(lanes)?;
+        let last: i64 = last.first().map_or(Ok(0), |row| row.try_get(0))?;
         for (index, message) in messages.iter().enumerate() {
             let Some(policy) = policies.get(&message.lane) else {
                 return Err(unknown_lane(self.connection, &message.lane).await);
@@ -44,7 +56,7 @@ impl Work<'_> {
             message.validate(index, policy)?;
         }
         let twins = self.find_twins(messages).await?;
-        let ids = self.give_ids(&twins).await?;
+        let ids = give_ids(last, &twins);
         self.write_messages(messages, &twins, &ids).await?;
         let waiting = self.place(messages, &twins, &ids, &policies).await?;
         self.answer(&twins, &ids, &waiting).await
@@ -97,25 +109,6 @@ impl Work<'_> {
             Ok((keys[index as usize], (MessageId(id), group, payload)))
         };
         found.into_iter().map(stored).collect()
-    }
-
-    /// The id of each message: a new one, or that of its twin.
-    async fn give_ids(&mut self, twins: &[Twin]) -> Result<Vec<MessageId>> {
-        let mut last: i64 = sqlx::query_scalar(sql!("message_last_id"))
-            .fetch_one(&mut *self.connection)
-            .await?;
-        let mut ids: Vec<MessageId> = Vec::with_capacity(twins.len());
-        for twin in twins {
-            ids.push(match twin {
-                Twin::Stored(id) => *id,
-                Twin::InBatch(first) => ids[*first],
-                Twin::None => {
-                    last += 1;
-                    MessageId(last)
-                }
-            });
-        }
-        Ok(ids)
     }
 
     async fn write_messages(
@@ -245,6 +238,22 @@ impl Work<'_> {
         };
         Ok(ids.iter().zip(twins).map(answer).collect())
     }
+}
+
+/// The id of each message: the next one, or that of its twin.
+fn give_ids(mut last: i64, twins: &[Twin]) -> Vec<MessageId> {
+    let mut ids: Vec<MessageId> = Vec::with_capacity(twins.len());
+    for twin in twins {
+        ids.push(match twin {
+            Twin::Stored(id) => *id,
+            Twin::InBatch(first) => ids[*first],
+            Twin::None => {
+                last += 1;
+                MessageId(last)
+            }
+        });
+    }
+    ids
 }
 
 /// A message that holds a key: its id, group and payload.

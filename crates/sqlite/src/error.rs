@@ -1,5 +1,7 @@
 //! From what SQLite says to what the kernel's callers can act on.
 
+use std::sync::Arc;
+
 use consign_kernel::{Certainty, Error};
 
 /// Why an operation did not succeed, before it is known what was being attempted.
@@ -40,11 +42,11 @@ impl Failure {
     }
 }
 
-/// The kernel's error for a failed COMMIT.
+/// The kernel's error for a COMMIT that several callers shared.
 ///
 /// A busy database has not committed. After anything else the commit record may have reached the
 /// log, from where the next one to open the file would recover it.
-pub(crate) fn from_commit(attempted: &'static str, error: sqlx::Error) -> Error {
+pub(crate) fn from_commit(attempted: &'static str, error: Arc<sqlx::Error>) -> Error {
     let busy = primary_code(&error).is_some_and(|code| matches!(code, BUSY | LOCKED));
     Error::Unavailable {
         attempted,
@@ -57,8 +59,22 @@ pub(crate) fn from_commit(attempted: &'static str, error: sqlx::Error) -> Error 
     }
 }
 
+/// The kernel's error for a writer that is no longer there. What it was doing is anybody's guess.
+pub(crate) fn closed(attempted: &'static str) -> Error {
+    Error::Unavailable {
+        attempted,
+        certainty: Certainty::Unknown,
+        source: "the store's writer has ended".into(),
+    }
+}
+
 /// The kernel's error for a statement that failed while nothing was committed.
 pub(crate) fn from_database(attempted: &'static str, error: sqlx::Error) -> Error {
+    from_shared(attempted, Arc::new(error))
+}
+
+/// The same, of an error that several callers share.
+pub(crate) fn from_shared(attempted: &'static str, error: Arc<sqlx::Error>) -> Error {
     match primary_code(&error) {
         Some(PERM | READONLY | AUTH) => Error::Forbidden {
             what: error.to_string(),

@@ -5,10 +5,10 @@ use consign_kernel::{AttemptOutcome, Expired, LaneName, Next, after_expiry, code
 use crate::{
     error::Result,
     groups::NewRun,
+    job::Work,
     rows::{self, Entry, LeaseColumns, LeaseRow},
     settle::{Departures, NewAttempt},
     sql,
-    writer::Work,
 };
 
 impl Work<'_> {
@@ -62,7 +62,11 @@ impl Work<'_> {
                 next => departures.file(entry, next, None),
             }
         }
-        self.append_attempts(&lease, &attempts).await?;
+        let nothing = LeaseRow {
+            entries: Vec::new(),
+            ..lease.clone()
+        };
+        self.append_attempts(&lease, &attempts, nothing).await?;
         let (first, second) = back.split_at(back.len().div_ceil(2));
         let half = |entries| NewRun {
             lane: &lease.lane,
@@ -72,11 +76,6 @@ impl Work<'_> {
         };
         self.make_ready(&[half(first), half(second)]).await?;
         self.wake(&lease.lane, &lease.policy);
-        self.depart(&lease, departures).await?;
-        self.keep_in_lease(LeaseRow {
-            entries: Vec::new(),
-            ..lease
-        })
-        .await
+        self.depart(&lease, departures).await
     }
 }

@@ -23,3 +23,10 @@ pub(crate) fn point(name: &'static str) {
         std::thread::park();
     }
 }
+
+/// The same, but only for one kind of operation.
+pub(crate) fn point_of(attempted: &str, wanted: &str, name: &'static str) {
+    if attempted == wanted {
+        point(name);
+    }
+}

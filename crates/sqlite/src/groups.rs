@@ -7,9 +7,9 @@ use jiff::Timestamp;
 
 use crate::{
     error::Result,
+    job::Work,
     rows::{self, Arrays, Entry},
     sql,
-    writer::Work,
 };
 
 /// A message of an ordered group that wants to be tried.

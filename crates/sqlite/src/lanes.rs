@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use consign_kernel::{By, Counts, Error, Lane, LaneName, LanePolicy, MessageId, nearest};
 use jiff::Timestamp;
-use sqlx::SqliteConnection;
+use sqlx::{FromRow, SqliteConnection, sqlite::SqliteRow};
 
 use crate::{
     error::{Failure, Result},
+    job::Work,
     rows::{self, LaneColumns},
     sql,
-    writer::Work,
 };
 
 impl Work<'_> {
@@ -100,15 +100,21 @@ impl Work<'_> {
         names: impl IntoIterator<Item = &'l LaneName>,
     ) -> Result<HashMap<LaneName, LanePolicy>> {
         let names: Vec<&LaneName> = names.into_iter().collect();
-        let found: Vec<(String, String)> = sqlx::query_as(sql!("lanes_named"))
+        let found = sqlx::query(sql!("lanes_named"))
             .bind(rows::json(&names))
             .fetch_all(&mut *self.connection)
             .await?;
-        found
-            .iter()
-            .map(|(name, text)| Ok((rows::lane_name(name)?, rows::policy(name, text)?)))
-            .collect()
+        policies_of(&found)
     }
+}
+
+/// The rules in rows of name and policy.
+pub(crate) fn policies_of(rows: &[SqliteRow]) -> Result<HashMap<LaneName, LanePolicy>> {
+    let named = |row: &SqliteRow| {
+        let (name, text) = <(String, String)>::from_row(row)?;
+        Ok((rows::lane_name(&name)?, rows::policy(&name, &text)?))
+    };
+    rows.iter().map(named).collect()
 }
 
 pub(crate) async fn lane(

@@ -7,6 +7,7 @@ mod error;
 mod expire;
 mod fail;
 mod groups;
+mod job;
 mod lanes;
 mod migrate;
 mod operate;
@@ -22,10 +23,16 @@ pub use migrate::{Applied, Migration, Status, migrate, migrations, status};
 pub use options::{Clock, SqliteOptions};
 pub use store::SqliteStore;
 
-/// The text of a statement under `sql/`.
+/// The text of a statement under `sql/`, or of several, to be run one after the other.
+///
+/// Every statement sent is a trip to SQLite's thread and back, so what needs no decision in
+/// between is sent together. Numbered parameters then mean the same in all of them.
 macro_rules! sql {
     ($name:literal) => {
         include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/sql/", $name, ".sql"))
+    };
+    ($first:literal, $($next:literal),+) => {
+        concat!($crate::sql!($first), $(";\n", $crate::sql!($next)),+)
     };
 }
 pub(crate) use sql;

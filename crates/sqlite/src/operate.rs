@@ -7,10 +7,10 @@ use consign_kernel::{By, LaneName, MessageId, Move, Moved, StateKind};
 use crate::{
     error::Result,
     groups::{NewRun, Want},
+    job::Work,
     read::Found,
     rows::{self, Entry},
     sql,
-    writer::Work,
 };
 
 impl Work<'_> {

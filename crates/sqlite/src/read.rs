@@ -11,10 +11,10 @@ use sqlx::SqliteConnection;
 
 use crate::{
     error::{Failure, Result},
+    job::Work,
     lanes,
     rows::{self, AttemptColumns, AuditColumns, Entry},
     sql,
-    writer::Work,
 };
 
 /// A message and where it is.

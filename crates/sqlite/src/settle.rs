@@ -7,13 +7,14 @@ use consign_kernel::{
     after_settle,
 };
 use jiff::Timestamp;
+use sqlx::FromRow;
 
 use crate::{
     error::Result,
     groups::NewRun,
-    rows::{self, Entry, LeaseRow, later},
+    job::{Work, arguments},
+    rows::{self, Entry, LeaseColumns, LeaseRow, later},
     sql,
-    writer::Work,
 };
 
 /// More kinds of attempt than this in one settle are written row by row of a JSON array.
@@ -76,7 +77,12 @@ impl Work<'_> {
     ) -> Result<SettleAnswer> {
         let reports: Vec<Report> = reports.iter().cloned().map(Report::bounded).collect();
         each_once(&reports)?;
-        let Some(lease) = self.live(token).await? else {
+        let by_token = [sql!("begin", "lease_by_token"), sql!("lease_by_token")];
+        let found = self.open_with(by_token, arguments!(token.0)?).await?;
+        let lease = found.first().and_then(|rows| rows.first());
+        let lease = lease.map(LeaseColumns::from_row).transpose()?;
+        let lease = lease.map(LeaseRow::new).transpose()?;
+        let Some(lease) = lease.filter(|lease| lease.expires_at > self.now) else {
             // A lost reply is not a lost lease: a repeated settle is told what was recorded.
             let ids: Vec<MessageId> = reports.iter().map(|report| report.id).collect();
             let earlier = self.recorded_under(token, &ids).await?;
@@ -108,7 +114,7 @@ impl Work<'_> {
     /// Writes attempts, moves the messages, shrinks or ends the lease.
     async fn record(
         &mut self,
-        mut lease: LeaseRow,
+        lease: LeaseRow,
         reports: &[&Report],
         chance: f64,
     ) -> Result<Vec<(MessageId, Recorded)>> {
@@ -152,7 +158,11 @@ impl Work<'_> {
                 None => departures.file(after, next, report.detail.clone()),
             }
         }
-        self.append_attempts(&lease, &attempts).await?;
+        let settled: BTreeSet<MessageId> = reports.iter().map(|report| report.id).collect();
+        let mut rest = lease.clone();
+        rest.entries.retain(|entry| !settled.contains(&entry.id));
+        rest.begun.retain(|id| !settled.contains(id));
+        self.append_attempts(&lease, &attempts, rest).await?;
         let runs: Vec<NewRun<'_>> = back
             .iter()
             .map(|(due_at, entries)| NewRun {
@@ -167,10 +177,6 @@ impl Work<'_> {
             self.wake(&lease.lane, &lease.policy);
         }
         self.depart(&lease, departures).await?;
-        let settled: BTreeSet<MessageId> = reports.iter().map(|report| report.id).collect();
-        lease.entries.retain(|entry| !settled.contains(&entry.id));
-        lease.begun.retain(|id| !settled.contains(id));
-        self.keep_in_lease(lease).await?;
         Ok(answers)
     }
 
@@ -194,11 +200,13 @@ impl Work<'_> {
         self.pass_turns(&lease.lane, &lease.policy, &finished).await
     }
 
-    /// Writes the attempts of one lease, in as few statements as their likeness allows.
+    /// Writes attempts of a lease and what is left of it, in as few statements as the attempts'
+    /// likeness allows.
     pub(crate) async fn append_attempts(
         &mut self,
         lease: &LeaseRow,
         attempts: &[NewAttempt],
+        rest: LeaseRow,
     ) -> Result<()> {
         let mut kinds: Vec<(&NewAttempt, Vec<i64>)> = Vec::new();
         for attempt in attempts {
@@ -206,28 +214,47 @@ impl Work<'_> {
             match kinds.iter().position(|(kind, _)| kind.is_like(attempt)) {
                 Some(index) => kinds[index].1.push(id),
                 None if kinds.len() == KINDS_MAX => {
-                    return self.append_unlike(lease, attempts).await;
+                    self.append_unlike(lease, attempts).await?;
+                    return self.keep_in_lease(rest).await;
                 }
                 None => kinds.push((attempt, vec![id])),
             }
         }
-        for (kind, ids) in kinds {
-            sqlx::query(sql!("attempt_append_alike"))
-                .bind(rows::array(ids.into_iter()))
-                .bind(&lease.owner)
-                .bind(lease.fence.0)
-                .bind(lease.token.0)
-                .bind(rows::micros(lease.claimed_at))
-                .bind(self.finished_at(lease))
-                .bind(kind.entry.attempts + 1)
-                .bind(kind.outcome.as_str())
-                .bind(&kind.code)
-                .bind(&kind.detail)
-                .bind(&kind.result)
-                .bind(kind.next_due_at.map(rows::micros))
-                .execute(&mut *self.connection)
-                .await?;
+        if let [(kind, ids)] = &kinds[..]
+            && rest.entries.is_empty()
+        {
+            let statements = sql!("attempt_append_alike", "lease_remove");
+            return self.append_alike(statements, lease, kind, ids).await;
         }
+        for (kind, ids) in kinds {
+            let statement = sql!("attempt_append_alike");
+            self.append_alike(statement, lease, kind, &ids).await?;
+        }
+        self.keep_in_lease(rest).await
+    }
+
+    async fn append_alike(
+        &mut self,
+        statements: &'static str,
+        lease: &LeaseRow,
+        kind: &NewAttempt,
+        ids: &[i64],
+    ) -> Result<()> {
+        let arguments = arguments!(
+            lease.fence.0,
+            rows::array(ids.iter().copied()),
+            lease.owner.as_str(),
+            lease.token.0,
+            rows::micros(lease.claimed_at),
+            self.finished_at(lease),
+            kind.entry.attempts + 1,
+            kind.outcome.as_str(),
+            kind.code.as_deref(),
+            kind.detail.as_deref(),
+            kind.result.as_deref(),
+            kind.next_due_at.map(rows::micros)
+        )?;
+        self.rows_of(statements, arguments).await?;
         Ok(())
     }
 

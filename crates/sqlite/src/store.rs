@@ -22,12 +22,14 @@ use uuid::Uuid;
 use crate::{
     doctor,
     error::{Failure, from_database},
-    fail, lanes,
+    fail,
+    job::Work,
+    lanes,
     migrate::{migrate, status},
     options::{Clock, SqliteOptions},
     read, sql,
     wait::Waiters,
-    writer::{Work, Writer},
+    writer::Writer,
 };
 
 /// A store in an SQLite file. Clones share its connections.
@@ -40,7 +42,7 @@ pub struct SqliteStore {
 struct Inner {
     writer: Writer,
     readers: SqlitePool,
-    waiters: Waiters,
+    waiters: Arc<Waiters>,
     clock: Clock,
     /// Messages per run in the last claim: how many runs the next one reads at first.
     run_length: AtomicUsize,
@@ -64,11 +66,14 @@ impl SqliteStore {
             .idle_timeout(None)
             .max_lifetime(None)
             .connect_lazy_with(options.reading().pragma("query_only", "on"));
+        let waiters = Arc::new(Waiters::default());
+        let writer = Writer::start(options, Arc::clone(&waiters));
+        let writer = writer.map_err(|error| from_database("open", error.into()))?;
         Ok(Self {
             inner: Arc::new(Inner {
-                writer: Writer::new(options),
+                writer,
                 readers,
-                waiters: Waiters::default(),
+                waiters,
                 clock: options.clock.clone(),
                 run_length: AtomicUsize::new(1),
             }),
@@ -95,11 +100,8 @@ impl SqliteStore {
             sqlx::query(sql!("write_lock"))
                 .execute(&mut *connection)
                 .await?;
-            let mut work = Work {
-                connection: &mut *connection,
-                now: self.inner.clock.now(),
-                woken: &mut BTreeSet::new(),
-            };
+            let mut woken = BTreeSet::new();
+            let mut work = Work::new(&mut *connection, &mut woken, &self.inner.clock, true);
             let enqueued = work.enqueue(messages).await;
             if enqueued.is_err() {
                 sqlx::query("ROLLBACK TO consign_enqueue")
@@ -128,19 +130,26 @@ impl SqliteStore {
     }
 }
 
-/// Runs one operation as one write transaction.
+/// Hands one operation to the writer, with copies of what it needs: the caller may go away before
+/// it is done.
 macro_rules! write {
-    ($store:expr, $attempted:literal, |$work:ident| $operation:expr) => {{
-        let inner = &$store.inner;
-        let mut transaction = inner.writer.begin($attempted).await?;
-        let outcome = {
-            #[allow(unused_mut)]
-            let mut $work = transaction.work();
+    ($store:expr, $attempted:literal, ($($needed:ident),*), |$work:ident| $operation:expr) => {
+        write_unopened!($store, $attempted, ($($needed),*), |$work| async {
+            $work.open().await?;
             $operation.await
-        };
-        let (answer, woken) = transaction.finish(outcome).await?;
-        inner.waiters.wake(&woken);
-        answer
+        })
+    };
+}
+
+/// The same for operations that begin the transaction together with their first statement.
+macro_rules! write_unopened {
+    ($store:expr, $attempted:literal, ($($needed:ident),*), |$work:ident| $operation:expr) => {{
+        $(let $needed = Arc::new($needed.to_owned());)*
+        let answer = $store.inner.writer.run($attempted, move |$work| {
+            $(let $needed = Arc::clone(&$needed);)*
+            Box::pin(async move { $operation.await })
+        });
+        answer.await
     }};
 }
 
@@ -156,7 +165,8 @@ macro_rules! read {
 #[async_trait]
 impl Store for SqliteStore {
     async fn put_lane(&self, name: &LaneName, policy: &LanePolicy, by: &By) -> Result<Lane> {
-        Ok(write!(self, "put lane", |work| work.put_lane(name, policy, by)))
+        write!(self, "put lane", (name, policy, by), |work| work
+            .put_lane(&name, &policy, &by))
     }
 
     async fn lane(&self, name: &LaneName) -> Result<Option<Lane>> {
@@ -171,22 +181,24 @@ impl Store for SqliteStore {
     }
 
     async fn pause(&self, name: &LaneName, by: &By) -> Result<Lane> {
-        Ok(write!(self, "pause", |work| work.pause(name, by)))
+        write!(self, "pause", (name, by), |work| work.pause(&name, &by))
     }
 
     async fn resume(&self, name: &LaneName, by: &By) -> Result<Lane> {
-        Ok(write!(self, "resume", |work| work.resume(name, by)))
+        write!(self, "resume", (name, by), |work| work.resume(&name, &by))
     }
 
     async fn enqueue(&self, messages: &[NewMessage]) -> Result<Vec<Enqueued>> {
-        let enqueued = write!(self, "enqueue", |work| work.enqueue(messages));
+        let enqueued =
+            write_unopened!(self, "enqueue", (messages), |work| work.enqueue(&messages))?;
         fail::point("enqueue_committed");
         Ok(enqueued)
     }
 
     async fn claim(&self, claim: &Claim) -> Result<Option<Lease>> {
         let run_length = self.inner.run_length.load(Ordering::Relaxed);
-        let claimed = write!(self, "claim", |work| work.claim(claim, run_length));
+        let claimed = write_unopened!(self, "claim", (claim), |work| work
+            .claim(&claim, run_length))?;
         let Some((lease, run_length)) = claimed else {
             return Ok(None);
         };
@@ -197,26 +209,27 @@ impl Store for SqliteStore {
 
     async fn renew(&self, token: Token, ttl: Duration) -> Result<RenewAnswer> {
         validate_ttl(ttl)?;
-        Ok(write!(self, "renew", |work| work.renew(token, ttl)))
+        write!(self, "renew", (), |work| work.renew(token, ttl))
     }
 
     async fn release(&self, token: Token) -> Result<ReleaseAnswer> {
-        Ok(write!(self, "release", |work| work.release(token)))
+        write!(self, "release", (), |work| work.release(token))
     }
 
     async fn begin(&self, token: Token, ids: &[MessageId]) -> Result<BeginAnswer> {
-        Ok(write!(self, "begin", |work| work.begin(token, ids)))
+        write!(self, "begin", (ids), |work| work.begin(token, &ids))
     }
 
     async fn settle(&self, token: Token, reports: &[Report]) -> Result<SettleAnswer> {
         let chance = chance();
-        let answer = write!(self, "settle", |work| work.settle(token, reports, chance));
+        let answer = write_unopened!(self, "settle", (reports), |work| work
+            .settle(token, &reports, chance))?;
         fail::point("settle_committed");
         Ok(answer)
     }
 
     async fn expire(&self, limit: u32) -> Result<Expired> {
-        Ok(write!(self, "expire", |work| work.expire(limit, None)))
+        write!(self, "expire", (), |work| work.expire(limit, None))
     }
 
     async fn wait(&self, lane: &LaneName, timeout: Duration) -> Result<bool> {
@@ -231,15 +244,15 @@ impl Store for SqliteStore {
     }
 
     async fn requeue(&self, ids: &[MessageId], by: &By) -> Result<Vec<Moved>> {
-        Ok(write!(self, "requeue", |work| work.requeue(ids, by)))
+        write!(self, "requeue", (ids, by), |work| work.requeue(&ids, &by))
     }
 
     async fn hold(&self, ids: &[MessageId], by: &By) -> Result<Vec<Moved>> {
-        Ok(write!(self, "hold", |work| work.hold(ids, by)))
+        write!(self, "hold", (ids, by), |work| work.hold(&ids, &by))
     }
 
     async fn unhold(&self, ids: &[MessageId], by: &By) -> Result<Vec<Moved>> {
-        Ok(write!(self, "unhold", |work| work.unhold(ids, by)))
+        write!(self, "unhold", (ids, by), |work| work.unhold(&ids, &by))
     }
 
     async fn explain(&self, id: MessageId) -> Result<Option<Explanation>> {

@@ -71,7 +71,8 @@ impl Waiters {
             });
             let next_look = Instant::now() + until_due.min(POLL_INTERVAL);
             tokio::select! {
-                () = ring => return Ok(true),
+                // Somebody else may have been faster, or it is not due yet: look again.
+                () = ring => {}
                 () = sleep_until(next_look.min(deadline)) => {}
             }
         }

@@ -1,145 +1,222 @@
-//! The one connection that writes, and the transactions on it.
+//! The one connection that writes, and the thread that drives it.
 //!
-//! SQLite lets one connection write at a time, so every store has one writer and its callers take
-//! turns, first come first served. Each write is one `BEGIN IMMEDIATE` transaction: it waits for
-//! other processes at its start and never fails for them afterwards.
+//! SQLite lets one connection write at a time, so each store has one writer. Callers hand it jobs
+//! and await the answers. It takes whatever has queued up into one `BEGIN IMMEDIATE` transaction,
+//! runs the jobs one after the other and answers them after the COMMIT: workers that settle while
+//! the disk is busy share the next trip to the disk instead of queueing for one each.
 //!
-//! Whoever holds the writer has taken the connection out of its slot and puts it back only after
-//! a clean COMMIT or ROLLBACK. A future dropped in between drops the connection with it, and SQLite
-//! rolls back what it had begun; the next caller opens a new one.
+//! The jobs run on a thread of their own, not on the caller's runtime, for two reasons. A dropped
+//! future drops only the wish for an answer: a job that has begun runs to its end, one that has not
+//! is skipped, and no transaction is ever left open. And every statement is a trip to SQLite's
+//! thread and back: between two plain threads it costs a third of what it costs through the
+//! scheduler of a runtime with several threads (measured with single-message runs).
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, thread};
 
-use consign_kernel::{Certainty, Error, LaneName};
-use jiff::Timestamp;
-use sqlx::{ConnectOptions, SqliteConnection, sqlite::SqliteConnectOptions};
-use tokio::sync::{Mutex, MutexGuard};
+use consign_kernel::Error;
+use sqlx::{ConnectOptions, SqliteConnection};
+use tokio::{
+    runtime::{Builder, Runtime},
+    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+};
 
 use crate::{
-    error::{Failure, Result, from_commit, from_database, is_busy},
+    error::{Failure, closed, from_commit, from_shared, is_busy},
     fail,
+    job::{Job, Ran, TypedJob, Work, WorkFuture},
     options::{Clock, SqliteOptions},
+    wait::Waiters,
 };
+
+/// Jobs that share a transaction at most: other processes wait while it lasts.
+const GROUP_MAX: usize = 32;
 
 /// The writing side of a store.
 #[derive(Debug)]
 pub(crate) struct Writer {
-    slot: Mutex<Option<SqliteConnection>>,
-    connect: SqliteConnectOptions,
-    busy_timeout: Duration,
-    clock: Clock,
+    jobs: UnboundedSender<Order>,
+}
+
+enum Order {
+    Run(Box<dyn Job>),
+    Close(tokio::sync::oneshot::Sender<sqlx::Result<()>>),
 }
 
 impl Writer {
-    pub(crate) fn new(options: &SqliteOptions) -> Self {
-        Self {
-            slot: Mutex::new(None),
-            connect: options.writing(),
-            busy_timeout: options.busy_timeout,
+    /// Starts the thread. It ends when the writer is dropped and its jobs are done.
+    pub(crate) fn start(options: &SqliteOptions, waiters: Arc<Waiters>) -> std::io::Result<Self> {
+        let (jobs, orders) = unbounded_channel();
+        let driver = Driver {
+            options: options.clone(),
             clock: options.clock.clone(),
-        }
+            waiters,
+            connection: None,
+        };
+        let runtime = Builder::new_current_thread().build()?;
+        thread::Builder::new()
+            .name("consign-sqlite-writer".to_owned())
+            .spawn(move || driver.serve(&runtime, orders))?;
+        Ok(Self { jobs })
     }
 
-    /// Begins a write transaction and reads the clock in it.
-    pub(crate) async fn begin(
+    /// Runs an operation as one write transaction, or as part of one, and answers once it is
+    /// committed. The operation may be run twice: only what the last run wrote is kept.
+    pub(crate) async fn run<T, F>(
         &self,
         attempted: &'static str,
-    ) -> consign_kernel::Result<Transaction<'_>> {
-        let slot = tokio::time::timeout(self.busy_timeout, self.slot.lock()).await;
-        let mut slot = slot.map_err(|elapsed| Error::Unavailable {
-            attempted,
-            certainty: Certainty::Definite,
-            source: Box::new(elapsed),
-        })?;
-        let open = slot.take();
-        let mut connection = match open {
-            Some(connection) => connection,
-            None => self
-                .connect
-                .connect()
-                .await
-                .map_err(|error| from_database(attempted, error))?,
-        };
-        if let Err(error) = sqlx::query("BEGIN IMMEDIATE")
-            .execute(&mut connection)
-            .await
-        {
-            if is_busy(&error) {
-                *slot = Some(connection);
-            }
-            return Err(from_database(attempted, error));
-        }
-        Ok(Transaction {
-            slot,
-            connection,
-            attempted,
-            now: self.clock.now(),
-            woken: BTreeSet::new(),
-        })
+        operation: F,
+    ) -> consign_kernel::Result<T>
+    where
+        T: Send + 'static,
+        F: for<'w> Fn(&'w mut Work<'_>) -> WorkFuture<'w, T> + Send + 'static,
+    {
+        let (job, answer) = TypedJob::new(attempted, operation);
+        let sent = self.jobs.send(Order::Run(Box::new(job)));
+        sent.map_err(|_| closed(attempted))?;
+        answer.await.unwrap_or_else(|_| Err(closed(attempted)))
     }
 
-    /// Closes the connection after what is under way.
+    /// Closes the connection after the jobs handed in so far.
     pub(crate) async fn close(&self) -> sqlx::Result<()> {
-        let open = self.slot.lock().await.take();
-        match open {
-            Some(connection) => sqlx::Connection::close(connection).await,
-            None => Ok(()),
+        let (done, closed) = tokio::sync::oneshot::channel();
+        if self.jobs.send(Order::Close(done)).is_err() {
+            return Ok(());
+        }
+        closed.await.unwrap_or(Ok(()))
+    }
+}
+
+/// What the thread owns.
+struct Driver {
+    options: SqliteOptions,
+    clock: Clock,
+    waiters: Arc<Waiters>,
+    /// None before the first job, and after a failure that leaves its state in doubt.
+    connection: Option<SqliteConnection>,
+}
+
+impl Driver {
+    fn serve(mut self, runtime: &Runtime, mut orders: UnboundedReceiver<Order>) {
+        while let Some(order) = orders.blocking_recv() {
+            let (mut group, mut closing) = (Vec::new(), None);
+            let mut next = Some(order);
+            while let Some(order) = next {
+                match order {
+                    Order::Run(job) if job.is_wanted() => group.push(job),
+                    Order::Run(_) => {}
+                    Order::Close(done) => closing = Some(done),
+                }
+                let is_full = group.len() == GROUP_MAX || closing.is_some();
+                next = if is_full {
+                    None
+                } else {
+                    orders.try_recv().ok()
+                };
+            }
+            runtime.block_on(self.run_group(group));
+            if let Some(done) = closing {
+                let closed = match self.connection.take() {
+                    Some(connection) => runtime.block_on(sqlx::Connection::close(connection)),
+                    None => Ok(()),
+                };
+                drop(done.send(closed));
+            }
+        }
+    }
+
+    /// Runs jobs in one transaction. If one of them fails after it may have written, all are
+    /// rolled back and each is run again by itself, so that none fails for another.
+    async fn run_group(&mut self, mut group: Vec<Box<dyn Job>>) {
+        if group.is_empty() {
+            return;
+        }
+        let Err(guilty) = self.try_group(&mut group).await else {
+            return;
+        };
+        if let [_] = &group[..] {
+            group.remove(0).answer(Err(guilty));
+            return;
+        }
+        for mut job in group {
+            let alone = std::slice::from_mut(&mut job);
+            if let Err(error) = self.try_group(alone).await {
+                job.answer(Err(error));
+            }
+        }
+    }
+
+    /// Answers every job unless one of them failed; then nothing was written, and nothing is said.
+    async fn try_group(&mut self, group: &mut [Box<dyn Job>]) -> Result<(), Error> {
+        let mut connection = match self.connect().await {
+            Ok(connection) => connection,
+            Err(error) => {
+                answer_all(group, error, from_shared);
+                return Ok(());
+            }
+        };
+        let mut woken = BTreeSet::new();
+        let mut has_begun = false;
+        for index in 0..group.len() {
+            let mut work = Work::new(&mut connection, &mut woken, &self.clock, has_begun);
+            let ran = group[index].run(&mut work).await;
+            has_begun = work.has_begun();
+            match ran {
+                Ran::Clean => {}
+                // The one error that is certain to be of the BEGIN, which all of them share.
+                Ran::Failed(Failure::Database(error)) if !has_begun && is_busy(&error) => {
+                    self.connection = Some(connection);
+                    answer_all(group, error, from_shared);
+                    return Ok(());
+                }
+                Ran::Failed(failure) => {
+                    self.roll_back(connection, &failure).await;
+                    return Err(failure.during(group[index].attempted()));
+                }
+            }
+        }
+        fail::point_of(group[0].attempted(), "settle", "settle_before_commit");
+        if has_begun && let Err(error) = sqlx::query("COMMIT").execute(&mut connection).await {
+            answer_all(group, error, from_commit);
+            return Ok(());
+        }
+        self.connection = Some(connection);
+        self.waiters.wake(&woken);
+        for job in group {
+            job.answer(Ok(()));
+        }
+        Ok(())
+    }
+
+    async fn connect(&mut self) -> sqlx::Result<SqliteConnection> {
+        match self.connection.take() {
+            Some(connection) => Ok(connection),
+            None => self.options.writing().connect().await,
+        }
+    }
+
+    /// Keeps the connection if it is sound; SQLite may have rolled back by itself after an error
+    /// of its own, so then it goes, and the transaction with it.
+    async fn roll_back(&mut self, mut connection: SqliteConnection, failure: &Failure) {
+        if matches!(failure, Failure::Refused(_))
+            && sqlx::query("ROLLBACK")
+                .execute(&mut connection)
+                .await
+                .is_ok()
+        {
+            self.connection = Some(connection);
         }
     }
 }
 
-/// A write transaction under way.
-#[derive(Debug)]
-pub(crate) struct Transaction<'w> {
-    slot: MutexGuard<'w, Option<SqliteConnection>>,
-    connection: SqliteConnection,
-    attempted: &'static str,
-    now: Timestamp,
-    woken: BTreeSet<LaneName>,
-}
-
-/// What an operation works with: a connection inside a write transaction, and the time there.
-#[derive(Debug)]
-pub(crate) struct Work<'c> {
-    pub(crate) connection: &'c mut SqliteConnection,
-    pub(crate) now: Timestamp,
-    /// Lanes that have something new to claim once the transaction is committed.
-    pub(crate) woken: &'c mut BTreeSet<LaneName>,
-}
-
-impl Transaction<'_> {
-    pub(crate) fn work(&mut self) -> Work<'_> {
-        Work {
-            connection: &mut self.connection,
-            now: self.now,
-            woken: &mut self.woken,
-        }
-    }
-
-    /// Commits what succeeded, rolls back what did not; answers with the lanes to wake.
-    pub(crate) async fn finish<T>(
-        mut self,
-        outcome: Result<T>,
-    ) -> consign_kernel::Result<(T, BTreeSet<LaneName>)> {
-        match outcome {
-            Ok(answer) => {
-                if self.attempted == "settle" {
-                    fail::point("settle_before_commit");
-                }
-                let committed = sqlx::query("COMMIT").execute(&mut self.connection).await;
-                committed.map_err(|error| from_commit(self.attempted, error))?;
-                *self.slot = Some(self.connection);
-                Ok((answer, self.woken))
-            }
-            Err(Failure::Refused(error)) => {
-                let rolled_back = sqlx::query("ROLLBACK").execute(&mut self.connection).await;
-                if rolled_back.is_ok() {
-                    *self.slot = Some(self.connection);
-                }
-                Err(error)
-            }
-            // The connection goes with the transaction: SQLite may have ended it already.
-            Err(failure @ Failure::Database(_)) => Err(failure.during(self.attempted)),
-        }
+/// Tells every job of the error that befell all of them.
+fn answer_all(
+    group: &mut [Box<dyn Job>],
+    error: sqlx::Error,
+    explain: fn(&'static str, Arc<sqlx::Error>) -> Error,
+) {
+    let error = Arc::new(error);
+    for job in group {
+        let error = explain(job.attempted(), Arc::clone(&error));
+        job.answer(Err(error));
     }
 }

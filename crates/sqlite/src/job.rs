@@ -1,0 +1,209 @@
+//! An operation on its way through the writer.
+
+use std::{
+    collections::BTreeSet,
+    future::{Future, poll_fn},
+    pin::Pin,
+};
+
+use consign_kernel::{Error, LaneName};
+use jiff::Timestamp;
+use sqlx::{
+    Either, Executor, SqliteConnection,
+    sqlite::{SqliteArguments, SqliteRow},
+};
+use tokio::sync::oneshot;
+
+use crate::{
+    error::{Failure, Result},
+    options::Clock,
+    sql,
+};
+
+/// What an operation works with: a connection inside a write transaction, and the time there.
+#[derive(Debug)]
+pub(crate) struct Work<'c> {
+    pub(crate) connection: &'c mut SqliteConnection,
+    /// Lanes that have something new to claim once the transaction is committed.
+    pub(crate) woken: &'c mut BTreeSet<LaneName>,
+    /// The clock, read once the write lock is held.
+    pub(crate) now: Timestamp,
+    clock: &'c Clock,
+    has_begun: bool,
+}
+
+impl<'c> Work<'c> {
+    pub(crate) fn new(
+        connection: &'c mut SqliteConnection,
+        woken: &'c mut BTreeSet<LaneName>,
+        clock: &'c Clock,
+        has_begun: bool,
+    ) -> Self {
+        Self {
+            now: clock.now(),
+            connection,
+            woken,
+            clock,
+            has_begun,
+        }
+    }
+
+    /// Whether the transaction has begun.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
+    /// Begins the transaction unless an earlier job of the same one has.
+    pub(crate) async fn open(&mut self) -> Result<()> {
+        if !self.has_begun {
+            sqlx::query(sql!("begin"))
+                .execute(&mut *self.connection)
+                .await?;
+            self.opened();
+        }
+        Ok(())
+    }
+
+    /// The same, together with the first statements of an operation, given with and without the
+    /// beginning. Answers with the rows of each statement.
+    pub(crate) async fn open_with(
+        &mut self,
+        [with_begin, without]: [&'static str; 2],
+        arguments: SqliteArguments,
+    ) -> Result<Vec<Vec<SqliteRow>>> {
+        if self.has_begun {
+            return self.rows_of(without, arguments).await;
+        }
+        let mut answers = self.rows_of(with_begin, arguments).await?;
+        answers.remove(0);
+        self.opened();
+        Ok(answers)
+    }
+
+    /// Runs several statements in one trip; answers with the rows of each.
+    pub(crate) async fn rows_of(
+        &mut self,
+        statements: &'static str,
+        arguments: SqliteArguments,
+    ) -> Result<Vec<Vec<SqliteRow>>> {
+        let mut answers = vec![Vec::new()];
+        let query = sqlx::query_with(statements, arguments);
+        let mut stream = (&mut *self.connection).fetch_many(query);
+        while let Some(item) = poll_fn(|context| stream.as_mut().poll_next(context)).await {
+            match item? {
+                Either::Left(_) => answers.push(Vec::new()),
+                Either::Right(row) => answers
+                    .last_mut()
+                    .expect("invariant: never empty")
+                    .push(row),
+            }
+        }
+        Ok(answers)
+    }
+
+    /// Waiting for the lock may have taken long: the time that counts is the time from here.
+    fn opened(&mut self) {
+        self.has_begun = true;
+        self.now = self.clock.now();
+    }
+}
+
+pub(crate) type WorkFuture<'w, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'w>>;
+
+/// An operation whose answer's type is nobody's business but its caller's.
+pub(crate) trait Job: Send {
+    fn attempted(&self) -> &'static str;
+
+    /// Whether somebody still waits for the answer.
+    fn is_wanted(&self) -> bool;
+
+    /// Does the work and keeps the outcome.
+    fn run<'w>(&'w mut self, work: &'w mut Work<'_>) -> Pin<Box<dyn Future<Output = Ran> + 'w>>;
+
+    /// Tells the caller: the outcome of `run`, or why it does not stand.
+    fn answer(&mut self, verdict: std::result::Result<(), Error>);
+}
+
+/// How a run ended.
+pub(crate) enum Ran {
+    /// It succeeded, or was refused before anything was written.
+    Clean,
+    /// It may have written before it failed.
+    Failed(Failure),
+}
+
+pub(crate) struct TypedJob<T, F> {
+    attempted: &'static str,
+    operation: F,
+    outcome: Option<std::result::Result<T, Error>>,
+    caller: Option<oneshot::Sender<std::result::Result<T, Error>>>,
+}
+
+impl<T, F> TypedJob<T, F> {
+    pub(crate) fn new(
+        attempted: &'static str,
+        operation: F,
+    ) -> (Self, oneshot::Receiver<std::result::Result<T, Error>>) {
+        let (caller, answer) = oneshot::channel();
+        let job = Self {
+            attempted,
+            operation,
+            outcome: None,
+            caller: Some(caller),
+        };
+        (job, answer)
+    }
+}
+
+impl<T, F> Job for TypedJob<T, F>
+where
+    T: Send,
+    F: for<'w> Fn(&'w mut Work<'_>) -> WorkFuture<'w, T> + Send,
+{
+    fn attempted(&self) -> &'static str {
+        self.attempted
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.caller
+            .as_ref()
+            .is_some_and(|caller| !caller.is_closed())
+    }
+
+    fn run<'w>(&'w mut self, work: &'w mut Work<'_>) -> Pin<Box<dyn Future<Output = Ran> + 'w>> {
+        Box::pin(async move {
+            self.outcome = match (self.operation)(work).await {
+                Ok(answer) => Some(Ok(answer)),
+                // Every operation refuses before it writes; corruption alone may show up later.
+                Err(Failure::Refused(error)) if !matches!(error, Error::Corrupt { .. }) => {
+                    Some(Err(error))
+                }
+                Err(failure) => return Ran::Failed(failure),
+            };
+            Ran::Clean
+        })
+    }
+
+    fn answer(&mut self, verdict: std::result::Result<(), Error>) {
+        let Some(caller) = self.caller.take() else {
+            return;
+        };
+        let answer = match (verdict, self.outcome.take()) {
+            (Err(error), _) => Err(error),
+            (Ok(()), outcome) => outcome.expect("invariant: answered after it was run"),
+        };
+        // A caller that went away meanwhile does not want to know.
+        drop(caller.send(answer));
+    }
+}
+
+/// The arguments of several statements run together.
+macro_rules! arguments {
+    ($($value:expr),*) => {{
+        let mut arguments = ::sqlx::sqlite::SqliteArguments::default();
+        let added: ::std::result::Result<(), ::sqlx::error::BoxDynError> = Ok(());
+        let added = added$(.and_then(|()| ::sqlx::Arguments::add(&mut arguments, $value)))*;
+        added.map_err(::sqlx::Error::Encode).map(|()| arguments)
+    }};
+}
+pub(crate) use arguments;
