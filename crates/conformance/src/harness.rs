@@ -37,7 +37,8 @@ pub trait Harness: Send + Sync {
     async fn enqueue_and_roll_back(&self, messages: &[NewMessage]) -> Result<()>;
 
     /// Remembers the database as it is now, like an asynchronous standby that falls behind from
-    /// here on. `false` where the harness cannot; cases that need it then pass untried.
+    /// here on. `false` where the harness cannot; cases that need it then pass untried. Connections
+    /// made before may be cut: `store` answers with one that works.
     async fn fork_standby(&self) -> bool {
         false
     }

@@ -243,7 +243,9 @@ pub(crate) async fn a_token_from_a_lost_timeline_is_refused(harness: &dyn Harnes
     if !harness.fork_standby().await {
         return;
     }
-    let lost = stage.claim(1).await;
+    let primary = harness.store();
+    let lost = primary.claim(&stage.ask(1)).await.expect("claim answers");
+    let lost = lost.expect("something is due");
     harness.fail_over().await;
     let store = harness.store();
     let live = store.claim(&stage.ask(1)).await.expect("claim answers");
