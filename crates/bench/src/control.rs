@@ -7,6 +7,7 @@ use serde_json::Value;
 use sqlx::{Connection, PgConnection, Row, types::Json};
 
 use crate::{
+    backend::Backend,
     drain::{Worked, Worker},
     subject::payload,
 };
@@ -48,6 +49,11 @@ impl ControlWorker {
             left -= size;
         }
         Ok(())
+    }
+
+    /// The server process that works for it.
+    pub(crate) async fn backend(&mut self) -> Result<Option<Backend>> {
+        Backend::of(&mut self.connection).await
     }
 
     /// Ends the session.

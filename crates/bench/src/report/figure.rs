@@ -14,6 +14,8 @@ pub enum Unit {
     PerMessage,
     /// Milliseconds.
     Milliseconds,
+    /// Microseconds of processor time per message.
+    MicrosecondsPerMessage,
 }
 
 /// What consign is compared with.

@@ -121,6 +121,7 @@ fn amount(value: f64, unit: Unit) -> String {
         Unit::BytesPerMessage => format!("{value:.0} B"),
         Unit::PerMessage => format!("{value:.3}"),
         Unit::Milliseconds => format!("{value:.2} ms"),
+        Unit::MicrosecondsPerMessage => format!("{value:.1} us"),
     }
 }
 

@@ -5,8 +5,8 @@ use anyhow::Result;
 use super::{Answer, Plan};
 use crate::{
     Bound, Figure, Measure, Unit,
-    control::ControlWorker,
-    drain,
+    backend::Backend,
+    drain::{self, Worker},
     scratch::Scratch,
     subject::{StoreWorker, lane},
 };
@@ -41,36 +41,79 @@ const CASES: &[Case] = &[
     },
 ];
 
+/// A worker and the server process that works for it.
+struct Side<W> {
+    worker: W,
+    backend: Option<Backend>,
+}
+
+/// What one drain showed.
+#[derive(Clone, Copy)]
+struct Drained {
+    rate: f64,
+    /// Microseconds of the server's processor time per message.
+    cpu_us: Option<f64>,
+}
+
 pub(super) async fn run(plan: &Plan<'_>, scratch: &Scratch) -> Result<Answer> {
-    let mut subject = StoreWorker::new(scratch.store().await?, lane());
-    let mut control = scratch.control().await?;
+    let store = scratch.store().await?;
+    let backend = Backend::of(&mut *store.pool().acquire().await?).await?;
+    let worker = StoreWorker::new(store, lane());
+    let mut subject = Side { worker, backend };
+    let mut worker = scratch.control().await?;
+    let backend = worker.backend().await?;
+    let mut control = Side { worker, backend };
+
     let mut figures = Vec::new();
     for case in CASES {
         let mut rounds = Vec::new();
         for round in 0..plan.rounds {
             prepare(scratch, plan.counts.drain, case.enqueued).await?;
-            let pair = pair(
-                &mut subject,
-                &mut control,
-                plan.counts.drain,
-                case.claimed,
-                round,
-            );
-            let pair = pair.await?;
+            // Each goes first in every other round.
+            let (messages, limit) = (plan.counts.drain, case.claimed);
+            let pair = if round.is_multiple_of(2) {
+                let own = subject.drain(messages, limit).await?;
+                (own, control.drain(messages, limit).await?)
+            } else {
+                let other = control.drain(messages, limit).await?;
+                (subject.drain(messages, limit).await?, other)
+            };
+            let rates = (pair.0.rate, pair.1.rate);
             plan.say(format!(
                 "{}: {:.0}/s, control {:.0}/s",
-                case.name, pair.0, pair.1
+                case.name, rates.0, rates.1
             ));
             rounds.push(pair);
         }
-        let figure = Figure::beside(case.name, Unit::MessagesPerSecond, "control", &rounds);
-        figures.push(figure.target(Measure::Ratio, Bound::AtLeast, case.ratio_min));
+        figures.extend(figures_of(case, &rounds));
     }
     let notes = vec![format!(
         "one worker, one connection; each round drains {} messages of either, prepared alike, vacuumed and checkpointed",
         plan.counts.drain
     )];
     Ok((figures, notes))
+}
+
+fn figures_of(case: &Case, rounds: &[(Drained, Drained)]) -> Vec<Figure> {
+    let rates: Vec<(f64, f64)> = rounds
+        .iter()
+        .map(|(own, other)| (own.rate, other.rate))
+        .collect();
+    let rate = Figure::beside(case.name, Unit::MessagesPerSecond, "control", &rates);
+    let mut figures = vec![rate.target(Measure::Ratio, Bound::AtLeast, case.ratio_min)];
+    let cpu = rounds
+        .iter()
+        .map(|(own, other)| Some((own.cpu_us?, other.cpu_us?)));
+    if let Some(cpu) = cpu.collect::<Option<Vec<_>>>() {
+        let unit = Unit::MicrosecondsPerMessage;
+        figures.push(Figure::beside(
+            "  server's processor time",
+            unit,
+            "control",
+            &cpu,
+        ));
+    }
+    figures
 }
 
 /// Fills both queues alike.
@@ -80,21 +123,13 @@ async fn prepare(scratch: &Scratch, messages: u32, batch: u32) -> Result<()> {
     scratch.settle_down().await
 }
 
-/// Drains both, each going first in every other round.
-async fn pair(
-    subject: &mut StoreWorker,
-    control: &mut ControlWorker,
-    messages: u32,
-    limit: u32,
-    round: u32,
-) -> Result<(f64, f64)> {
-    if round.is_multiple_of(2) {
-        let own = drain::rate(subject, messages, limit).await?;
-        let other = drain::rate(control, messages, limit).await?;
-        Ok((own, other))
-    } else {
-        let other = drain::rate(control, messages, limit).await?;
-        let own = drain::rate(subject, messages, limit).await?;
-        Ok((own, other))
+impl<W: Worker> Side<W> {
+    async fn drain(&mut self, messages: u32, limit: u32) -> Result<Drained> {
+        let cpu = |side: &Self| side.backend.as_ref().and_then(Backend::cpu);
+        let before = cpu(self);
+        let rate = drain::rate(&mut self.worker, messages, limit).await?;
+        let used = before.and_then(|before| cpu(self)?.checked_sub(before));
+        let cpu_us = used.map(|used| used.as_secs_f64() * 1e6 / f64::from(messages));
+        Ok(Drained { rate, cpu_us })
     }
 }

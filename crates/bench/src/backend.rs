@@ -1,0 +1,34 @@
+//! Processor time of one server process: what waiting for disks and neighbours does not change.
+
+use std::{fs, time::Duration};
+
+use anyhow::Result;
+use sqlx::{PgConnection, Row};
+
+/// The server process behind one connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Backend {
+    pid: i32,
+}
+
+impl Backend {
+    /// The process behind a connection, if it can be looked at: on this machine, under Linux.
+    pub(crate) async fn of(connection: &mut PgConnection) -> Result<Option<Self>> {
+        let row = sqlx::query("SELECT pg_backend_pid() AS pid")
+            .fetch_one(connection)
+            .await?;
+        let backend = Self {
+            pid: row.try_get("pid")?,
+        };
+        // The same number may be another process here when the server is elsewhere.
+        let name = fs::read_to_string(format!("/proc/{}/comm", backend.pid)).unwrap_or_default();
+        Ok(Some(backend).filter(|backend| name.starts_with("postgres") && backend.cpu().is_some()))
+    }
+
+    /// Time it has spent on a processor so far.
+    pub(crate) fn cpu(&self) -> Option<Duration> {
+        let text = fs::read_to_string(format!("/proc/{}/schedstat", self.pid)).ok()?;
+        let ns = text.split(' ').next()?.parse().ok()?;
+        Some(Duration::from_nanos(ns))
+    }
+}
