@@ -207,6 +207,22 @@ impl<'a> Stage<'a> {
         self.try_claim(limit).await.expect("something is due")
     }
 
+    /// Claims, through any instance, what a refused call may still have its hand on for a moment:
+    /// a database may answer the refusal first and let go of the lease after.
+    pub(crate) async fn claim_soon(&self, store: &Arc<dyn Store>) -> Lease {
+        let polling = async {
+            loop {
+                let lease = store.claim(&self.ask(1)).await.expect("claim answers");
+                match lease {
+                    Some(lease) => break lease,
+                    None => tokio::task::yield_now().await,
+                }
+            }
+        };
+        let lease = tokio::time::timeout(s(5), polling).await;
+        lease.expect("what was lost can be claimed again")
+    }
+
     /// Claims nothing, because there must be nothing.
     pub(crate) async fn claim_nothing(&self, why: &str) {
         let lease = self.try_claim(1_000).await;

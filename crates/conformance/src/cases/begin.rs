@@ -59,7 +59,7 @@ pub(crate) async fn a_lost_lease_cannot_begin(harness: &dyn Harness) {
         BeginAnswer::LeaseLost,
         "nobody ended it yet"
     );
-    let next = stage.claim(1).await;
+    let next = stage.claim_soon(&stage.store).await;
     let answer = stage.store.begin(lease.token, &sent).await;
     assert_eq!(
         answer.expect("begin answers"),

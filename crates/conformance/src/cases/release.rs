@@ -94,7 +94,7 @@ pub(crate) async fn a_lost_lease_cannot_release(harness: &dyn Harness) {
         StateKind::Leased,
         "nothing was written"
     );
-    let next = stage.claim(1).await;
+    let next = stage.claim_soon(&stage.store).await;
     lost(
         stage
             .store
