@@ -14,3 +14,4 @@ mod read;
 mod requeue;
 mod scenario;
 mod support;
+mod tour;

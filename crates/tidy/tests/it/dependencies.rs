@@ -37,8 +37,9 @@ fn declared(path: &str) -> BTreeSet<String> {
     for (_, line) in manifest.lines() {
         if line.starts_with('[') {
             inside = line.trim_end_matches(']').ends_with("dependencies");
-        } else if let Some((name, _)) = line.split_once([' ', '=', '.']) {
-            if inside && !name.is_empty() && !name.starts_with(['#', '"']) {
+        } else if inside {
+            let name = line.split([' ', '=', '.']).next().unwrap_or_default();
+            if !name.is_empty() && !name.starts_with(['#', '"']) {
                 names.insert(name.to_owned());
             }
         }
