@@ -1,6 +1,7 @@
 -- Producing: in the caller's own transaction.
 
--- Where a message is, without walking the ready runs: what is nowhere else is ready.
+-- Where a message is, without walking the ready runs: what is nowhere else is ready. NULL if there
+-- is no such message.
 -- Parsed now rather than when called, so that it needs no search_path and can be inlined.
 CREATE FUNCTION consign.state_of(p_id bigint) RETURNS text
     LANGUAGE sql STABLE
@@ -10,7 +11,7 @@ CREATE FUNCTION consign.state_of(p_id bigint) RETURNS text
         WHEN EXISTS (SELECT FROM consign.waiting WHERE message_id = p_id) THEN 'waiting'
         WHEN EXISTS (SELECT FROM consign.attempt WHERE message_id = p_id AND outcome = 'delivered') THEN 'delivered'
         WHEN EXISTS (SELECT FROM consign.lease WHERE p_id = ANY (ids)) THEN 'leased'
-        ELSE 'ready'
+        WHEN EXISTS (SELECT FROM consign.message WHERE id = p_id) THEN 'ready'
     END;
 REVOKE ALL ON FUNCTION consign.state_of(bigint) FROM PUBLIC;
 

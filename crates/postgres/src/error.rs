@@ -82,7 +82,10 @@ fn asked_wrongly(error: &PgDatabaseError) -> Option<Error> {
         // A text or a document the database cannot represent, such as U+0000.
         "22021" | "22P05" | "22P02" => Some(Error::invalid("input", error.message())),
         "42501" => Some(Error::Forbidden {
-            what: error.message().to_owned(),
+            what: match error.hint() {
+                Some(hint) => format!("{}. {hint}", error.message()),
+                None => error.message().to_owned(),
+            },
         }),
         // Undefined table, schema or function: the migrations have not been run.
         "42P01" | "3F000" | "42883" => Some(not_migrated(0)),
