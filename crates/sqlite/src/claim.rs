@@ -1,19 +1,21 @@
 //! Claiming, renewing, releasing, beginning.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use consign_kernel::{
     BeginAnswer, Claim, ClaimedMessage, Fence, Lease, Message, MessageId, ReleaseAnswer,
     RenewAnswer, Token,
 };
+use serde_json::value::RawValue;
 use sqlx::{FromRow, Row, sqlite::SqliteRow};
 use uuid::Uuid;
 
 use crate::{
-    error::{Failure, Result},
+    error::{Failure, Result, is_too_big},
     groups::NewRun,
     job::{Work, arguments},
     lanes::unknown_lane,
+    read::message,
     rows::{self, Arrays, Entry, LeaseColumns, LeaseRow, later},
     sql,
 };
@@ -78,20 +80,37 @@ impl Work<'_> {
             rows::micros(expires_at)
         )?;
         let statements = sql!("ready_remove", "lease_append", "message_claimed");
-        let answers = self.rows_of(statements, arguments).await?;
-        let [_, fence, messages, ..] = &answers[..] else {
-            return Err(Failure::corrupt("three statements gave fewer answers"));
-        };
-        let Some(fence) = fence.first() else {
-            return Err(Failure::corrupt("a new lease has no fence"));
+        let (fence, messages) = match self.rows_of(statements, arguments).await {
+            Ok(answers) => together(&answers)?,
+            Err(Failure::Database(error)) if is_too_big(&error) => {
+                self.one_by_one(token, &taken.entries).await?
+            }
+            Err(failure) => return Err(failure),
         };
         Ok(Lease {
             token,
-            fence: Fence(fence.try_get(0)?),
+            fence,
             claimed_at: self.now,
             expires_at,
             messages: claimed(claim, &taken.entries, &in_doubt, messages)?,
         })
+    }
+
+    /// The new lease's fence and messages where these are too large to be read as one text: SQLite
+    /// takes no more than a gigabyte. The lease is written by then.
+    async fn one_by_one(
+        &mut self,
+        token: Token,
+        entries: &[Entry],
+    ) -> Result<(Fence, Vec<Message>)> {
+        let Some(lease) = self.live(token).await? else {
+            return Err(Failure::corrupt("a new lease is gone"));
+        };
+        let mut messages = Vec::with_capacity(entries.len());
+        for entry in entries {
+            messages.extend(message(self.connection, entry.id).await?);
+        }
+        Ok((lease.fence, messages))
     }
 
     /// Takes the oldest due entries out of their runs: one `apart` run alone if it is the oldest,
@@ -279,39 +298,59 @@ impl Work<'_> {
     }
 }
 
+/// The new lease's fence and messages, from the answers to the statements that made it.
+fn together(answers: &[Vec<SqliteRow>]) -> Result<(Fence, Vec<Message>)> {
+    let [_, fence, messages, ..] = answers else {
+        return Err(Failure::corrupt("three statements gave fewer answers"));
+    };
+    let (Some(fence), Some(messages)) = (fence.first(), messages.first()) else {
+        return Err(Failure::corrupt("a new lease has no fence"));
+    };
+    let text: Option<&str> = messages.try_get(0)?;
+    let text = format!("[{}]", text.unwrap_or_default());
+    let columns: Vec<ClaimedColumns<'_>> = serde_json::from_str(&text)
+        .map_err(|error| Failure::corrupt(format!("a stored document is {error}")))?;
+    let message = |(id, lane, key, group, created_at, headers, payload): ClaimedColumns<'_>| {
+        Ok(Message {
+            id: MessageId(id),
+            lane: rows::lane_name(&lane)?,
+            key,
+            group,
+            payload: rows::document(payload.get())?,
+            headers: rows::document(headers.get())?,
+            created_at: rows::timestamp(created_at)?,
+        })
+    };
+    let messages: Result<Vec<Message>> = columns.into_iter().map(message).collect();
+    Ok((Fence(fence.try_get(0)?), messages?))
+}
+
 /// The messages of a lease as its owner gets to see them.
 fn claimed(
     claim: &Claim,
     entries: &[Entry],
     in_doubt: &[i64],
-    rows: &[SqliteRow],
+    messages: Vec<Message>,
 ) -> Result<Vec<ClaimedMessage>> {
-    if rows.len() != entries.len() {
+    if messages.len() != entries.len() {
         let lane = &claim.lane;
         return Err(Failure::corrupt(format!(
             "a ready run of lane {lane} names a message that does not exist"
         )));
     }
-    let mut messages = Vec::with_capacity(rows.len());
-    for (row, entry) in rows.iter().zip(entries) {
-        let (id, key, group, created_at, headers, payload) = MessageColumns::from_row(row)?;
-        assert_eq!(id, entry.id.0, "messages come in the order of the run");
-        messages.push(ClaimedMessage {
-            message: Message {
-                id: MessageId(id),
-                lane: claim.lane.clone(),
-                key,
-                group,
-                payload: rows::document(payload)?,
-                headers: rows::document(headers)?,
-                created_at: rows::timestamp(created_at)?,
-            },
+    let claimed = |(message, entry): (Message, &Entry)| {
+        assert_eq!(
+            message.id, entry.id,
+            "messages come in the order of the run"
+        );
+        ClaimedMessage {
+            in_doubt: in_doubt.contains(&entry.id.0),
+            message,
             attempt_no: entry.attempts + 1,
             tries: entry.tries,
-            in_doubt: in_doubt.contains(&id),
-        });
-    }
-    Ok(messages)
+        }
+    };
+    Ok(messages.into_iter().zip(entries).map(claimed).collect())
 }
 
 /// How many runs hold this many messages, if they are this long.
@@ -331,7 +370,17 @@ struct Taken {
 }
 
 type RunColumns = (i64, i64, bool, String, String, String);
-type MessageColumns<'r> = (i64, Option<String>, Option<String>, i64, &'r str, &'r str);
+/// A message as `message_claimed` writes it. The documents are taken apart one by one, so that
+/// their nesting counts from where they begin.
+type ClaimedColumns<'t> = (
+    i64,
+    Cow<'t, str>,
+    Option<String>,
+    Option<String>,
+    i64,
+    &'t RawValue,
+    &'t RawValue,
+);
 
 /// A ready run.
 struct Run {

@@ -97,6 +97,11 @@ pub(crate) fn is_busy(error: &sqlx::Error) -> bool {
     primary_code(error) == Some(BUSY)
 }
 
+/// Whether SQLite refused to make so long a text.
+pub(crate) fn is_too_big(error: &sqlx::Error) -> bool {
+    primary_code(error) == Some(TOO_BIG)
+}
+
 fn is_decoding(error: &sqlx::Error) -> bool {
     use sqlx::Error::{ColumnDecode, ColumnIndexOutOfBounds, Decode, RowNotFound, TypeNotFound};
     matches!(
@@ -122,6 +127,7 @@ const BUSY: u32 = 5;
 const LOCKED: u32 = 6;
 const READONLY: u32 = 8;
 const CORRUPT: u32 = 11;
+const TOO_BIG: u32 = 18;
 const CONSTRAINT: u32 = 19;
 const MISMATCH: u32 = 20;
 const AUTH: u32 = 23;

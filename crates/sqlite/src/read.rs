@@ -177,7 +177,10 @@ type MessageColumns = (
     String,
 );
 
-async fn message(connection: &mut SqliteConnection, id: MessageId) -> Result<Option<Message>> {
+pub(crate) async fn message(
+    connection: &mut SqliteConnection,
+    id: MessageId,
+) -> Result<Option<Message>> {
     let found: Option<MessageColumns> = sqlx::query_as(sql!("message_get"))
         .bind(id.0)
         .fetch_optional(connection)

@@ -3,3 +3,13 @@
 use crate::harness::SqliteFactory;
 
 consign_conformance::suite!(SqliteFactory);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_answer_is_the_references() {
+    consign_conformance::equivalence(
+        &SqliteFactory,
+        consign_conformance::EQUIVALENCE_CASES,
+        consign_conformance::EQUIVALENCE_OPS,
+    )
+    .await;
+}
