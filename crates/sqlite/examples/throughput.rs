@@ -39,6 +39,18 @@ async fn main() -> Outcome<()> {
     }
     tell("enqueue", total, begun.elapsed());
 
+    let begun = Instant::now();
+    let claim = Claim::new(lane.clone(), "the first", 1);
+    let lease = store.claim(&claim).await?.ok_or("nothing to claim")?;
+    eprintln!("claim 1 of {total} ready: {:?}", begun.elapsed());
+    store.release(lease.token).await?;
+    let begun = Instant::now();
+    store.list(&Filter::default(), None, 100).await?;
+    eprintln!("list 100 of {total} ready: {:?}", begun.elapsed());
+    let begun = Instant::now();
+    store.explain(lease.messages[0].message.id).await?;
+    eprintln!("explain 1 of {total} ready: {:?}", begun.elapsed());
+
     let done = Arc::new(AtomicUsize::new(0));
     let begun = Instant::now();
     let working: Vec<_> = (0..workers)
@@ -63,7 +75,7 @@ async fn main() -> Outcome<()> {
 
     let begun = Instant::now();
     store.list(&Filter::default(), None, 100).await?;
-    eprintln!("list 100 of {total}: {:?}", begun.elapsed());
+    eprintln!("list 100 of {total} delivered: {:?}", begun.elapsed());
     let begun = Instant::now();
     let findings = store.doctor().await?;
     eprintln!(

@@ -11,7 +11,12 @@
 //! thread and back: between two plain threads it costs a third of what it costs through the
 //! scheduler of a runtime with several threads (measured with single-message runs).
 
-use std::{collections::BTreeSet, sync::Arc, thread};
+use std::{
+    collections::BTreeSet,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    thread,
+};
 
 use consign_kernel::Error;
 use sqlx::{ConnectOptions, SqliteConnection};
@@ -113,7 +118,12 @@ impl Driver {
                     orders.try_recv().ok()
                 };
             }
-            runtime.block_on(self.run_group(group));
+            // A panic is a defect, but not a reason to stop serving: its callers see the writer
+            // end, the connection is gone with its transaction, and the next job opens another.
+            let run = AssertUnwindSafe(|| runtime.block_on(self.run_group(group)));
+            if catch_unwind(run).is_err() {
+                self.connection = None;
+            }
             if let Some(done) = closing {
                 let closed = match self.connection.take() {
                     Some(connection) => runtime.block_on(sqlx::Connection::close(connection)),

@@ -2,11 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use consign_kernel::{Certainty, Store};
+use consign_kernel::{Certainty, Claim, Store};
 use consign_sqlite::SqliteStore;
 use sqlx::Connection;
 
-use crate::harness::{Bench, drain, messages};
+use crate::harness::{Bench, claim, drain, lane, messages};
 
 #[tokio::test]
 async fn a_database_that_stays_busy_is_unavailable_and_nothing_was_written() {
@@ -53,4 +53,38 @@ async fn a_storm_of_writers_loses_nothing() {
     }
     assert_eq!(seen, 16 * 10 * 3, "each message once");
     assert_eq!(bench.store.doctor().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_failing_operation_takes_nobody_with_it() {
+    let bench = Bench::new().await;
+    let store = &bench.store;
+    let broken = "broken".parse().unwrap();
+    let by = consign_kernel::By::new("ada", "breaking a lane");
+    store
+        .put_lane(&broken, &Default::default(), &by)
+        .await
+        .unwrap();
+    let mut connection = bench.connect().await;
+    let ghost = "INSERT INTO ready (lane, due_at, apart, ids, tries, attempts) \
+                 VALUES ('broken', 0, 0, '[999]', '[0]', '[0]')";
+    sqlx::query(ghost).execute(&mut connection).await.unwrap();
+
+    // All are queued before the writer gets to any, so they share a transaction.
+    let claim_broken = Claim::new(broken, "worker-1", 1);
+    for _ in 0..20 {
+        let (first, second) = (messages(1), messages(1));
+        let (first, failed, second) = tokio::join!(
+            store.enqueue(&first),
+            store.claim(&claim_broken),
+            store.enqueue(&second)
+        );
+        assert_eq!(failed.unwrap_err().code(), "corrupt");
+        assert_ne!(first.unwrap()[0].id, second.unwrap()[0].id);
+    }
+    assert_eq!(drain(store, 100).await.len(), 40);
+    let (lost, refused) = (claim(0), Claim::new(lane(), "worker-1", 1));
+    let (lost, refused) = tokio::join!(store.claim(&lost), store.claim(&refused));
+    assert_eq!(lost.unwrap_err().code(), "invalid_input");
+    assert_eq!(refused.unwrap(), None);
 }
