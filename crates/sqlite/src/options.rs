@@ -37,6 +37,7 @@ pub struct SqliteOptions {
     pub(crate) clock: Clock,
     pub(crate) migrate_on_open: bool,
     pub(crate) readers: u32,
+    pub(crate) poll_interval: Duration,
 }
 
 impl SqliteOptions {
@@ -60,6 +61,7 @@ impl SqliteOptions {
             clock: Clock::System,
             migrate_on_open: false,
             readers: 4,
+            poll_interval: Duration::from_millis(100),
         })
     }
 
@@ -81,6 +83,15 @@ impl SqliteOptions {
     pub fn migrate_on_open(self, migrate_on_open: bool) -> Self {
         Self {
             migrate_on_open,
+            ..self
+        }
+    }
+
+    /// How often a waiting worker looks for what other processes wrote; every 100 ms by default.
+    /// A look is three index look-ups.
+    pub fn poll_interval(self, poll_interval: Duration) -> Self {
+        Self {
+            poll_interval: poll_interval.max(Duration::from_millis(1)),
             ..self
         }
     }

@@ -66,7 +66,7 @@ impl SqliteStore {
             .idle_timeout(None)
             .max_lifetime(None)
             .connect_lazy_with(options.reading().pragma("query_only", "on"));
-        let waiters = Arc::new(Waiters::default());
+        let waiters = Arc::new(Waiters::new(options.poll_interval));
         let writer = Writer::start(options, Arc::clone(&waiters));
         let writer = writer.map_err(|error| from_database("open", error.into()))?;
         Ok(Self {
@@ -84,8 +84,8 @@ impl SqliteStore {
     ///
     /// They are there when that transaction commits, and never were if it does not. Begin it with
     /// `BEGIN IMMEDIATE`: a transaction that has read before it writes fails if another one wrote
-    /// in between. Workers of this process notice the messages at their next look, within a tenth
-    /// of a second.
+    /// in between. Waiting workers notice the messages at their next look (see
+    /// `SqliteOptions::poll_interval`).
     pub async fn enqueue_in(
         &self,
         connection: &mut SqliteConnection,

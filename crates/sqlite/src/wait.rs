@@ -15,20 +15,28 @@ use tokio::{
 
 use crate::{error::Result, options::Clock, rows::micros, sql};
 
-/// How often a waiting worker looks for what other processes wrote. A look is two index look-ups.
-const POLL_INTERVAL: Duration = Duration::from_millis(100);
-
 /// Who waits for which lane in this process.
-#[derive(Debug, Default)]
-pub(crate) struct Waiters(Mutex<HashMap<LaneName, Arc<Notify>>>);
+#[derive(Debug)]
+pub(crate) struct Waiters {
+    bells: Mutex<HashMap<LaneName, Arc<Notify>>>,
+    /// How often they look for what other processes wrote.
+    poll_interval: Duration,
+}
 
 impl Waiters {
+    pub(crate) fn new(poll_interval: Duration) -> Self {
+        Self {
+            bells: Mutex::default(),
+            poll_interval,
+        }
+    }
+
     /// Wakes everybody who waits for one of these lanes.
     pub(crate) fn wake(&self, lanes: &BTreeSet<LaneName>) {
         if lanes.is_empty() {
             return;
         }
-        let bells = self.0.lock().expect("invariant: no panic while waking");
+        let bells = self.bells.lock().expect("invariant: no panic while waking");
         for lane in lanes {
             if let Some(bell) = bells.get(lane) {
                 bell.notify_waiters();
@@ -37,7 +45,7 @@ impl Waiters {
     }
 
     fn bell(&self, lane: &LaneName) -> Arc<Notify> {
-        let mut bells = self.0.lock().expect("invariant: no panic while waking");
+        let mut bells = self.bells.lock().expect("invariant: no panic while waking");
         Arc::clone(bells.entry(lane.clone()).or_default())
     }
 
@@ -66,10 +74,9 @@ impl Waiters {
             if Instant::now() >= deadline {
                 return Ok(false);
             }
-            let until_due = next.map_or(POLL_INTERVAL, |next| {
-                Duration::from_micros(next.abs_diff(now))
-            });
-            let next_look = Instant::now() + until_due.min(POLL_INTERVAL);
+            let until_due = next.map(|next| Duration::from_micros(next.abs_diff(now)));
+            let pause = until_due.map_or(self.poll_interval, |until| until.min(self.poll_interval));
+            let next_look = Instant::now() + pause;
             tokio::select! {
                 // Somebody else may have been faster, or it is not due yet: look again.
                 () = ring => {}

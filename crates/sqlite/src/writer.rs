@@ -5,11 +5,9 @@
 //! runs the jobs one after the other and answers them after the COMMIT: workers that settle while
 //! the disk is busy share the next trip to the disk instead of queueing for one each.
 //!
-//! The jobs run on a thread of their own, not on the caller's runtime, for two reasons. A dropped
-//! future drops only the wish for an answer: a job that has begun runs to its end, one that has not
-//! is skipped, and no transaction is ever left open. And every statement is a trip to SQLite's
-//! thread and back: between two plain threads it costs a third of what it costs through the
-//! scheduler of a runtime with several threads (measured with single-message runs).
+//! The jobs run on a thread of their own, not on the caller's runtime, so a dropped future drops
+//! only the wish for an answer: a job that has begun runs to its end, one that has not is skipped,
+//! and no transaction is ever left open.
 
 use std::{
     collections::BTreeSet,
