@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    CODE_BYTES_MAX, DETAIL_BYTES_MAX, Fence, MessageId, StateKind, Token, codes,
+    CODE_BYTES_MAX, DELAY_MAX, DETAIL_BYTES_MAX, Fence, MessageId, StateKind, Token, codes,
     payload::without_nul,
 };
 
@@ -129,6 +129,7 @@ impl Report {
             code: self.code.map(|code| cut(own_code(code), CODE_BYTES_MAX)),
             detail: self.detail.map(|detail| cut(detail, DETAIL_BYTES_MAX)),
             result: self.result.map(without_nul),
+            retry_in: self.retry_in.map(|delay| delay.min(DELAY_MAX)),
             ..self
         }
     }
@@ -226,7 +227,12 @@ mod tests {
             result: Some(serde_json::json!({"x": "\u{0}"})),
             ..Report::delivered(MessageId(1))
         };
-        let bounded = report.bounded();
+        let bounded = Report {
+            retry_in: Some(Duration::MAX),
+            ..report
+        }
+        .bounded();
+        assert_eq!(bounded.retry_in, Some(DELAY_MAX));
         assert_eq!(bounded.detail.unwrap().len(), DETAIL_BYTES_MAX - 1);
         assert_eq!(bounded.code.unwrap(), "a\u{FFFD}b");
         assert_eq!(

@@ -15,6 +15,8 @@ pub mod codes {
     pub const LEASE_EXPIRED: &str = "lease_expired";
     /// Reported dead without a code.
     pub const DEAD: &str = "dead";
+    /// This program cannot read it: it was written past what the kernel accepts.
+    pub const UNREADABLE: &str = "unreadable";
     /// Held because its outcome is uncertain.
     pub const UNCERTAIN: &str = "uncertain";
 }

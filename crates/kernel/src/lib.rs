@@ -25,8 +25,9 @@ pub use lease::{
     RenewAnswer, Token,
 };
 pub use limits::{
-    CODE_BYTES_MAX, DETAIL_BYTES_MAX, HEADERS_BYTES_MAX, KEY_BYTES_MAX, LEASE_MESSAGES_MAX,
-    LEASE_TTL_MAX, OWNER_BYTES_MAX, RUN_MESSAGES_MAX,
+    CODE_BYTES_MAX, DELAY_MAX, DETAIL_BYTES_MAX, HEADERS_BYTES_MAX, KEY_BYTES_MAX,
+    LEASE_MESSAGES_MAX, LEASE_TTL_MAX, OWNER_BYTES_MAX, PAGE_ENTRIES_MAX, PAYLOAD_DEPTH_MAX,
+    RUN_MESSAGES_MAX,
 };
 pub use message::{Enqueued, Message, MessageId, NewMessage};
 pub use operator::{AuditEntry, By, Move, Moved};

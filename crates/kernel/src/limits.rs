@@ -20,3 +20,9 @@ pub const HEADERS_BYTES_MAX: usize = 64 * 1024;
 pub const CODE_BYTES_MAX: usize = 128;
 /// Longest outcome detail; longer ones are cut, because a verbose sink must not fail a settle.
 pub const DETAIL_BYTES_MAX: usize = 4_096;
+/// Longest rest before a try.
+pub const DELAY_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+/// Most entries of a list in one answer; asking for more gets this many.
+pub const PAGE_ENTRIES_MAX: u32 = 1_000;
+/// Deepest payload: what is nested further cannot be read back by common JSON parsers.
+pub const PAYLOAD_DEPTH_MAX: usize = 100;

@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    HEADERS_BYTES_MAX, KEY_BYTES_MAX, LaneName, LanePolicy, StateKind,
+    DELAY_MAX, HEADERS_BYTES_MAX, KEY_BYTES_MAX, LaneName, LanePolicy, PAYLOAD_DEPTH_MAX,
+    StateKind,
     error::{Error, Result},
-    payload::{contains_nul, json_bytes},
+    payload::{contains_nul, deeper_than, json_bytes},
 };
 
 /// Identity of a message, given by the store, growing in order of enqueueing.
@@ -87,6 +88,14 @@ impl NewMessage {
                 );
             }
         }
+        let headers = self.headers.values();
+        if headers
+            .chain([&self.payload])
+            .any(|value| deeper_than(value, PAYLOAD_DEPTH_MAX))
+        {
+            let why = format!("is nested more than {PAYLOAD_DEPTH_MAX} levels deep");
+            return refuse("payload or headers", why);
+        }
         if contains_nul(&self.payload) {
             return refuse(
                 "payload",
@@ -106,7 +115,7 @@ impl NewMessage {
         if json_bytes(&self.headers) > HEADERS_BYTES_MAX {
             return refuse("headers", format!("are over {HEADERS_BYTES_MAX} bytes"));
         }
-        if self.delay > Duration::from_secs(366 * 24 * 3600) {
+        if self.delay > DELAY_MAX {
             return refuse("delay", "is more than a year".into());
         }
         let bytes = json_bytes(&self.payload);

@@ -22,11 +22,35 @@ pub fn same_payload(a: &Value, b: &Value) -> bool {
 }
 
 fn same_number(a: &Number, b: &Number) -> bool {
-    let both_integers = !a.is_f64() && !b.is_f64();
-    if both_integers {
-        a == b
-    } else {
-        a.as_f64() == b.as_f64()
+    match (integer(a), integer(b)) {
+        (Some(a), Some(b)) => a == b,
+        // Squeezing a large integer through f64 would call different numbers the same.
+        (Some(whole), None) => is_exactly(b, whole),
+        (None, Some(whole)) => is_exactly(a, whole),
+        (None, None) => a.as_f64() == b.as_f64(),
+    }
+}
+
+fn integer(number: &Number) -> Option<i128> {
+    number
+        .as_i64()
+        .map(i128::from)
+        .or_else(|| number.as_u64().map(i128::from))
+}
+
+fn is_exactly(float: &Number, whole: i128) -> bool {
+    float
+        .as_f64()
+        .is_some_and(|float| float.fract() == 0.0 && float as i128 == whole)
+}
+
+/// Whether `value` is nested more than `levels` deep.
+pub(crate) fn deeper_than(value: &Value, levels: usize) -> bool {
+    let inside = |value: &Value| levels == 0 || deeper_than(value, levels - 1);
+    match value {
+        Value::Array(items) => items.iter().any(inside),
+        Value::Object(map) => map.values().any(inside),
+        _ => false,
     }
 }
 
@@ -98,6 +122,13 @@ mod tests {
             !same_payload(&a, &b),
             "integers are not squeezed through f64"
         );
+    }
+
+    #[test]
+    fn depth_counts_lists_and_objects() {
+        assert!(!deeper_than(&json!(1), 0));
+        assert!(!deeper_than(&json!([{"a": 1}]), 2));
+        assert!(deeper_than(&json!([{"a": [1]}]), 2));
     }
 
     #[test]

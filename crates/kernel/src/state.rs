@@ -74,7 +74,8 @@ impl FromStr for StateKind {
 pub enum State {
     /// Its turn has not come.
     Waiting {
-        /// The message of its group whose turn it is.
+        /// The message of its group whose turn it is; none if the turn is open, as it may be in
+        /// PostgreSQL after a settle met an enqueue: the next claim gives it away.
         behind: Option<MessageId>,
     },
     /// In a ready run.

@@ -86,7 +86,8 @@ pub trait Store: Send + Sync {
     /// Parks ready and waiting messages. Answers by id, each id once.
     async fn hold(&self, ids: &[MessageId], by: &By) -> Result<Vec<Moved>>;
 
-    /// Puts held messages back. Answers by id, each id once.
+    /// Puts held messages back with the tries they had: one held on its last try gets one more.
+    /// Answers by id, each id once.
     async fn unhold(&self, ids: &[MessageId], by: &By) -> Result<Vec<Moved>>;
 
     // --- reading
@@ -97,7 +98,7 @@ pub trait Store: Send + Sync {
     /// Every attempt of a message, first to last.
     async fn history(&self, id: MessageId) -> Result<Vec<Attempt>>;
 
-    /// Messages by id, newest first, at most `limit` (up to 1,000), below `before`.
+    /// Messages by id, newest first, below `before`; at most `limit`, and at most 1,000.
     async fn list(
         &self,
         filter: &Filter,

@@ -7,10 +7,14 @@
 
 REVOKE ALL ON SCHEMA consign FROM PUBLIC;
 
+-- Every function here either has a parsed body (RETURN ...) or pins its search_path. pg_temp is named
+-- last because, left out, it would be searched first: a caller could then shadow a type such as
+-- timestamptz with a domain of its own and run its code as the owner of these functions.
+
 -- The one clock for every lease decision: the wall clock, not the start of the transaction.
 CREATE FUNCTION consign.clock() RETURNS timestamptz
     LANGUAGE sql VOLATILE PARALLEL SAFE
-    AS 'SELECT clock_timestamp()';
+    RETURN clock_timestamp();
 REVOKE ALL ON FUNCTION consign.clock() FROM PUBLIC;
 
 CREATE TYPE consign.outcome AS ENUM ('delivered', 'retry', 'dead', 'uncertain', 'expired');
@@ -139,7 +143,7 @@ ALTER TABLE consign.waiting SET (autovacuum_vacuum_scale_factor = 0, autovacuum_
 
 -- Append-only, for the owner too: triggers hold where grants do not.
 CREATE FUNCTION consign.refuse_change() RETURNS trigger
-    LANGUAGE plpgsql SET search_path = pg_catalog
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
     RAISE EXCEPTION '% on consign.% refused: its rows are append-only', TG_OP, TG_TABLE_NAME

@@ -3,7 +3,7 @@
 
 CREATE FUNCTION consign.default_policy() RETURNS jsonb
     LANGUAGE sql IMMUTABLE
-    AS $$ SELECT '{
+    RETURN '{
         "lease_ttl_ms": 15000,
         "attempts_max": 10,
         "retry": {"kind": "exponential", "base_ms": 1000, "factor": 2.0, "max_ms": 3600000, "jitter": 0.2},
@@ -12,12 +12,12 @@ CREATE FUNCTION consign.default_policy() RETURNS jsonb
         "on_dead": "block",
         "notify": true,
         "payload_max_bytes": 1048576
-    }'::jsonb $$;
+    }'::jsonb;
 REVOKE ALL ON FUNCTION consign.default_policy() FROM PUBLIC;
 
 -- The lane, or the error every function gives for one that does not exist.
 CREATE FUNCTION consign.known_lane(p_lane text) RETURNS consign.lane
-    LANGUAGE plpgsql SET search_path = pg_catalog
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     v_lane consign.lane;
@@ -35,7 +35,7 @@ REVOKE ALL ON FUNCTION consign.known_lane(text) FROM PUBLIC;
 -- Wakes the workers that listen for a lane at commit, if its policy says so. Equal notifications
 -- of one transaction are sent once, however many messages it makes ready.
 CREATE FUNCTION consign.wake(p_lane consign.lane) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
     IF (p_lane.policy->>'notify')::boolean THEN
@@ -45,18 +45,67 @@ END $$;
 REVOKE ALL ON FUNCTION consign.wake(consign.lane) FROM PUBLIC;
 
 CREATE FUNCTION consign.require_reason(p_actor text, p_reason text) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
-    IF coalesce(trim(p_actor), '') = '' OR coalesce(trim(p_reason), '') = '' THEN
-        RAISE EXCEPTION 'actor and reason are required'
+    IF p_actor !~ '\S' OR p_reason !~ '\S' OR p_actor IS NULL OR p_reason IS NULL
+        OR octet_length(p_actor) > 256 OR octet_length(p_reason) > 4096
+    THEN
+        RAISE EXCEPTION 'actor and reason are required, of at most 256 and 4096 bytes'
             USING ERRCODE = 'CN006', HINT = 'Operator actions are recorded with who did them and why.';
     END IF;
 END $$;
 REVOKE ALL ON FUNCTION consign.require_reason(text, text) FROM PUBLIC;
 
+-- Whether a field is a number within bounds; false when absent or of another type.
+CREATE FUNCTION consign.is_between(p_value jsonb, p_min float8, p_max float8) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    RETURN CASE WHEN jsonb_typeof(p_value) = 'number' THEN p_value::numeric BETWEEN p_min::numeric AND p_max::numeric ELSE false END;
+REVOKE ALL ON FUNCTION consign.is_between(jsonb, float8, float8) FROM PUBLIC;
+
+-- Refuses a retry schedule that could not be computed in some later settle.
+CREATE FUNCTION consign.check_retry(p_retry jsonb) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_year_ms CONSTANT float8 := 366 * 24 * 3600000.0;
+    v_fields  text[] := CASE p_retry->>'kind'
+        WHEN 'fixed' THEN ARRAY['kind', 'delay_ms']
+        WHEN 'table' THEN ARRAY['kind', 'delays_ms']
+        WHEN 'exponential' THEN ARRAY['kind', 'base_ms', 'factor', 'max_ms', 'jitter'] END;
+    v_wrong   text;
+BEGIN
+    v_wrong := CASE
+        WHEN jsonb_typeof(p_retry) IS DISTINCT FROM 'object' OR v_fields IS NULL THEN 'kind must be fixed, table or exponential'
+        WHEN EXISTS (SELECT FROM jsonb_object_keys(p_retry) k WHERE NOT k = ANY (v_fields))
+            THEN 'fields of this kind are ' || array_to_string(v_fields, ', ') END;
+    IF v_wrong IS NULL THEN
+        v_wrong := CASE p_retry->>'kind'
+            WHEN 'fixed' THEN CASE WHEN NOT consign.is_between(p_retry->'delay_ms', 0, v_year_ms)
+                THEN 'delay_ms must be from 0 to a year' END
+            WHEN 'table' THEN CASE WHEN jsonb_typeof(p_retry->'delays_ms') IS DISTINCT FROM 'array'
+                    OR p_retry->'delays_ms' = '[]'
+                THEN 'delays_ms must be a list of delays' END
+            ELSE CASE
+                WHEN NOT consign.is_between(p_retry->'factor', 1, 100) THEN 'factor must be from 1 to 100'
+                WHEN NOT consign.is_between(p_retry->'jitter', 0, 1) THEN 'jitter must be from 0 to 1'
+                WHEN NOT consign.is_between(p_retry->'max_ms', 0, v_year_ms) THEN 'max_ms must be from 0 to a year'
+                WHEN NOT consign.is_between(p_retry->'base_ms', 0, (p_retry->>'max_ms')::float8)
+                    THEN 'base_ms must be from 0 to max_ms' END
+        END;
+    END IF;
+    IF v_wrong IS NULL AND p_retry->>'kind' = 'table' THEN
+        SELECT 'every delay must be from 0 to a year' INTO v_wrong
+            FROM jsonb_array_elements(p_retry->'delays_ms') d WHERE NOT consign.is_between(d, 0, v_year_ms) LIMIT 1;
+    END IF;
+    IF v_wrong IS NOT NULL THEN
+        RAISE EXCEPTION 'policy.retry: %', v_wrong USING ERRCODE = 'CN006';
+    END IF;
+END $$;
+REVOKE ALL ON FUNCTION consign.check_retry(jsonb) FROM PUBLIC;
+
 CREATE FUNCTION consign.check_policy(p_policy jsonb) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     v_stranger text;
@@ -70,33 +119,45 @@ BEGIN
                 || (SELECT string_agg(k, ', ') FROM jsonb_object_keys(consign.default_policy()) k);
     END IF;
     v_wrong := CASE
-        WHEN NOT coalesce((p_policy->>'lease_ttl_ms')::bigint BETWEEN 1 AND 86400000, false)
+        WHEN NOT consign.is_between(p_policy->'lease_ttl_ms', 1, 86400000)
             THEN 'lease_ttl_ms: a lease lives from 1 ms to 24 h'
-        WHEN NOT coalesce((p_policy->>'attempts_max')::bigint BETWEEN 1 AND 10000, false)
-            THEN 'attempts_max: must be from 1 to 10000'
-        WHEN NOT coalesce((p_policy->>'payload_max_bytes')::bigint BETWEEN 1 AND 67108864, false)
+        WHEN NOT consign.is_between(p_policy->'attempts_max', 1, 10000) THEN 'attempts_max: must be from 1 to 10000'
+        WHEN NOT consign.is_between(p_policy->'payload_max_bytes', 1, 67108864)
             THEN 'payload_max_bytes: must be from 1 to 64 MiB'
         WHEN NOT coalesce(p_policy->>'on_uncertain' IN ('resend', 'probe', 'hold'), false)
             THEN 'on_uncertain: must be resend, probe or hold'
         WHEN NOT coalesce(p_policy->>'on_dead' IN ('block', 'continue'), false)
             THEN 'on_dead: must be block or continue'
-        WHEN NOT coalesce(p_policy#>>'{retry,kind}' IN ('fixed', 'table', 'exponential'), false)
-            THEN 'retry.kind: must be fixed, table or exponential'
         WHEN jsonb_typeof(p_policy->'ordered') IS DISTINCT FROM 'boolean' THEN 'ordered: must be true or false'
         WHEN jsonb_typeof(p_policy->'notify') IS DISTINCT FROM 'boolean' THEN 'notify: must be true or false'
+        WHEN EXISTS (SELECT FROM unnest(ARRAY['lease_ttl_ms', 'attempts_max', 'payload_max_bytes']) f
+                         WHERE (p_policy->>f)::numeric <> trunc((p_policy->>f)::numeric))
+            THEN 'lease_ttl_ms, attempts_max and payload_max_bytes: must be whole numbers'
     END;
     IF v_wrong IS NOT NULL THEN
         RAISE EXCEPTION 'policy.%', v_wrong USING ERRCODE = 'CN006';
     END IF;
-    -- A schedule that cannot be computed must fail here, not in some later settle.
-    PERFORM consign.retry_delay(p_policy->'retry', 1, 0.5);
+    PERFORM consign.check_retry(p_policy->'retry');
 END $$;
 REVOKE ALL ON FUNCTION consign.check_policy(jsonb) FROM PUBLIC;
+
+-- Refuses a transaction that cannot see what others committed since it began: it would decide
+-- about turns and lanes from the past.
+CREATE FUNCTION consign.require_read_committed() RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION 'transaction isolation: must be read committed here, not %', current_setting('transaction_isolation')
+            USING ERRCODE = 'CN006', HINT = 'Enqueueing and settling work at any isolation level.';
+    END IF;
+END $$;
+REVOKE ALL ON FUNCTION consign.require_read_committed() FROM PUBLIC;
 
 -- The delay after the p_tries-th failed try (from 1); p_chance in [0, 1) spreads it.
 -- The same table as RetrySchedule::delay in the kernel; a test holds the two together.
 CREATE FUNCTION consign.retry_delay(p_retry jsonb, p_tries int, p_chance float8) RETURNS interval
-    LANGUAGE sql IMMUTABLE SET search_path = pg_catalog
+    LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
     AS $$
     SELECT interval '1 millisecond' * CASE p_retry->>'kind'
         WHEN 'fixed' THEN (p_retry->>'delay_ms')::float8
@@ -114,13 +175,16 @@ REVOKE ALL ON FUNCTION consign.retry_delay(jsonb, int, float8) FROM PUBLIC;
 
 -- Creates a lane or changes its policy; fields left out keep the default.
 CREATE FUNCTION consign.put_lane(p_lane text, p_policy jsonb, p_actor text, p_reason text) RETURNS consign.lane
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    -- Everything else queues behind a waiting exclusive lock, so it must not wait long.
+    SET lock_timeout = '2s'
     AS $$
 DECLARE
     v_policy jsonb := consign.default_policy() || p_policy;
     v_old    jsonb;
     v_lane   consign.lane;
 BEGIN
+    PERFORM consign.require_read_committed();
     -- One change of lanes at a time; readers are not held up.
     LOCK TABLE consign.lane IN SHARE ROW EXCLUSIVE MODE;
     PERFORM consign.require_reason(p_actor, p_reason);
@@ -129,7 +193,13 @@ BEGIN
     IF FOUND AND (v_old->'ordered' <> v_policy->'ordered' OR v_old->'on_dead' <> v_policy->'on_dead') THEN
         -- Everyone who works with a lane has read this table in the same transaction: this waits
         -- for all of them, and the next ones see the new policy.
-        LOCK TABLE consign.lane IN ACCESS EXCLUSIVE MODE;
+        BEGIN
+            LOCK TABLE consign.lane IN ACCESS EXCLUSIVE MODE;
+        EXCEPTION WHEN lock_not_available THEN
+            RAISE EXCEPTION 'lane % cannot change its order while a transaction that works with lanes stays open', p_lane
+                USING ERRCODE = 'CN007', DETAIL = jsonb_build_object('lane', p_lane)::text,
+                      HINT = 'Try again when no enqueue is under way.';
+        END;
         IF EXISTS (SELECT FROM consign.ready WHERE lane = p_lane)
             OR EXISTS (SELECT FROM consign.lease WHERE lane = p_lane)
             OR EXISTS (SELECT FROM consign.held WHERE lane = p_lane)
@@ -150,7 +220,7 @@ END $$;
 REVOKE ALL ON FUNCTION consign.put_lane(text, jsonb, text, text) FROM PUBLIC;
 
 CREATE FUNCTION consign.set_paused(p_lane text, p_paused boolean, p_actor text, p_reason text) RETURNS consign.lane
-    LANGUAGE plpgsql SET search_path = pg_catalog
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     v_lane consign.lane;
@@ -173,13 +243,13 @@ REVOKE ALL ON FUNCTION consign.set_paused(text, boolean, text, text) FROM PUBLIC
 
 -- Stops claims from a lane; leases in flight may finish.
 CREATE FUNCTION consign.pause(p_lane text, p_actor text, p_reason text) RETURNS consign.lane
-    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS 'SELECT consign.set_paused(p_lane, true, p_actor, p_reason)';
 REVOKE ALL ON FUNCTION consign.pause(text, text, text) FROM PUBLIC;
 
 -- Lets a lane be claimed again.
 CREATE FUNCTION consign.resume(p_lane text, p_actor text, p_reason text) RETURNS consign.lane
-    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS 'SELECT consign.set_paused(p_lane, false, p_actor, p_reason)';
 REVOKE ALL ON FUNCTION consign.resume(text, text, text) FROM PUBLIC;
 

@@ -18,7 +18,7 @@ REVOKE ALL ON FUNCTION consign.state_of(bigint) FROM PUBLIC;
 -- Puts messages into ready runs of at most 200, so that a row stays below the TOAST threshold.
 CREATE FUNCTION consign.make_ready(p_lane text, p_due_at timestamptz, p_ids bigint[], p_tries int[],
                                    p_attempts int[], p_apart boolean) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
     FOR v_from IN 1 .. coalesce(cardinality(p_ids), 0) BY 200 LOOP
@@ -35,7 +35,7 @@ REVOKE ALL ON FUNCTION consign.make_ready(text, timestamptz, bigint[], int[], in
 -- keeping a settle from passing the turn on: a message that starts to wait is always seen by
 -- whoever decides about the row later.
 CREATE FUNCTION consign.take_turn(p_lane text, p_group text, p_id bigint) RETURNS boolean
-    LANGUAGE plpgsql SET search_path = pg_catalog
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     v_turn bigint;
@@ -52,6 +52,9 @@ BEGIN
             RETURN true;
         ELSIF FOUND AND v_turn IS NOT NULL THEN
             RETURN false;
+        ELSIF FOUND AND EXISTS (SELECT FROM consign.waiting WHERE lane = p_lane AND "group" = p_group) THEN
+            -- The turn is open and somebody waited for it before: the next claim decides.
+            RETURN false;
         ELSIF FOUND THEN
             UPDATE consign.turn SET message_id = p_id
                 WHERE lane = p_lane AND "group" = p_group AND message_id IS NULL;
@@ -66,7 +69,7 @@ REVOKE ALL ON FUNCTION consign.take_turn(text, text, bigint) FROM PUBLIC;
 
 -- Length of a document as compact JSON: its text less the space after every comma and colon.
 CREATE FUNCTION consign.compact_bytes(p_document jsonb) RETURNS bigint
-    LANGUAGE sql IMMUTABLE SET search_path = pg_catalog
+    LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
     AS $$
     SELECT octet_length(p_document::text) - coalesce(sum(CASE jsonb_typeof(node)
             WHEN 'array' THEN greatest(jsonb_array_length(node) - 1, 0)
@@ -77,7 +80,7 @@ REVOKE ALL ON FUNCTION consign.compact_bytes(jsonb) FROM PUBLIC;
 
 CREATE FUNCTION consign.check_messages(p_lane consign.lane, p_payloads jsonb[], p_keys text[], p_groups text[],
                                        p_headers jsonb[], p_delay interval, p_delays interval[], p_positions int[]) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     v_bytes_max bigint := (p_lane.policy->>'payload_max_bytes')::bigint;
@@ -90,7 +93,7 @@ BEGIN
                       WITH ORDINALITY AS u (payload, key, "group", headers, index)) m
         WHERE m.payload IS NULL OR m.bytes > v_bytes_max
             OR m.key = '' OR octet_length(m.key) > 512 OR m."group" = '' OR octet_length(m."group") > 512
-            OR jsonb_typeof(m.headers) <> 'object' OR pg_column_size(m.headers) > 524288
+            OR jsonb_typeof(m.headers) <> 'object' OR (pg_column_size(m.headers) > 8192 AND consign.compact_bytes(m.headers) > 65536)
         ORDER BY m.index LIMIT 1;
     IF FOUND AND v_wrong.too_large THEN
         RAISE EXCEPTION 'message %: payload is % bytes, the lane allows %', v_wrong.index, v_wrong.bytes, v_bytes_max
@@ -118,7 +121,7 @@ CREATE FUNCTION consign.enqueue_numbered(p_lane text, p_ids bigint[], p_payloads
                                          p_headers jsonb[], p_delay interval, p_delays interval[], p_positions int[],
                                          p_call_ids bigint[])
     RETURNS TABLE (id bigint, duplicate boolean, state text)
-    LANGUAGE plpgsql SET search_path = pg_catalog
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     v_lane     consign.lane := consign.known_lane(p_lane);
@@ -133,6 +136,8 @@ BEGIN
         INSERT INTO consign.message (id, created_at, lane, key, "group", payload, headers)
         SELECT m.id, v_now, p_lane, m.key, m."group", m.payload, coalesce(m.headers, '{}')
             FROM unnest(p_ids, p_payloads, p_keys, p_groups, p_headers) AS m (id, payload, key, "group", headers)
+            -- Keys in one order everywhere, or two producers could wait for each other.
+            ORDER BY m.key, m.id
         ON CONFLICT (lane, key) WHERE key IS NOT NULL DO NOTHING
         RETURNING message.id)
     SELECT coalesce(array_agg(fresh.id ORDER BY fresh.id), '{}') INTO v_new FROM fresh;
@@ -177,17 +182,27 @@ BEGIN
     END IF;
     RETURN QUERY
         SELECT t.id, t.id <> m.id, consign.state_of(t.id)
-        FROM unnest(p_ids, p_keys) WITH ORDINALITY AS m (id, key, ord)
-        JOIN LATERAL (
-            SELECT m.id WHERE m.id = ANY (v_new)
-            UNION ALL
-            SELECT k.id FROM consign.message k WHERE NOT m.id = ANY (v_new) AND k.lane = p_lane AND k.key = m.key) t ON true
+        FROM unnest(p_ids, p_keys) WITH ORDINALITY AS m (id, key, ord),
+            LATERAL (SELECT coalesce((SELECT k.id FROM consign.message k WHERE k.lane = p_lane AND k.key = m.key), m.id) AS id) t
         ORDER BY m.ord;
 END $$;
 REVOKE ALL ON FUNCTION consign.enqueue_numbered(text, bigint[], jsonb[], text[], text[], jsonb[], interval, interval[], int[], bigint[]) FROM PUBLIC;
 
+-- Refuses parallel arrays of another length than the payloads: unnest would fill up with NULLs, and
+-- a message would silently lose its key.
+CREATE FUNCTION consign.require_same_length(p_payloads jsonb[], VARIADIC p_lengths int[]) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    IF EXISTS (SELECT FROM unnest(p_lengths) n WHERE n <> coalesce(cardinality(p_payloads), 0)) THEN
+        RAISE EXCEPTION 'messages: keys, groups, headers, lanes and delays must be NULL or as many as the payloads'
+            USING ERRCODE = 'CN006';
+    END IF;
+END $$;
+REVOKE ALL ON FUNCTION consign.require_same_length(jsonb[], int[]) FROM PUBLIC;
+
 CREATE FUNCTION consign.reserve_ids(p_count int) RETURNS bigint[]
-    LANGUAGE sql VOLATILE SET search_path = pg_catalog
+    LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
     AS $$ SELECT ARRAY(SELECT nextval('consign.message_id_seq') FROM generate_series(1, p_count)) $$;
 REVOKE ALL ON FUNCTION consign.reserve_ids(int) FROM PUBLIC;
 
@@ -199,12 +214,13 @@ CREATE FUNCTION consign.enqueue_many(p_lane text, p_payloads jsonb[], p_keys tex
                                      p_groups text[] DEFAULT NULL, p_headers jsonb[] DEFAULT NULL,
                                      p_delay interval DEFAULT '0')
     RETURNS TABLE (id bigint, duplicate boolean, state text)
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET jit = off
     AS $$
 DECLARE
     v_ids bigint[] := consign.reserve_ids(coalesce(cardinality(p_payloads), 0));
 BEGIN
+    PERFORM consign.require_same_length(p_payloads, cardinality(p_keys), cardinality(p_groups), cardinality(p_headers));
     RETURN QUERY SELECT * FROM consign.enqueue_numbered(
         p_lane, v_ids, p_payloads, p_keys, p_groups, p_headers, p_delay, NULL, NULL, v_ids);
 END $$;
@@ -214,7 +230,7 @@ REVOKE ALL ON FUNCTION consign.enqueue_many(text, jsonb[], text[], text[], jsonb
 CREATE FUNCTION consign.enqueue_mixed(p_lanes text[], p_payloads jsonb[], p_keys text[], p_groups text[],
                                       p_headers jsonb[], p_delays interval[])
     RETURNS TABLE (id bigint, duplicate boolean, state text)
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET jit = off
     AS $$
 DECLARE
@@ -225,14 +241,18 @@ DECLARE
     v_positions int[] := '{}';
     v_duplicate boolean[] := '{}';
 BEGIN
+    PERFORM consign.require_same_length(p_payloads, coalesce(cardinality(p_lanes), -1), coalesce(cardinality(p_delays), -1),
+                                        cardinality(p_keys), cardinality(p_groups), cardinality(p_headers));
     PERFORM consign.known_lane(u) FROM (SELECT DISTINCT u FROM unnest(p_lanes) u) lanes;
-    -- One call for each lane, in order of first appearance.
+    -- One call for each lane, in one order everywhere, or two producers could wait for each other.
     FOR v_batch IN
-        SELECT m.lane, array_agg(m.delay ORDER BY m.ord) AS delays, array_agg(m.ord ORDER BY m.ord) AS places, array_agg(v_ids[m.ord] ORDER BY m.ord) AS ids,
-               array_agg(p_payloads[m.ord] ORDER BY m.ord) AS payloads, array_agg(p_keys[m.ord] ORDER BY m.ord) AS keys,
-               array_agg(p_groups[m.ord] ORDER BY m.ord) AS groups, array_agg(p_headers[m.ord] ORDER BY m.ord) AS headers
-            FROM unnest(p_lanes, p_delays) WITH ORDINALITY AS m (lane, delay, ord)
-            GROUP BY m.lane ORDER BY min(m.ord)
+        SELECT m.lane, array_agg(m.delay ORDER BY m.ord) AS delays, array_agg(m.ord ORDER BY m.ord) AS places,
+               array_agg(m.id ORDER BY m.ord) AS ids, array_agg(m.payload ORDER BY m.ord) AS payloads,
+               array_agg(m.key ORDER BY m.ord) AS keys, array_agg(m."group" ORDER BY m.ord) AS groups,
+               array_agg(m.headers ORDER BY m.ord) AS headers
+            FROM unnest(v_ids, p_lanes, p_payloads, p_keys, p_groups, p_headers, p_delays)
+                WITH ORDINALITY AS m (id, lane, payload, key, "group", headers, delay, ord)
+            GROUP BY m.lane ORDER BY m.lane
     LOOP
         FOR v_answer IN
             SELECT a.id, a.duplicate, v_batch.places[a.ord] AS place
@@ -253,7 +273,7 @@ REVOKE ALL ON FUNCTION consign.enqueue_mixed(text[], jsonb[], text[], text[], js
 -- Of new messages (p_new, out of p_ids), those whose turn has come; the others are put into waiting.
 CREATE FUNCTION consign.take_turns(p_lane text, p_new bigint[], p_ids bigint[], p_now timestamptz, p_delay interval,
                                    p_delays interval[]) RETURNS bigint[]
-    LANGUAGE plpgsql SET search_path = pg_catalog
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_hashjoin = on
     AS $$
 DECLARE
     v_ready   bigint[] := '{}';
@@ -279,7 +299,7 @@ REVOKE ALL ON FUNCTION consign.take_turns(text, bigint[], bigint[], timestamptz,
 -- Enqueues one message and answers with its id.
 CREATE FUNCTION consign.enqueue(p_lane text, p_payload jsonb, p_key text DEFAULT NULL, p_group text DEFAULT NULL,
                                 p_headers jsonb DEFAULT '{}', p_delay interval DEFAULT '0') RETURNS bigint
-    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
     SELECT id FROM consign.enqueue_many(p_lane, ARRAY[p_payload], ARRAY[p_key], ARRAY[p_group], ARRAY[p_headers], p_delay)
     $$;

@@ -5,16 +5,21 @@
 -- If nobody is seen waiting, the turn is left open rather than removed: an enqueue under way may
 -- be about to wait for it, and this must not wait for that transaction. See settle_open_turns.
 CREATE FUNCTION consign.pass_turn(p_lane text, p_group text, p_now timestamptz) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     v_next consign.waiting;
 BEGIN
-    DELETE FROM consign.waiting
-        WHERE lane = p_lane AND "group" = p_group AND message_id = (
-            SELECT message_id FROM consign.waiting
-                WHERE lane = p_lane AND "group" = p_group ORDER BY message_id LIMIT 1)
-        RETURNING * INTO v_next;
+    LOOP
+        DELETE FROM consign.waiting
+            WHERE lane = p_lane AND "group" = p_group AND message_id = (
+                SELECT message_id FROM consign.waiting
+                    WHERE lane = p_lane AND "group" = p_group ORDER BY message_id LIMIT 1)
+            RETURNING * INTO v_next;
+        -- The first may have been held in this very moment; then the next one is first.
+        EXIT WHEN FOUND
+            OR NOT EXISTS (SELECT FROM consign.waiting WHERE lane = p_lane AND "group" = p_group);
+    END LOOP;
     UPDATE consign.turn SET message_id = v_next.message_id WHERE lane = p_lane AND "group" = p_group;
     IF v_next.message_id IS NOT NULL THEN
         PERFORM consign.make_ready(p_lane, greatest(p_now, v_next.due_at), ARRAY[v_next.message_id],
@@ -29,14 +34,14 @@ REVOKE ALL ON FUNCTION consign.pass_turn(text, text, timestamptz) FROM PUBLIC;
 -- sees it again. Locking first and looking afterwards, in statements of their own, makes sure
 -- that whatever was committed under the lock is seen.
 CREATE FUNCTION consign.settle_open_turns(p_lane text, p_now timestamptz) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     v_group text;
 BEGIN
     FOR v_group IN
         SELECT "group" FROM consign.turn WHERE lane = p_lane AND message_id IS NULL
-            LIMIT 1000 FOR UPDATE SKIP LOCKED
+            ORDER BY "group" LIMIT 1000 FOR UPDATE SKIP LOCKED
     LOOP
         PERFORM consign.pass_turn(p_lane, v_group, p_now);
         DELETE FROM consign.turn WHERE lane = p_lane AND "group" = v_group AND message_id IS NULL;
@@ -46,7 +51,7 @@ REVOKE ALL ON FUNCTION consign.settle_open_turns(text, timestamptz) FROM PUBLIC;
 
 -- Passes on the turns of messages that finished, in the order given.
 CREATE FUNCTION consign.pass_turns(p_lane text, p_ids bigint[], p_now timestamptz) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     v_group text;

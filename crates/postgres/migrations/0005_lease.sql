@@ -7,7 +7,7 @@ CREATE INDEX lease_expiry ON consign.lease (lane, expires_at);
 -- halves, each to be leased alone, so that a poison message is alone after log2(n) crashes. The
 -- loss counts against a message only if it was alone. See Reference::end in the kernel.
 CREATE FUNCTION consign.end_lease(p_lease consign.lease, p_now timestamptz) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     v_policy   jsonb := (consign.known_lane(p_lease.lane)).policy;
@@ -58,7 +58,7 @@ END $$;
 REVOKE ALL ON FUNCTION consign.end_lease(consign.lease, timestamptz) FROM PUBLIC;
 
 CREATE FUNCTION consign.expire_lane(p_lane text, p_now timestamptz) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     v_lease consign.lease;
@@ -74,12 +74,13 @@ REVOKE ALL ON FUNCTION consign.expire_lane(text, timestamptz) FROM PUBLIC;
 
 -- Ends up to p_limit expired leases of any lane, oldest first.
 CREATE FUNCTION consign.expire(p_limit int DEFAULT 100, OUT leases bigint, OUT messages bigint)
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     v_now   timestamptz := consign.clock();
     v_lease consign.lease;
 BEGIN
+    PERFORM consign.require_read_committed();
     leases := 0;
     messages := 0;
     FOR v_lease IN
@@ -102,7 +103,7 @@ CREATE TYPE consign.entries AS (ids bigint[], tries int[], attempts int[], due_a
 -- `apart` are taken only alone. p_from is where the index scan starts; see claim.
 CREATE FUNCTION consign.take_due(p_lane text, p_limit int, p_from timestamptz, p_now timestamptz)
     RETURNS consign.entries
-    LANGUAGE plpgsql SET search_path = pg_catalog
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     v_taken  consign.entries := ROW('{}', '{}', '{}', NULL);
@@ -172,7 +173,7 @@ CREATE FUNCTION consign.claim(p_lane text, p_owner text, p_limit int, p_ttl inte
     RETURNS TABLE (token uuid, fence bigint, claimed_at timestamptz, expires_at timestamptz, id bigint, key text,
                    "group" text, payload jsonb, headers jsonb, created_at timestamptz, attempt_no int, tries int,
                    in_doubt boolean, scan_from timestamptz)
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET jit = off
     AS $$
 #variable_conflict use_column
@@ -183,6 +184,7 @@ DECLARE
     v_taken consign.entries;
     v_lease consign.lease;
 BEGIN
+    PERFORM consign.require_read_committed();
     IF p_limit IS NULL OR p_limit NOT BETWEEN 1 AND 1000 OR v_ttl NOT BETWEEN interval '1 millisecond' AND interval '24 hours'
         OR coalesce(p_owner, '') = '' OR octet_length(p_owner) > 256
     THEN
@@ -224,7 +226,7 @@ REVOKE ALL ON FUNCTION consign.claim(text, text, int, interval, timestamptz) FRO
 
 -- The lease a token may speak for now, locked; CN003 when there is none.
 CREATE FUNCTION consign.live_lease(p_token uuid, p_now timestamptz) RETURNS consign.lease
-    LANGUAGE plpgsql SET search_path = pg_catalog
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     v_lease consign.lease;
@@ -240,10 +242,10 @@ REVOKE ALL ON FUNCTION consign.live_lease(uuid, timestamptz) FROM PUBLIC;
 
 -- Refuses messages that a lease does not hold (CN004).
 CREATE FUNCTION consign.require_in_lease(p_lease consign.lease, p_ids bigint[]) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
-    v_strangers bigint[] := ARRAY(SELECT DISTINCT u FROM unnest(p_ids) u WHERE NOT u = ANY (p_lease.ids) ORDER BY u);
+    v_strangers bigint[] := ARRAY(SELECT DISTINCT u FROM unnest(p_ids) u WHERE u IS NULL OR NOT u = ANY (p_lease.ids) ORDER BY u);
 BEGIN
     IF cardinality(v_strangers) > 0 THEN
         RAISE EXCEPTION 'not in this lease: messages %', v_strangers
@@ -255,7 +257,7 @@ REVOKE ALL ON FUNCTION consign.require_in_lease(consign.lease, bigint[]) FROM PU
 
 -- Prolongs a lease to p_ttl from now; never shortens it.
 CREATE FUNCTION consign.renew(p_token uuid, p_ttl interval) RETURNS timestamptz
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     v_lease consign.lease;
@@ -276,7 +278,7 @@ REVOKE ALL ON FUNCTION consign.renew(uuid, interval) FROM PUBLIC;
 
 -- Gives back the messages of a lease that have not begun, uncounted; answers with them.
 CREATE FUNCTION consign.release(p_token uuid) RETURNS bigint[]
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     v_lease    consign.lease;
@@ -301,20 +303,23 @@ REVOKE ALL ON FUNCTION consign.release(uuid) FROM PUBLIC;
 
 -- Takes messages out of a lease; a lease left empty ends.
 CREATE FUNCTION consign.shrink_lease(p_lease consign.lease, p_ids bigint[]) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
+DECLARE
+    v_rest record;
 BEGIN
-    IF cardinality(p_ids) = cardinality(p_lease.ids) THEN
+    SELECT array_agg(id ORDER BY ord) AS ids, array_agg(e.tries ORDER BY ord) AS tries,
+           array_agg(e.attempts ORDER BY ord) AS attempts
+        INTO v_rest
+        FROM unnest(p_lease.ids, p_lease.tries, p_lease.attempts) WITH ORDINALITY AS e (id, tries, attempts, ord)
+        WHERE NOT EXISTS (SELECT FROM unnest(p_ids) gone WHERE gone = e.id);
+    -- Only a lease with nothing left in it may go, whatever was asked for.
+    IF v_rest.ids IS NULL THEN
         DELETE FROM consign.lease WHERE fence = p_lease.fence;
-    ELSIF cardinality(p_ids) > 0 THEN
+    ELSIF cardinality(v_rest.ids) < cardinality(p_lease.ids) THEN
         UPDATE consign.lease l
-            SET ids = rest.ids, tries = rest.tries, attempts = rest.attempts,
-                begun = ARRAY(SELECT b FROM unnest(l.begun) b WHERE NOT b = ANY (p_ids))
-            FROM (SELECT array_agg(id ORDER BY ord) AS ids, array_agg(e.tries ORDER BY ord) AS tries,
-                         array_agg(e.attempts ORDER BY ord) AS attempts
-                      FROM unnest(p_lease.ids, p_lease.tries, p_lease.attempts)
-                          WITH ORDINALITY AS e (id, tries, attempts, ord)
-                      WHERE NOT id = ANY (p_ids)) rest
+            SET ids = v_rest.ids, tries = v_rest.tries, attempts = v_rest.attempts,
+                begun = ARRAY(SELECT b FROM unnest(l.begun) b WHERE b = ANY (v_rest.ids))
             WHERE l.fence = p_lease.fence;
     END IF;
 END $$;
@@ -323,7 +328,7 @@ REVOKE ALL ON FUNCTION consign.shrink_lease(consign.lease, bigint[]) FROM PUBLIC
 -- Records that the transport call of these messages is about to start: should the lease end now,
 -- they are uncertain rather than safe to send again.
 CREATE FUNCTION consign.begin(p_token uuid, p_ids bigint[]) RETURNS void
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     v_lease consign.lease;
@@ -339,11 +344,11 @@ REVOKE ALL ON FUNCTION consign.begin(uuid, bigint[]) FROM PUBLIC;
 -- How long until the lane has something to claim: nothing or less when it has, NULL when nothing
 -- is in sight. Lets a worker sleep exactly as long as it may.
 CREATE FUNCTION consign.until_due(p_lane text) RETURNS interval
-    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
     SELECT least((SELECT min(due_at) FROM consign.ready WHERE lane = p_lane),
                  (SELECT min(expires_at) FROM consign.lease WHERE lane = p_lane),
-                 (SELECT '-infinity'::timestamptz FROM consign.turn t JOIN consign.waiting w USING (lane, "group")
+                 (SELECT 'epoch'::timestamptz FROM consign.turn t JOIN consign.waiting w USING (lane, "group")
                       WHERE t.lane = p_lane AND t.message_id IS NULL LIMIT 1)) - consign.clock()
         FROM consign.lane WHERE name = p_lane AND paused_at IS NULL $$;
 REVOKE ALL ON FUNCTION consign.until_due(text) FROM PUBLIC;

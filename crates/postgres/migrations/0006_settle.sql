@@ -3,7 +3,7 @@
 -- What a token's holder recorded about messages; not what was recorded against it by an expiry.
 CREATE FUNCTION consign.recorded(p_token uuid, p_ids bigint[], p_fresh boolean)
     RETURNS TABLE (id bigint, attempt_no int, outcome text, next_due_at timestamptz, state text, repeated boolean)
-    LANGUAGE sql STABLE SET search_path = pg_catalog
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
     SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET jit = off
     AS $$
     SELECT a.message_id, a.attempt_no, a.outcome::text, a.next_due_at, consign.state_of(a.message_id), NOT p_fresh
@@ -17,7 +17,7 @@ REVOKE ALL ON FUNCTION consign.recorded(uuid, bigint[], boolean) FROM PUBLIC;
 CREATE FUNCTION consign.record(p_lease consign.lease, p_now timestamptz, p_ids bigint[], p_outcomes text[],
                                p_codes text[], p_details text[], p_results jsonb[], p_delays interval[])
     RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     SET enable_hashjoin = on SET enable_seqscan = off SET jit = off
     AS $$
 DECLARE
@@ -69,27 +69,33 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.record(consign.lease, timestamptz, bigint[], text[], text[], text[], jsonb[], interval[]) FROM PUBLIC;
 
-CREATE FUNCTION consign.check_reports(p_ids bigint[], p_outcomes text[], p_delays interval[]) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog
+CREATE FUNCTION consign.check_reports(p_ids bigint[], p_outcomes text[], p_delays interval[], VARIADIC p_lengths int[])
+    RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     v_twice bigint;
 BEGIN
+    IF p_ids IS NULL OR array_position(p_ids, NULL) IS NOT NULL
+        OR EXISTS (SELECT FROM unnest(p_lengths) n WHERE n <> cardinality(p_ids))
+    THEN
+        RAISE EXCEPTION 'reports: ids must not be null, and every other array must be NULL or as long as ids'
+            USING ERRCODE = 'CN006';
+    END IF;
     SELECT u INTO v_twice FROM unnest(p_ids) u GROUP BY u HAVING count(*) > 1 LIMIT 1;
     IF FOUND THEN
         RAISE EXCEPTION 'reports: message % is reported twice', v_twice USING ERRCODE = 'CN006';
     END IF;
-    IF p_outcomes IS NOT NULL AND (cardinality(p_outcomes) <> cardinality(p_ids) OR EXISTS (
-        SELECT FROM unnest(p_outcomes) o
-            WHERE o IS NULL OR o NOT IN ('delivered', 'retry', 'dead', 'uncertain')))
+    IF EXISTS (SELECT FROM unnest(p_outcomes) o
+                   WHERE o IS NULL OR o NOT IN ('delivered', 'retry', 'dead', 'uncertain'))
     THEN
         RAISE EXCEPTION 'outcomes: one of delivered, retry, dead, uncertain for each message' USING ERRCODE = 'CN006';
     END IF;
-    IF EXISTS (SELECT FROM unnest(p_delays) d WHERE d < interval '0' OR d > interval '366 days') THEN
-        RAISE EXCEPTION 'delays: must be from 0 to a year' USING ERRCODE = 'CN006';
+    IF EXISTS (SELECT FROM unnest(p_delays) d WHERE d < interval '0') THEN
+        RAISE EXCEPTION 'delays: must not be negative' USING ERRCODE = 'CN006';
     END IF;
 END $$;
-REVOKE ALL ON FUNCTION consign.check_reports(bigint[], text[], interval[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.check_reports(bigint[], text[], interval[], int[]) FROM PUBLIC;
 
 -- Records outcomes under a live lease, a row per report in the order given.
 --
@@ -101,7 +107,7 @@ CREATE FUNCTION consign.settle(p_token uuid, p_ids bigint[], p_outcomes text[] D
                                p_details text[] DEFAULT NULL, p_results jsonb[] DEFAULT NULL,
                                p_delays interval[] DEFAULT NULL)
     RETURNS TABLE (id bigint, attempt_no int, outcome text, next_due_at timestamptz, state text, repeated boolean)
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET jit = off
     AS $$
 #variable_conflict use_column
@@ -118,7 +124,7 @@ BEGIN
 
     -- The usual case: the whole lease, all delivered, nothing to look up.
     IF v_plain AND v_lease.ids = p_ids AND v_lease.expires_at > v_now AND p_outcomes IS NULL AND p_codes IS NULL
-        AND p_details IS NULL AND p_results IS NULL
+        AND p_details IS NULL AND p_results IS NULL AND p_delays IS NULL
     THEN
         INSERT INTO consign.attempt (message_id, attempt_no, outcome, owner, fence, token, claimed_at, finished_at)
             SELECT e.id, e.attempts + 1, 'delivered', v_lease.owner, v_lease.fence, v_lease.token, v_lease.claimed_at,
@@ -130,7 +136,8 @@ BEGIN
         RETURN;
     END IF;
 
-    PERFORM consign.check_reports(p_ids, p_outcomes, p_delays);
+    PERFORM consign.check_reports(p_ids, p_outcomes, p_delays, cardinality(p_outcomes), cardinality(p_codes),
+                                  cardinality(p_details), cardinality(p_results), cardinality(p_delays));
     IF v_lease.token IS NULL OR v_lease.expires_at <= v_now OR NOT v_lease.ids @> p_ids THEN
         v_earlier := ARRAY(SELECT r.id FROM consign.recorded(p_token, p_ids, false) r);
         IF cardinality(v_earlier) > 0 AND cardinality(v_earlier) = cardinality(p_ids) THEN
@@ -146,7 +153,9 @@ BEGIN
                      array_agg(CASE WHEN r.code = 'lease_expired' THEN 'reported_lease_expired' ELSE left(r.code, 128) END
                                ORDER BY ord) AS codes,
                      array_agg(left(r.detail, 4096) ORDER BY ord) AS details,
-                     array_agg(r.result ORDER BY ord) AS results, array_agg(r.delay ORDER BY ord) AS delays
+                     array_agg(r.result ORDER BY ord) AS results,
+                     -- However long a sink asks to be left alone.
+                     array_agg(CASE WHEN r.delay > interval '366 days' THEN interval '366 days' ELSE r.delay END ORDER BY ord) AS delays
                   FROM unnest(p_ids, p_outcomes, p_codes, p_details, p_results, p_delays)
                       WITH ORDINALITY AS r (id, outcome, code, detail, result, delay, ord)
                   WHERE v_earlier IS NULL OR NOT r.id = ANY (v_earlier)) f

@@ -1,33 +1,80 @@
 -- What people do to messages. Every action is recorded with who did it and why.
 
--- Puts messages that were taken out of `dead` or `held` back: ready, or waiting where it is not
--- their turn. Answers with where it went.
-CREATE FUNCTION consign.put_back(p_id bigint, p_tries int, p_attempts int, p_now timestamptz) RETURNS text
-    LANGUAGE plpgsql SET search_path = pg_catalog
+-- Whether a message taken out of `dead` or `held` may be ready; if not, it is put into waiting.
+CREATE FUNCTION consign.ready_or_waiting(p_message consign.message, p_tries int, p_attempts int, p_now timestamptz)
+    RETURNS text
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
-DECLARE
-    v_lane  text;
-    v_group text;
-    v_row   consign.lane;
 BEGIN
-    SELECT lane, "group" INTO v_lane, v_group FROM consign.message WHERE id = p_id;
-    v_row := consign.known_lane(v_lane);
-    IF v_group IS NOT NULL AND (v_row.policy->>'ordered')::boolean
-        AND NOT consign.take_turn(v_lane, v_group, p_id)
+    IF p_message."group" IS NOT NULL AND ((consign.known_lane(p_message.lane)).policy->>'ordered')::boolean
+        AND NOT consign.take_turn(p_message.lane, p_message."group", p_message.id)
     THEN
         INSERT INTO consign.waiting (lane, "group", message_id, due_at, tries, attempts)
-            VALUES (v_lane, v_group, p_id, p_now, p_tries, p_attempts);
+            VALUES (p_message.lane, p_message."group", p_message.id, p_now, p_tries, p_attempts);
         RETURN 'waiting';
     END IF;
-    PERFORM consign.make_ready(v_lane, p_now, ARRAY[p_id], ARRAY[p_tries], ARRAY[p_attempts], false);
-    PERFORM consign.wake(v_row);
     RETURN 'ready';
 END $$;
-REVOKE ALL ON FUNCTION consign.put_back(bigint, int, int, timestamptz) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.ready_or_waiting(consign.message, int, int, timestamptz) FROM PUBLIC;
+
+-- Moves dead or held messages back; p_action is `requeue` (fresh tries) or `unhold` (the tries it had).
+-- What may be ready goes into one run per lane, by id.
+CREATE FUNCTION consign.put_back(p_ids bigint[], p_action text, p_actor text, p_reason text)
+    RETURNS TABLE (id bigint, answer text, state text)
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_now      timestamptz := consign.clock();
+    v_message  consign.message;
+    v_tries    int;
+    v_attempts int;
+    v_moved    bigint[] := '{}';
+    v_ready    bigint[] := '{}';
+    v_ready_tries    int[] := '{}';
+    v_ready_attempts int[] := '{}';
+BEGIN
+    PERFORM consign.require_read_committed();
+    PERFORM consign.require_reason(p_actor, p_reason);
+    -- Groups in one order everywhere, or this and a producer could wait for each other.
+    FOR v_message IN
+        SELECT m.* FROM consign.message m WHERE m.id = ANY (p_ids) ORDER BY m.lane, m."group", m.id
+    LOOP
+        IF p_action = 'requeue' THEN
+            DELETE FROM consign.dead d WHERE d.message_id = v_message.id RETURNING 0, d.attempt_no INTO v_tries, v_attempts;
+        ELSE
+            DELETE FROM consign.held h WHERE h.message_id = v_message.id RETURNING h.tries, h.attempts INTO v_tries, v_attempts;
+        END IF;
+        id := v_message.id;
+        IF FOUND THEN
+            v_moved := v_moved || v_message.id;
+            answer := 'moved';
+            state := consign.ready_or_waiting(v_message, v_tries, v_attempts, v_now);
+            IF state = 'ready' THEN
+                v_ready := v_ready || v_message.id;
+                v_ready_tries := v_ready_tries || v_tries;
+                v_ready_attempts := v_ready_attempts || v_attempts;
+            END IF;
+        ELSE
+            answer := CASE WHEN p_action = 'requeue' THEN 'not_dead' ELSE 'not_held' END;
+            state := consign.state_of(v_message.id);
+        END IF;
+        RETURN NEXT;
+    END LOOP;
+    PERFORM consign.record_action(u, p_action, p_actor, p_reason, v_now) FROM (SELECT u FROM unnest(v_moved) u ORDER BY u) moved;
+    PERFORM consign.make_ready(r.lane, v_now, r.ids, r.tries, r.attempts, false), consign.wake(consign.known_lane(r.lane))
+        FROM (SELECT m.lane, array_agg(e.id ORDER BY e.id) AS ids, array_agg(e.tries ORDER BY e.id) AS tries,
+                     array_agg(e.attempts ORDER BY e.id) AS attempts
+                  FROM unnest(v_ready, v_ready_tries, v_ready_attempts) AS e (id, tries, attempts)
+                  JOIN consign.message m ON m.id = e.id GROUP BY m.lane) r;
+    RETURN QUERY SELECT DISTINCT u, 'no_such_message', NULL::text FROM unnest(p_ids) u
+        WHERE u IS NOT NULL AND NOT EXISTS (SELECT FROM consign.message m WHERE m.id = u);
+END $$;
+REVOKE ALL ON FUNCTION consign.put_back(bigint[], text, text, text) FROM PUBLIC;
 
 CREATE FUNCTION consign.record_action(p_id bigint, p_action text, p_actor text, p_reason text, p_now timestamptz)
     RETURNS void
-    LANGUAGE sql SET search_path = pg_catalog
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp
     AS $$
     INSERT INTO consign.audit (at, actor, action, lane, message_id, reason)
         SELECT p_now, p_actor, p_action, lane, id, p_reason FROM consign.message WHERE id = p_id $$;
@@ -35,7 +82,7 @@ REVOKE ALL ON FUNCTION consign.record_action(bigint, text, text, text, timestamp
 
 -- The answer for a message that is not where the action needs it.
 CREATE FUNCTION consign.refusal(p_id bigint, p_answer text, OUT answer text, OUT state text)
-    LANGUAGE sql STABLE SET search_path = pg_catalog
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
     AS $$
     SELECT CASE WHEN m.known THEN p_answer ELSE 'no_such_message' END, CASE WHEN m.known THEN consign.state_of(p_id) END
         FROM (SELECT EXISTS (SELECT FROM consign.message WHERE id = p_id) AS known) m $$;
@@ -44,49 +91,16 @@ REVOKE ALL ON FUNCTION consign.refusal(bigint, text) FROM PUBLIC;
 -- Gives dead messages a fresh set of tries. A row per message, by id: moved, not_dead, no_such_message.
 CREATE FUNCTION consign.requeue(p_ids bigint[], p_actor text, p_reason text)
     RETURNS TABLE (id bigint, answer text, state text)
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog
-    AS $$
-DECLARE
-    v_now  timestamptz := consign.clock();
-    v_dead consign.dead;
-BEGIN
-    PERFORM consign.require_reason(p_actor, p_reason);
-    FOR id IN SELECT DISTINCT u FROM unnest(p_ids) u ORDER BY u LOOP
-        DELETE FROM consign.dead d WHERE d.message_id = requeue.id RETURNING d.* INTO v_dead;
-        IF FOUND THEN
-            PERFORM consign.record_action(id, 'requeue', p_actor, p_reason, v_now);
-            answer := 'moved';
-            state := consign.put_back(id, 0, v_dead.attempt_no, v_now);
-        ELSE
-            SELECT r.answer, r.state INTO answer, state FROM consign.refusal(id, 'not_dead') r;
-        END IF;
-        RETURN NEXT;
-    END LOOP;
-END $$;
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$ SELECT * FROM consign.put_back(p_ids, 'requeue', p_actor, p_reason) ORDER BY 1 $$;
 REVOKE ALL ON FUNCTION consign.requeue(bigint[], text, text) FROM PUBLIC;
 
--- Puts held messages back. A row per message, by id: moved, not_held, no_such_message.
+-- Puts held messages back with the tries they had. A row per message, by id: moved, not_held,
+-- no_such_message.
 CREATE FUNCTION consign.unhold(p_ids bigint[], p_actor text, p_reason text)
     RETURNS TABLE (id bigint, answer text, state text)
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog
-    AS $$
-DECLARE
-    v_now  timestamptz := consign.clock();
-    v_held consign.held;
-BEGIN
-    PERFORM consign.require_reason(p_actor, p_reason);
-    FOR id IN SELECT DISTINCT u FROM unnest(p_ids) u ORDER BY u LOOP
-        DELETE FROM consign.held h WHERE h.message_id = unhold.id RETURNING h.* INTO v_held;
-        IF FOUND THEN
-            PERFORM consign.record_action(id, 'unhold', p_actor, p_reason, v_now);
-            answer := 'moved';
-            state := consign.put_back(id, v_held.tries, v_held.attempts, v_now);
-        ELSE
-            SELECT r.answer, r.state INTO answer, state FROM consign.refusal(id, 'not_held') r;
-        END IF;
-        RETURN NEXT;
-    END LOOP;
-END $$;
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$ SELECT * FROM consign.put_back(p_ids, 'unhold', p_actor, p_reason) ORDER BY 1 $$;
 REVOKE ALL ON FUNCTION consign.unhold(bigint[], text, text) FROM PUBLIC;
 
 -- Takes one message out of its ready run or out of waiting; no row if it is in neither.
@@ -94,7 +108,7 @@ REVOKE ALL ON FUNCTION consign.unhold(bigint[], text, text) FROM PUBLIC;
 -- Walks the runs of the message's lane: there is no index from message to run, because keeping one
 -- would cost every enqueue and every claim.
 CREATE FUNCTION consign.take_out(p_id bigint, OUT tries int, OUT attempts int)
-    LANGUAGE plpgsql SET search_path = pg_catalog
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     v_run   record;
@@ -116,25 +130,30 @@ BEGIN
                 attempts = v_run.attempts[: v_index - 1] || v_run.attempts[v_index + 1 :]
                 WHERE r.ctid = v_run.ctid;
         END IF;
-    ELSE
-        DELETE FROM consign.waiting w WHERE w.message_id = p_id
-            RETURNING w.tries, w.attempts INTO tries, attempts;
+        RETURN;
     END IF;
+    DELETE FROM consign.waiting w WHERE w.message_id = p_id
+        RETURNING w.tries, w.attempts INTO tries, attempts;
 END $$;
 REVOKE ALL ON FUNCTION consign.take_out(bigint) FROM PUBLIC;
 
 -- Parks ready and waiting messages. A row per message, by id: moved, not_holdable, no_such_message.
 CREATE FUNCTION consign.hold(p_ids bigint[], p_actor text, p_reason text)
     RETURNS TABLE (id bigint, answer text, state text)
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     v_now   timestamptz := consign.clock();
     v_entry record;
 BEGIN
+    PERFORM consign.require_read_committed();
     PERFORM consign.require_reason(p_actor, p_reason);
-    FOR id IN SELECT DISTINCT u FROM unnest(p_ids) u ORDER BY u LOOP
+    FOR id IN SELECT DISTINCT u FROM unnest(p_ids) u WHERE u IS NOT NULL ORDER BY u LOOP
         SELECT * INTO v_entry FROM consign.take_out(id);
+        IF v_entry.tries IS NULL AND consign.state_of(id) = 'ready' THEN
+            -- Its turn came between the two looks.
+            SELECT * INTO v_entry FROM consign.take_out(id);
+        END IF;
         IF v_entry.tries IS NOT NULL THEN
             INSERT INTO consign.held (message_id, lane, at, reason, tries, attempts)
                 SELECT m.id, m.lane, v_now, p_reason, v_entry.tries, v_entry.attempts

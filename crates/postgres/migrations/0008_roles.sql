@@ -48,7 +48,8 @@ GRANT EXECUTE ON FUNCTION
     consign.unhold(bigint[], text, text)
     TO consign_operator;
 
--- Readers see everything but the tokens of live leases: a token is a permission.
+-- Readers see everything but the tokens in `lease`. Attempts carry the token they were written under,
+-- also while the rest of that lease lives; without the worker's functions it opens nothing.
 GRANT SELECT ON consign.lane, consign.message, consign.ready, consign.attempt, consign.dead, consign.held,
     consign.waiting, consign.turn, consign.audit TO consign_auditor, consign_operator;
 GRANT SELECT (fence, claimed_at, expires_at, lane, owner, ids, tries, attempts, begun)

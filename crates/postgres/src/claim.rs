@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use consign_kernel::{
-    BeginAnswer, Claim, ClaimedMessage, Expired, Fence, Lease, MessageId, ReleaseAnswer,
-    RenewAnswer, Result, Token,
+    BeginAnswer, Claim, ClaimedMessage, Expired, Fence, Lease, MessageId, Outcome, ReleaseAnswer,
+    RenewAnswer, Report, Result, Token, codes,
 };
 use jiff::Timestamp;
 use jiff_sqlx::ToSqlx;
@@ -19,10 +19,20 @@ use crate::{
 impl PostgresStore {
     pub(crate) async fn claim_impl(&self, claim: &Claim) -> Result<Option<Lease>> {
         claim.validate()?;
+        loop {
+            match self.claim_once(claim).await? {
+                // Nothing in it could be read; all of it is dead by now.
+                Some(lease) if lease.messages.is_empty() => {}
+                answer => return Ok(answer),
+            }
+        }
+    }
+
+    async fn claim_once(&self, claim: &Claim) -> Result<Option<Lease>> {
         if let Some(from) = self.low_water.start(&claim.lane) {
             let rows = self.claim_from(claim, Some(from)).await?;
             if !rows.is_empty() {
-                return self.lease(claim, &rows, None).map(Some);
+                return self.lease(claim, &rows, None).await.map(Some);
             }
             self.low_water.forget(&claim.lane);
         }
@@ -31,7 +41,9 @@ impl PostgresStore {
         if rows.is_empty() {
             return Ok(None);
         }
-        self.lease(claim, &rows, Some(started.elapsed())).map(Some)
+        self.lease(claim, &rows, Some(started.elapsed()))
+            .await
+            .map(Some)
     }
 
     async fn claim_from(&self, claim: &Claim, from: Option<Timestamp>) -> Result<Vec<PgRow>> {
@@ -51,24 +63,39 @@ impl PostgresStore {
         self.fetch("claim", statement).await
     }
 
-    fn lease(&self, claim: &Claim, rows: &[PgRow], full_scan: Option<Duration>) -> Result<Lease> {
+    async fn lease(
+        &self,
+        claim: &Claim,
+        rows: &[PgRow],
+        full_scan: Option<Duration>,
+    ) -> Result<Lease> {
         let first = &rows[0];
         self.low_water
             .found(&claim.lane, rows::time(first, "scan_from")?, full_scan);
-        let claimed = |row| {
-            Ok(ClaimedMessage {
-                message: rows::message(row, claim.lane.clone())?,
-                attempt_no: rows::number(row, "attempt_no")?,
-                tries: rows::number(row, "tries")?,
-                in_doubt: rows::column(row, "in_doubt")?,
-            })
-        };
+        let token = Token(rows::column(first, "token")?);
+        let mut messages = Vec::with_capacity(rows.len());
+        let mut unreadable = Vec::new();
+        for row in rows {
+            match claimed(row, claim) {
+                Ok(message) => messages.push(message),
+                Err(error) => unreadable.push(Report {
+                    code: Some(codes::UNREADABLE.to_owned()),
+                    detail: Some(error.to_string()),
+                    ..Report::new(MessageId(rows::column(row, "id")?), Outcome::Dead)
+                }),
+            }
+        }
+        // SQL callers can enqueue what JSON parsers here refuse, such as 1e400. Left in the lease it
+        // would fail every claim that meets it and take its neighbours along.
+        if !unreadable.is_empty() {
+            self.settle_impl(token, &unreadable).await?;
+        }
         Ok(Lease {
-            token: Token(rows::column(first, "token")?),
+            token,
             fence: Fence(rows::column(first, "fence")?),
             claimed_at: rows::time(first, "claimed_at")?,
             expires_at: rows::time(first, "expires_at")?,
-            messages: rows.iter().map(claimed).collect::<Result<_>>()?,
+            messages,
         })
     }
 
@@ -124,4 +151,13 @@ impl PostgresStore {
             messages: rows::count(&rows[0], "messages")?,
         })
     }
+}
+
+fn claimed(row: &PgRow, claim: &Claim) -> Result<ClaimedMessage> {
+    Ok(ClaimedMessage {
+        message: rows::message(row, claim.lane.clone())?,
+        attempt_no: rows::number(row, "attempt_no")?,
+        tries: rows::number(row, "tries")?,
+        in_doubt: rows::column(row, "in_doubt")?,
+    })
 }

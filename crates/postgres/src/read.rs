@@ -2,7 +2,7 @@
 
 use consign_kernel::{
     Attempt, AuditEntry, Cursor, DeadLetter, Explanation, Fence, Filter, LeaseView, Listed,
-    MessageId, Page, Result, State, StateKind, Token,
+    MessageId, PAGE_ENTRIES_MAX, Page, Result, State, StateKind, Token,
 };
 use sqlx::{postgres::PgRow, types::Json};
 
@@ -30,6 +30,7 @@ impl PostgresStore {
         before: Option<Cursor>,
         limit: u32,
     ) -> Result<Page<Listed>> {
+        let limit = limit.min(PAGE_ENTRIES_MAX);
         // A code belongs to dead messages, whatever else is asked for.
         let state = filter
             .state
@@ -72,6 +73,7 @@ impl PostgresStore {
         before: Option<Cursor>,
         limit: u32,
     ) -> Result<Page<DeadLetter>> {
+        let limit = limit.min(PAGE_ENTRIES_MAX);
         let statement = sqlx::query(include_str!("../sql/dead.sql"))
             .bind(filter.lane.as_ref().map(|lane| lane.as_str()))
             .bind(filter.code.as_deref())

@@ -25,6 +25,11 @@ use crate::{
 /// Connections that rested longer are asked whether they live before they are used.
 const PING_AFTER: Duration = Duration::from_secs(1);
 
+/// Opens a transaction behind a pooler. Should this process freeze inside it, the server lets go of
+/// what it locked; other claims would skip it until then.
+const BEGIN: &str =
+    "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = '15s'";
+
 /// A statement with its arguments.
 pub(crate) type Statement<'q> = Query<'q, Postgres, PgArguments>;
 
@@ -43,7 +48,13 @@ impl PostgresStore {
     pub async fn connect(options: &PostgresOptions) -> Result<Self> {
         // On a connection of its own: the pool would go on trying where the answer is no.
         migrate::require_current(&options.url).await?;
-        let connect = connect_options(&options.url)?;
+        let connect = match options.pooler {
+            // A database or a role may have another default, which the functions would refuse.
+            Pooler::Session => connect_options(&options.url)?
+                .options([("default_transaction_isolation", "read committed")]),
+            // Poolers refuse such options; every transaction says it itself.
+            Pooler::Transaction => connect_options(&options.url)?,
+        };
         let pool = PgPoolOptions::new()
             .max_connections(options.connections_max)
             .acquire_timeout(options.acquire_timeout)
@@ -81,7 +92,7 @@ impl PostgresStore {
             Pooler::Transaction => {
                 // Parsing and executing are two exchanges; only a transaction keeps both on one
                 // server.
-                let mut tx = self.pool.begin().await?;
+                let mut tx = self.pool.begin_with(BEGIN).await?;
                 let rows = statement.persistent(false).fetch_all(&mut *tx).await?;
                 tx.commit().await?;
                 Ok(rows)

@@ -47,6 +47,14 @@ impl Lanes {
         Arc::clone(lanes.entry(lane.to_owned()).or_default())
     }
 
+    /// Wakes those who wait for a lane. Anybody may send a notification: unknown names leave no trace.
+    fn wake(&self, lane: &str) {
+        let lanes = self.0.lock().expect("invariant: no panic under this lock");
+        if let Some(lane) = lanes.get(lane) {
+            lane.notify_waiters();
+        }
+    }
+
     fn wake_all(&self) {
         let lanes = self.0.lock().expect("invariant: no panic under this lock");
         lanes.values().for_each(|lane| lane.notify_waiters());
@@ -105,7 +113,7 @@ async fn listen(options: PgConnectOptions, lanes: Arc<Lanes>, tried: watch::Send
                 lanes.wake_all();
             }
             while let Ok(Some(notification)) = listener.try_recv().await {
-                lanes.get(notification.payload()).notify_waiters();
+                lanes.wake(notification.payload());
             }
         }
         tried.send_replace(true);
@@ -139,8 +147,9 @@ impl PostgresStore {
         };
         let until: Option<PgInterval> = rows::column(row, "until")?;
         Ok(until.map(|until| {
-            let days_us = i64::from(until.days) * 86_400_000_000;
-            Duration::from_micros((days_us + until.microseconds).max(0).unsigned_abs())
+            let days_us = i64::from(until.days).saturating_mul(86_400_000_000);
+            let until_us = days_us.saturating_add(until.microseconds);
+            Duration::from_micros(until_us.max(0).unsigned_abs())
         }))
     }
 }

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::Reference;
 use crate::{
     Attempt, AttemptOutcome, AuditEntry, Counts, Cursor, DeadLetter, Explanation, Filter, Lane,
-    LaneName, LeaseView, Listed, MessageId, Page, State, StateKind,
+    LaneName, LeaseView, Listed, MessageId, PAGE_ENTRIES_MAX, Page, State, StateKind,
 };
 
 impl Reference {
@@ -198,7 +198,10 @@ fn page<T>(
     limit: u32,
 ) -> Page<T> {
     let mut rest = items.skip_while(|item| before.is_some_and(|before| id(item) >= before));
-    let items: Vec<T> = rest.by_ref().take(limit as usize).collect();
+    let items: Vec<T> = rest
+        .by_ref()
+        .take(limit.min(PAGE_ENTRIES_MAX) as usize)
+        .collect();
     let next = rest.next().and_then(|_| items.last().map(&id));
     Page { items, next }
 }

@@ -164,6 +164,7 @@ impl Harness for PostgresHarness {
             .execute(&mut connection)
             .await
             .unwrap();
+        self.switch_to(url.clone()).await;
         *self.standby.write().unwrap() = Some(url.replace(self.database.name(), &name));
         true
     }

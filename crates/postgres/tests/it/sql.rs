@@ -105,6 +105,68 @@ async fn refusals_have_sqlstates_of_their_own() {
             "SELECT consign.put_lane('x', '{\"attempts_max\": 0}', 'me', 'why')",
             "CN006",
         ),
+        ("SELECT consign.settle(gen_random_uuid(), NULL)", "CN006"),
+        (
+            "SELECT consign.settle(gen_random_uuid(), ARRAY[1, NULL])",
+            "CN006",
+        ),
+        (
+            "SELECT consign.settle(gen_random_uuid(), ARRAY[1], p_codes => ARRAY['a', 'b'])",
+            "CN006",
+        ),
+        (
+            "SELECT consign.settle(gen_random_uuid(), '{}', ARRAY['retry'])",
+            "CN006",
+        ),
+        (
+            "SELECT consign.enqueue_many('default', ARRAY['1', '2']::jsonb[], ARRAY['k'])",
+            "CN006",
+        ),
+        (
+            "SELECT consign.enqueue_mixed(ARRAY['default'], ARRAY['1', '2']::jsonb[], NULL, NULL, NULL, ARRAY['0 s', '0 s']::interval[])",
+            "CN006",
+        ),
+        (
+            "SELECT consign.enqueue_mixed(NULL, ARRAY['1']::jsonb[], NULL, NULL, NULL, ARRAY['0 s']::interval[])",
+            "CN006",
+        ),
+        (
+            "SELECT consign.put_lane('x', '{\"attempts_max\": \"3\"}', 'me', 'why')",
+            "CN006",
+        ),
+        (
+            "SELECT consign.put_lane('x', '{\"attempts_max\": 1.5}', 'me', 'why')",
+            "CN006",
+        ),
+        (
+            "SELECT consign.put_lane('x', '{\"retry\": {\"kind\": \"fixed\"}}', 'me', 'why')",
+            "CN006",
+        ),
+        (
+            "SELECT consign.put_lane('x', '{\"retry\": {\"kind\": \"fixed\", \"delay_ms\": -1}}', 'me', 'why')",
+            "CN006",
+        ),
+        (
+            "SELECT consign.put_lane('x', '{\"retry\": {\"kind\": \"fixed\", \"delay_ms\": 1, \"x\": 1}}', 'me', 'why')",
+            "CN006",
+        ),
+        (
+            "SELECT consign.put_lane('x', '{\"retry\": {\"kind\": \"table\", \"delays_ms\": []}}', 'me', 'why')",
+            "CN006",
+        ),
+        (
+            "SELECT consign.put_lane('x', '{\"retry\": {\"kind\": \"table\", \"delays_ms\": [1, \"a\"]}}', 'me', 'why')",
+            "CN006",
+        ),
+        (
+            "SELECT consign.put_lane('x', '{\"retry\": {\"kind\": \"exponential\", \"base_ms\": 1, \"factor\": 2, \"max_ms\": 1e300, \"jitter\": 0}}', 'me', 'why')",
+            "CN006",
+        ),
+        (
+            "SELECT consign.put_lane('x', '{\"retry\": null}', 'me', 'why')",
+            "CN006",
+        ),
+        ("SELECT consign.pause('default', E'\\t', 'why')", "CN006"),
         ("UPDATE consign.attempt SET code = 'x'", "CN009"),
         ("DELETE FROM consign.attempt", "CN009"),
         ("TRUNCATE consign.attempt", "CN009"),

@@ -1,0 +1,265 @@
+//! Attacks on the promises through SQL: exact interleavings and hostile callers.
+
+use std::time::Duration;
+
+use consign_kernel::{
+    By, Claim, Error, LaneName, LanePolicy, MessageId, NewMessage, Report, Store as _, codes,
+};
+use consign_postgres::{PostgresStore, enqueue_in};
+use consign_testkit::{TestDatabase, eventually};
+use serde_json::json;
+use sqlx::{Connection, PgConnection};
+
+use crate::harness::{connect, database};
+
+const SOON: Duration = Duration::from_secs(20);
+
+fn by() -> By {
+    By::new("test", "test")
+}
+
+fn lane() -> LaneName {
+    "groups".parse().unwrap()
+}
+
+fn grouped() -> NewMessage {
+    NewMessage::new(lane(), json!(1)).with_group("g")
+}
+
+/// A store with an ordered lane.
+async fn ordered() -> (TestDatabase, PostgresStore) {
+    let database = database().await;
+    let store = connect(&database).await;
+    let policy = LanePolicy {
+        ordered: true,
+        ..LanePolicy::default()
+    };
+    store.put_lane(&lane(), &policy, &by()).await.unwrap();
+    (database, store)
+}
+
+async fn claim_ids(store: &PostgresStore) -> Vec<MessageId> {
+    let lease = store.claim(&Claim::new(lane(), "w", 10)).await.unwrap();
+    lease.map_or(Vec::new(), |lease| {
+        lease.messages.iter().map(|c| c.message.id).collect()
+    })
+}
+
+/// Leaves group `g` with an open turn and these messages waiting: the settle of the last message
+/// meets an enqueue that has not been committed.
+async fn open_turn(store: &PostgresStore, waiting: usize) -> Vec<MessageId> {
+    store.enqueue(&[grouped()]).await.unwrap();
+    let lease = store
+        .claim(&Claim::new(lane(), "w", 1))
+        .await
+        .unwrap()
+        .unwrap();
+    let mut producer = store.pool().begin().await.unwrap();
+    let enqueued = enqueue_in(&mut producer, &vec![grouped(); waiting])
+        .await
+        .unwrap();
+    let first = lease.messages[0].message.id;
+    store
+        .settle(lease.token, &[Report::delivered(first)])
+        .await
+        .unwrap();
+    producer.commit().await.unwrap();
+    enqueued.iter().map(|enqueued| enqueued.id).collect()
+}
+
+#[tokio::test]
+async fn a_producer_cannot_borrow_the_owners_rights_with_types_of_its_own() {
+    let database = database().await;
+    let mut tx = PgConnection::connect(database.url()).await.unwrap();
+    let mut tx = tx.begin().await.unwrap();
+    sqlx::raw_sql(
+        "CREATE TABLE public.seen (role text);
+         GRANT INSERT ON public.seen TO PUBLIC;
+         SET LOCAL ROLE consign_producer;
+         CREATE FUNCTION pg_temp.spy(v pg_catalog.timestamptz) RETURNS boolean LANGUAGE plpgsql AS
+             $$ BEGIN INSERT INTO public.seen VALUES (current_user); RETURN true; END $$;
+         CREATE DOMAIN pg_temp.timestamptz AS pg_catalog.timestamptz CHECK (pg_temp.spy(VALUE));
+         SELECT consign.enqueue('default', '1');
+         RESET ROLE;",
+    )
+    .execute(&mut *tx)
+    .await
+    .unwrap();
+    let seen: Vec<String> = sqlx::query_scalar("SELECT role FROM public.seen")
+        .fetch_all(&mut *tx)
+        .await
+        .unwrap();
+    assert_eq!(
+        seen,
+        Vec::<String>::new(),
+        "a caller's code ran inside consign"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_that_meets_a_claim_leaves_nobody_waiting_for_ever() {
+    let (_database, store) = ordered().await;
+    let waiting = open_turn(&store, 2).await;
+    let mut operator = store.pool().begin().await.unwrap();
+    sqlx::query("SELECT consign.hold(ARRAY[$1], 'me', 'why')")
+        .bind(waiting[0].0)
+        .execute(&mut *operator)
+        .await
+        .unwrap();
+    // The claim gives the turn to the message that is being held, and must wait for that.
+    let claim = async { claim_ids(&store).await };
+    let commit = async {
+        eventually("the claim waits for the hold", SOON, || async {
+            let blocked: i64 =
+                sqlx::query_scalar("SELECT count(*) FROM pg_locks WHERE NOT granted")
+                    .fetch_one(store.pool())
+                    .await
+                    .unwrap();
+            blocked > 0
+        })
+        .await;
+        operator.commit().await.unwrap();
+    };
+    let (claimed, ()) = tokio::join!(claim, commit);
+    assert_eq!(claimed, waiting[1..], "the other one's turn has come");
+    assert_eq!(store.doctor().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn what_was_committed_first_is_not_overtaken_at_an_open_turn() {
+    let (_database, store) = ordered().await;
+    let waiting = open_turn(&store, 1).await;
+    let later = store.enqueue(&[grouped()]).await.unwrap()[0].id;
+    assert_eq!(
+        claim_ids(&store).await,
+        waiting,
+        "not {later}, which came later"
+    );
+}
+
+#[tokio::test]
+async fn a_wait_sees_an_open_turn() {
+    let (_database, store) = ordered().await;
+    open_turn(&store, 1).await;
+    assert!(store.wait(&lane(), SOON).await.unwrap());
+}
+
+#[tokio::test]
+async fn decisions_are_refused_to_transactions_that_live_in_the_past() {
+    let (database, _store) = ordered().await;
+    let mut connection = PgConnection::connect(database.url()).await.unwrap();
+    for sql in [
+        "SELECT consign.claim('groups', 'w', 1)",
+        "SELECT consign.expire()",
+        "SELECT consign.put_lane('groups', '{}', 'me', 'why')",
+        "SELECT consign.hold(ARRAY[1], 'me', 'why')",
+        "SELECT consign.unhold(ARRAY[1], 'me', 'why')",
+        "SELECT consign.requeue(ARRAY[1], 'me', 'why')",
+    ] {
+        let mut tx = connection
+            .begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ")
+            .await
+            .unwrap();
+        let error = sqlx::raw_sql(sql).execute(&mut *tx).await.unwrap_err();
+        assert_eq!(
+            error.as_database_error().unwrap().code().unwrap(),
+            "CN006",
+            "{sql}"
+        );
+        tx.rollback().await.unwrap();
+    }
+    // Producers may run at any level: their own business decides.
+    let mut tx = connection
+        .begin_with("BEGIN ISOLATION LEVEL SERIALIZABLE")
+        .await
+        .unwrap();
+    enqueue_in(&mut tx, &[grouped()]).await.unwrap();
+    tx.commit().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_store_works_where_the_database_defaults_to_another_isolation() {
+    let (database, _) = ordered().await;
+    let alter = format!(
+        "ALTER DATABASE {} SET default_transaction_isolation = 'serializable'",
+        database.name()
+    );
+    let mut connection = PgConnection::connect(database.url()).await.unwrap();
+    sqlx::raw_sql(sqlx::AssertSqlSafe(alter))
+        .execute(&mut connection)
+        .await
+        .unwrap();
+    let store = connect(&database).await;
+    store.enqueue(&[grouped()]).await.unwrap();
+    assert_eq!(claim_ids(&store).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_change_of_order_gives_up_behind_an_open_enqueue() {
+    let (_database, store) = ordered().await;
+    let mut producer = store.pool().begin().await.unwrap();
+    enqueue_in(&mut producer, &[grouped()]).await.unwrap();
+    let error = store
+        .put_lane(&lane(), &LanePolicy::default(), &by())
+        .await
+        .unwrap_err();
+    assert!(matches!(error, Error::LaneNotEmpty { .. }), "{error:?}");
+    producer.commit().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_message_nobody_can_read_dies_alone() {
+    let database = database().await;
+    let store = connect(&database).await;
+    let bad: i64 = sqlx::query_scalar("SELECT consign.enqueue('default', '{\"x\": 1e400}')")
+        .fetch_one(store.pool())
+        .await
+        .unwrap();
+    let claim = Claim::new("default".parse().unwrap(), "w", 10);
+    assert!(
+        store.claim(&claim).await.unwrap().is_none(),
+        "nothing readable is left"
+    );
+    let history = store.history(MessageId(bad)).await.unwrap();
+    assert_eq!(history[0].code.as_deref(), Some(codes::UNREADABLE));
+
+    sqlx::query("SELECT consign.enqueue_many('default', ARRAY['{\"x\": 1e400}', '1']::jsonb[])")
+        .execute(store.pool())
+        .await
+        .unwrap();
+    let lease = store.claim(&claim).await.unwrap().unwrap();
+    assert_eq!(lease.messages.len(), 1, "its neighbour is delivered");
+    store
+        .settle(
+            lease.token,
+            &[Report::delivered(lease.messages[0].message.id)],
+        )
+        .await
+        .unwrap();
+    assert_eq!(store.doctor().await.unwrap(), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn producers_of_the_same_keys_in_opposite_order_do_not_deadlock() {
+    let database = database().await;
+    let store = std::sync::Arc::new(connect(&database).await);
+    let keyed = |n: usize| {
+        NewMessage::new("default".parse().unwrap(), json!(n)).with_key(format!("{n:04}"))
+    };
+    for round in 0..10 {
+        let up: Vec<_> = (0..500).map(|n| keyed(round * 1_000 + n)).collect();
+        let down: Vec<_> = up.iter().rev().cloned().collect();
+        let tasks = [up, down].map(|messages| {
+            let store = std::sync::Arc::clone(&store);
+            tokio::spawn(async move { store.enqueue(&messages).await.map(|answers| answers.len()) })
+        });
+        for task in tasks {
+            assert_eq!(task.await.unwrap().unwrap(), 500);
+        }
+    }
+    assert_eq!(
+        store.lanes().await.unwrap()[0].1.ready,
+        5_000,
+        "one key, one message"
+    );
+}
