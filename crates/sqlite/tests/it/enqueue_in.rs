@@ -80,3 +80,23 @@ async fn a_refused_enqueue_leaves_the_callers_transaction_as_it_was() {
     assert_eq!(orders(&mut connection).await, 1, "the order stands");
     assert_eq!(drain(&bench.store, 10).await, [], "the messages do not");
 }
+
+#[tokio::test]
+async fn a_write_that_fails_halfway_leaves_no_half_message() {
+    let bench = Bench::new().await;
+    let mut connection = application(&bench).await;
+    let sabotage = "CREATE TRIGGER sabotage BEFORE INSERT ON ready \
+                    BEGIN SELECT raise(ABORT, 'no room'); END";
+    sqlx::query(sabotage)
+        .execute(&mut connection)
+        .await
+        .unwrap();
+    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.unwrap();
+    let failed = bench.store.enqueue_in(&mut transaction, &messages(2)).await;
+    failed.unwrap_err();
+    transaction.commit().await.unwrap();
+    let page = bench.store.list(&Filter::default(), None, 10).await;
+    assert_eq!(page.unwrap().items, [], "nothing of it was kept");
+    bench.store.enqueue(&messages(1)).await.unwrap_err();
+    assert_eq!(bench.store.doctor().await.unwrap(), []);
+}
