@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use consign_kernel::{
     Attempt, AuditEntry, Cursor, DeadLetter, Explanation, Fence, Filter, LaneName, LeaseView,
-    Listed, Message, MessageId, Page, State, StateKind,
+    Listed, Message, MessageId, PAGE_ENTRIES_MAX, Page, State, StateKind,
 };
 use jiff::Timestamp;
 use sqlx::SqliteConnection;
@@ -216,6 +216,7 @@ pub(crate) async fn list(
     before: Option<Cursor>,
     limit: u32,
 ) -> Result<Page<Listed>> {
+    let limit = limit.min(PAGE_ENTRIES_MAX);
     if filter.code.is_some() && filter.state.is_some_and(|state| state != StateKind::Dead) {
         return Ok(page(Vec::new(), limit, |listed: &Listed| listed.id));
     }
@@ -306,6 +307,7 @@ pub(crate) async fn dead(
     before: Option<Cursor>,
     limit: u32,
 ) -> Result<Page<DeadLetter>> {
+    let limit = limit.min(PAGE_ENTRIES_MAX);
     let letters = dead_letters(connection, filter, before, i64::from(limit) + 1).await?;
     Ok(page(letters, limit, |letter| letter.message_id))
 }

@@ -10,6 +10,7 @@ mod enqueue_in;
 #[cfg(feature = "failpoints")]
 mod failpoints;
 mod harness;
+mod limits;
 mod migrate;
 mod processes;
 mod wait;
