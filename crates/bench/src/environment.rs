@@ -72,8 +72,8 @@ pub struct Postgres {
 }
 
 impl Environment {
-    pub(crate) async fn read(options: &Options, plan: &Plan<'_>) -> Result<Self> {
-        let postgres = match plan.server {
+    pub(crate) async fn read(options: &Options, plan: &Plan) -> Result<Self> {
+        let postgres = match &plan.server {
             Some(server) => Some(Postgres::read(server).await?),
             None => None,
         };

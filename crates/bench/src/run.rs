@@ -4,10 +4,11 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 use clap::ValueEnum;
+use tokio::{sync::mpsc, task::JoinSet};
 
 use crate::{
     Environment, Options, Report, Scenario, ScenarioReport,
-    scenarios::{self, Plan},
+    scenarios::{self, Answer, Plan},
 };
 
 /// Runs the scenarios one after the other.
@@ -19,19 +20,27 @@ pub async fn run(
     server: Option<&str>,
     say: &(dyn Fn(&str) + Sync),
 ) -> Result<Report> {
+    let (lines, mut heard) = mpsc::unbounded_channel();
     let plan = Plan {
-        server,
+        server: server.map(str::to_owned),
         counts: options.scale.counts(),
         rounds: options.rounds(),
         directory: options.directory(),
-        say,
+        lines,
     };
     let environment = Environment::read(options, &plan).await?;
     let mut report = Report::new(environment);
     for scenario in chosen(options, server, &mut report)? {
         say(&format!("{}:", scenario.as_str()));
         let started = Instant::now();
-        let (figures, notes) = scenarios::run(scenario, &plan).await?;
+        let mut task = measuring(scenario, plan.clone());
+        let (figures, notes) = loop {
+            tokio::select! {
+                biased;
+                Some(line) = heard.recv() => say(&line),
+                Some(measured) = task.join_next() => break measured??,
+            }
+        };
         report.scenarios.push(ScenarioReport {
             scenario,
             figures,
@@ -40,6 +49,16 @@ pub async fn run(
         });
     }
     Ok(report)
+}
+
+/// Measures in a task of its own, as workers run.
+///
+/// The future a program blocks on is woken from another thread for every few rows, which would be
+/// measured too.
+fn measuring(scenario: Scenario, plan: Plan) -> JoinSet<Result<Answer>> {
+    let mut task = JoinSet::new();
+    task.spawn(async move { scenarios::run(scenario, &plan).await });
+    task
 }
 
 /// The scenarios that were asked for; by default all that can be run.

@@ -11,6 +11,7 @@ mod workers;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
+use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{Figure, Scenario, options::Counts, scratch::Scratch};
 
@@ -18,23 +19,29 @@ use crate::{Figure, Scenario, options::Counts, scratch::Scratch};
 pub(crate) type Answer = (Vec<Figure>, Vec<String>);
 
 /// How the scenarios are to be run.
-pub(crate) struct Plan<'p> {
-    pub(crate) server: Option<&'p str>,
+#[derive(Clone)]
+pub(crate) struct Plan {
+    pub(crate) server: Option<String>,
     pub(crate) counts: Counts,
     pub(crate) rounds: u32,
     pub(crate) directory: PathBuf,
-    pub(crate) say: &'p (dyn Fn(&str) + Sync),
+    /// Takes a line at a time about what is going on.
+    pub(crate) lines: UnboundedSender<String>,
 }
 
-impl Plan<'_> {
+impl Plan {
     fn say(&self, text: impl AsRef<str>) {
-        (self.say)(&format!("  {}", text.as_ref()));
+        // Whoever listened may have gone; the figures are the result.
+        self.lines
+            .send(format!("  {}", text.as_ref()))
+            .unwrap_or_default();
     }
 }
 
 /// Runs one scenario on a database of its own, which is gone afterwards whatever happens.
-pub(crate) async fn run(scenario: Scenario, plan: &Plan<'_>) -> Result<Answer> {
-    let Some(server) = plan.server.filter(|_| scenario != Scenario::Sqlite) else {
+pub(crate) async fn run(scenario: Scenario, plan: &Plan) -> Result<Answer> {
+    let server = plan.server.as_deref();
+    let Some(server) = server.filter(|_| scenario != Scenario::Sqlite) else {
         return match scenario {
             Scenario::Sqlite => Box::pin(sqlite::run(plan)).await,
             _ => Box::pin(ls::run(plan, None)).await,
@@ -56,7 +63,7 @@ pub(crate) async fn run(scenario: Scenario, plan: &Plan<'_>) -> Result<Answer> {
     }
 }
 
-async fn measure(scenario: Scenario, plan: &Plan<'_>, scratch: &Scratch) -> Result<Answer> {
+async fn measure(scenario: Scenario, plan: &Plan, scratch: &Scratch) -> Result<Answer> {
     scratch.migrate().await?;
     match scenario {
         Scenario::Drain => Box::pin(drain::run(plan, scratch)).await,

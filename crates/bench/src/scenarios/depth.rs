@@ -17,7 +17,7 @@ const BATCH: u32 = 100;
 /// Filling goes faster in larger transactions; the runs are of 200 or less all the same.
 const FILL_BATCH: u32 = 1_000;
 
-pub(super) async fn run(plan: &Plan<'_>, scratch: &Scratch) -> Result<Answer> {
+pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
     let store = scratch.store().await?;
     let (deep, shallow): (LaneName, LaneName) = ("deep".parse()?, "shallow".parse()?);
     for lane in [&deep, &shallow] {

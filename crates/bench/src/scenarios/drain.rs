@@ -55,7 +55,7 @@ struct Drained {
     cpu_us: Option<f64>,
 }
 
-pub(super) async fn run(plan: &Plan<'_>, scratch: &Scratch) -> Result<Answer> {
+pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
     let store = scratch.store().await?;
     let backend = Backend::of(&mut *store.pool().acquire().await?).await?;
     let worker = StoreWorker::new(store, lane());

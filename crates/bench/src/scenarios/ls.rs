@@ -20,7 +20,7 @@ const LONGEST_MS: f64 = 100.0;
 const FILL_BATCH: u32 = 1_000;
 const DRAIN_BATCH: u32 = 500;
 
-pub(super) async fn run(plan: &Plan<'_>, scratch: Option<&Scratch>) -> Result<Answer> {
+pub(super) async fn run(plan: &Plan, scratch: Option<&Scratch>) -> Result<Answer> {
     let messages = plan.counts.listed;
     let mut figures = Vec::new();
     if let Some(scratch) = scratch {
@@ -52,7 +52,7 @@ async fn deliver_most(store: Arc<dyn Store>, messages: u32) -> Result<()> {
     Ok(())
 }
 
-async fn pages(plan: &Plan<'_>, database: &str, store: &dyn Store) -> Result<Vec<Figure>> {
+async fn pages(plan: &Plan, database: &str, store: &dyn Store) -> Result<Vec<Figure>> {
     let in_state = |state| Filter {
         state: Some(state),
         ..Filter::default()

@@ -19,7 +19,7 @@ const ROUNDS_MAX: u32 = 3;
 /// No limit for consign: it must come to the end.
 const NO_LIMIT: Duration = Duration::from_secs(3600);
 
-pub(super) async fn run(plan: &Plan<'_>, scratch: &Scratch) -> Result<Answer> {
+pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
     let messages = plan.counts.snapshot;
     let control_max = plan.counts.snapshot_control_max;
     let (mut own, mut control, mut control_done) = (Vec::new(), Vec::new(), u32::MAX);

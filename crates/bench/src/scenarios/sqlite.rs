@@ -15,7 +15,7 @@ use crate::{
 /// Messages per enqueue and claim, and the least that is good.
 const CASES: &[(u32, Option<f64>)] = &[(100, Some(50_000.0)), (500, None)];
 
-pub(super) async fn run(plan: &Plan<'_>) -> Result<Answer> {
+pub(super) async fn run(plan: &Plan) -> Result<Answer> {
     let directory = directory(&plan.directory)?;
     let mut figures = Vec::new();
     for (batch, least) in CASES {

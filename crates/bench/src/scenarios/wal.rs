@@ -52,7 +52,7 @@ struct Measured {
     vacuum: Usage,
 }
 
-pub(super) async fn run(plan: &Plan<'_>, scratch: &Scratch) -> Result<Answer> {
+pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
     let messages = f64::from(plan.counts.wal);
     let mut figures = Vec::new();
     let mut notes = vec![format!(
@@ -119,7 +119,7 @@ fn figures_of(case: &Case, rounds: &[(Measured, Measured)], messages: f64) -> Ve
     figures
 }
 
-async fn consign(plan: &Plan<'_>, scratch: &Scratch, case: &Case) -> Result<(Measured, String)> {
+async fn consign(plan: &Plan, scratch: &Scratch, case: &Case) -> Result<(Measured, String)> {
     let store = scratch.store().await?;
     let mut worker = StoreWorker::new(store.clone(), lane());
     // Connecting and preparing statements is no part of a message.
@@ -137,7 +137,7 @@ async fn consign(plan: &Plan<'_>, scratch: &Scratch, case: &Case) -> Result<(Mea
     measured(scratch, meter, "consign").await
 }
 
-async fn control(plan: &Plan<'_>, scratch: &Scratch, case: &Case) -> Result<(Measured, String)> {
+async fn control(plan: &Plan, scratch: &Scratch, case: &Case) -> Result<(Measured, String)> {
     let mut worker = scratch.control().await?;
     worker.enqueue(CLAIM, CLAIM).await?;
     drain::rate(&mut worker, CLAIM, CLAIM).await?;

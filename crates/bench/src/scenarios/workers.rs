@@ -12,7 +12,7 @@ use crate::{
 
 const BATCH: u32 = 100;
 
-pub(super) async fn run(plan: &Plan<'_>, scratch: &Scratch) -> Result<Answer> {
+pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
     let (mut own, mut control) = (Vec::new(), Vec::new());
     for round in 0..plan.rounds {
         let first = 1 + round % 2;
@@ -46,7 +46,7 @@ pub(super) async fn run(plan: &Plan<'_>, scratch: &Scratch) -> Result<Answer> {
     Ok((figures, notes))
 }
 
-async fn consign(plan: &Plan<'_>, scratch: &Scratch, count: u32) -> Result<f64> {
+async fn consign(plan: &Plan, scratch: &Scratch, count: u32) -> Result<f64> {
     scratch.fill(&lane(), plan.counts.workers, BATCH).await?;
     scratch.settle_down().await?;
     let mut workers = Vec::new();
@@ -56,7 +56,7 @@ async fn consign(plan: &Plan<'_>, scratch: &Scratch, count: u32) -> Result<f64> 
     rate_together(workers, plan.counts.workers, BATCH).await
 }
 
-async fn usual(plan: &Plan<'_>, scratch: &Scratch, count: u32) -> Result<f64> {
+async fn usual(plan: &Plan, scratch: &Scratch, count: u32) -> Result<f64> {
     scratch.fill_control(plan.counts.workers, BATCH).await?;
     scratch.settle_down().await?;
     let mut workers = Vec::new();
