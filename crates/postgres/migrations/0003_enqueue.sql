@@ -111,6 +111,18 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.check_messages(consign.lane, jsonb[], text[], text[], jsonb[], interval, interval[], int[]) FROM PUBLIC;
 
+-- The error for a key that names another message already; p_id is NULL if that is in the same call.
+CREATE FUNCTION consign.refuse_conflict(p_lane text, p_key text, p_id bigint) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    RAISE EXCEPTION 'key % in lane % already names %, whose payload or group differs', quote_literal(p_key), p_lane,
+            coalesce('message ' || p_id, 'another message of this call')
+        USING ERRCODE = 'CN002', HINT = 'Use a new key, or send what was sent before.',
+              DETAIL = jsonb_build_object('lane', p_lane, 'key', p_key, 'id', p_id)::text;
+END $$;
+REVOKE ALL ON FUNCTION consign.refuse_conflict(text, text, bigint) FROM PUBLIC;
+
 -- Enqueues messages of one lane under ids reserved for them; p_delays, where given, are the
 -- messages' own delays instead of p_delay.
 --
@@ -150,11 +162,8 @@ BEGIN
             WHERE t.id <> m.id AND (t.payload <> m.payload OR t."group" IS DISTINCT FROM m."group")
             ORDER BY m.ord LIMIT 1;
         IF FOUND THEN
-            RAISE EXCEPTION 'key % in lane % already names message %, whose payload or group differs',
-                    quote_literal(v_conflict.key), p_lane, v_conflict.id
-                USING ERRCODE = 'CN002', HINT = 'Use a new key, or send what was sent before.',
-                      DETAIL = jsonb_build_object('lane', p_lane, 'key', v_conflict.key, 'id',
-                          CASE WHEN NOT v_conflict.id = ANY (p_call_ids) THEN v_conflict.id END)::text;
+            PERFORM consign.refuse_conflict(p_lane, v_conflict.key,
+                                            CASE WHEN NOT v_conflict.id = ANY (p_call_ids) THEN v_conflict.id END);
         END IF;
     END IF;
 
@@ -216,6 +225,7 @@ CREATE FUNCTION consign.enqueue_many(p_lane text, p_payloads jsonb[], p_keys tex
     RETURNS TABLE (id bigint, duplicate boolean, state text)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET jit = off
+    SET plan_cache_mode = force_generic_plan
     AS $$
 DECLARE
     v_ids bigint[] := consign.reserve_ids(coalesce(cardinality(p_payloads), 0));
@@ -232,6 +242,7 @@ CREATE FUNCTION consign.enqueue_mixed(p_lanes text[], p_payloads jsonb[], p_keys
     RETURNS TABLE (id bigint, duplicate boolean, state text)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET jit = off
+    SET plan_cache_mode = force_generic_plan
     AS $$
 DECLARE
     v_ids       bigint[] := consign.reserve_ids(coalesce(cardinality(p_payloads), 0));
@@ -244,6 +255,19 @@ BEGIN
     PERFORM consign.require_same_length(p_payloads, coalesce(cardinality(p_lanes), -1), coalesce(cardinality(p_delays), -1),
                                         cardinality(p_keys), cardinality(p_groups), cardinality(p_headers));
     PERFORM consign.known_lane(u) FROM (SELECT DISTINCT u FROM unnest(p_lanes) u) lanes;
+    -- Lanes are not taken in the order of the messages, but the first conflict among those is named.
+    PERFORM consign.refuse_conflict(c.lane, c.key, c.id)
+        FROM (SELECT m.lane, m.key, t.id
+                  FROM (SELECT u.*, first_value(u.payload) OVER twins AS first_payload,
+                               first_value(u."group") OVER twins AS first_group
+                            FROM unnest(p_lanes, p_payloads, p_keys, p_groups)
+                                WITH ORDINALITY AS u (lane, payload, key, "group", ord)
+                            WHERE u.key IS NOT NULL
+                            WINDOW twins AS (PARTITION BY u.lane, u.key ORDER BY u.ord)) m
+                  LEFT JOIN consign.message t ON t.lane = m.lane AND t.key = m.key
+                  WHERE coalesce(t.payload, m.first_payload) <> m.payload
+                      OR CASE WHEN t.id IS NULL THEN m.first_group ELSE t."group" END IS DISTINCT FROM m."group"
+                  ORDER BY m.ord LIMIT 1) c;
     -- One call for each lane, in one order everywhere, or two producers could wait for each other.
     FOR v_batch IN
         SELECT m.lane, array_agg(m.delay ORDER BY m.ord) AS delays, array_agg(m.ord ORDER BY m.ord) AS places,

@@ -98,65 +98,92 @@ CREATE TYPE consign.entries AS (ids bigint[], tries int[], attempts int[], due_a
 
 -- Takes up to p_limit of the oldest due messages out of their runs.
 --
--- How many runs are needed is estimated from the length of the first one, and only the last one is
--- split: locking p_limit runs and putting the surplus back costs three times as much. Runs marked
--- `apart` are taken only alone. p_from is where the index scan starts; see claim.
+-- A long run is taken by itself, in two cheap statements. For short ones the number needed is
+-- estimated from the length of the first, and only the last one is split: locking p_limit runs and
+-- putting the surplus back costs three times as much. Runs marked `apart` are taken only alone.
+-- p_from is where the index scan starts; see claim.
 CREATE FUNCTION consign.take_due(p_lane text, p_limit int, p_from timestamptz, p_now timestamptz)
     RETURNS consign.entries
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
-    v_taken  consign.entries := ROW('{}', '{}', '{}', NULL);
-    v_more   consign.entries;
-    v_length int;
-    v_due_at timestamptz;
-    v_apart  boolean;
-    v_first  boolean := true;
-    v_left   int;
+    v_taken consign.entries := ROW('{}', '{}', '{}', NULL);
+    v_more  consign.entries;
+    v_run   record;
+    v_first boolean := true;
+    v_left  int;
 BEGIN
     LOOP
         v_left := p_limit - cardinality(v_taken.ids);
         EXIT WHEN v_left <= 0;
-        SELECT cardinality(ids), apart, due_at INTO v_length, v_apart, v_due_at FROM consign.ready
+        SELECT ctid AS place, due_at, apart, ids, tries, attempts, cardinality(ids) AS length INTO v_run
+            FROM consign.ready
             WHERE lane = p_lane AND due_at >= p_from AND due_at <= p_now AND (v_first OR NOT apart)
             ORDER BY due_at, run LIMIT 1 FOR UPDATE SKIP LOCKED;
         EXIT WHEN NOT FOUND;
-        WITH picked AS MATERIALIZED (
-            SELECT ctid, due_at, run, ids, tries, attempts FROM consign.ready
-                WHERE lane = p_lane AND due_at >= p_from AND due_at <= p_now AND apart = v_apart
-                ORDER BY due_at, run
-                LIMIT CASE WHEN v_apart THEN 1 ELSE (v_left + v_length - 1) / v_length END
-                FOR UPDATE SKIP LOCKED),
-        measured AS (
-            SELECT *, sum(cardinality(ids)) OVER (ORDER BY due_at, run) - cardinality(ids) AS before FROM picked),
-        used AS MATERIALIZED (
-            SELECT *, least(cardinality(ids), v_left - before) AS count FROM measured WHERE before < v_left),
-        -- What was really deleted or shortened is taken, not what was picked: a run that another
-        -- claim split meanwhile was picked in its new form, which this statement's snapshot cannot
-        -- touch. The next round finds it.
-        emptied AS (
-            DELETE FROM consign.ready r USING used u
-                WHERE r.ctid = u.ctid AND u.count = cardinality(u.ids)
-                RETURNING u.*),
-        split AS (
-            UPDATE consign.ready r
-                SET ids = u.ids[u.count + 1 :], tries = u.tries[u.count + 1 :], attempts = u.attempts[u.count + 1 :]
-                FROM used u WHERE r.ctid = u.ctid AND u.count < cardinality(u.ids)
-                RETURNING u.*),
-        taken AS (SELECT * FROM emptied UNION ALL SELECT * FROM split)
-        SELECT array_agg(e.id ORDER BY t.due_at, t.run, e.ord), array_agg(e.tries ORDER BY t.due_at, t.run, e.ord),
-               array_agg(e.attempts ORDER BY t.due_at, t.run, e.ord)
-            INTO v_more.ids, v_more.tries, v_more.attempts
-            FROM taken t, unnest(t.ids, t.tries, t.attempts) WITH ORDINALITY AS e (id, tries, attempts, ord)
-            WHERE e.ord <= t.count;
-        v_taken := ROW(v_taken.ids || v_more.ids, v_taken.tries || v_more.tries, v_taken.attempts || v_more.attempts,
-                       coalesce(v_taken.due_at, CASE WHEN v_more.ids IS NOT NULL THEN v_due_at END));
-        EXIT WHEN v_apart AND v_more.ids IS NOT NULL;
-        v_first := v_first AND v_more.ids IS NULL;
+        IF v_run.apart OR v_run.length >= v_left OR v_run.length >= 50 THEN
+            IF v_run.length <= v_left THEN
+                DELETE FROM consign.ready WHERE ctid = v_run.place;
+                v_more := ROW(v_run.ids, v_run.tries, v_run.attempts, NULL);
+            ELSE
+                UPDATE consign.ready SET ids = v_run.ids[v_left + 1 :], tries = v_run.tries[v_left + 1 :],
+                                         attempts = v_run.attempts[v_left + 1 :]
+                    WHERE ctid = v_run.place;
+                v_more := ROW(v_run.ids[: v_left], v_run.tries[: v_left], v_run.attempts[: v_left], NULL);
+            END IF;
+        ELSE
+            v_more := consign.take_short_runs(p_lane, v_left, (v_left + v_run.length - 1) / v_run.length, p_from, p_now);
+        END IF;
+        IF v_more.ids IS NOT NULL THEN
+            v_taken := ROW(v_taken.ids || v_more.ids, v_taken.tries || v_more.tries, v_taken.attempts || v_more.attempts,
+                           coalesce(v_taken.due_at, v_run.due_at));
+            EXIT WHEN v_run.apart;
+            v_first := false;
+        END IF;
     END LOOP;
     RETURN v_taken;
 END $$;
 REVOKE ALL ON FUNCTION consign.take_due(text, int, timestamptz, timestamptz) FROM PUBLIC;
+
+-- Takes up to p_left messages out of at most p_runs runs, none of them apart.
+CREATE FUNCTION consign.take_short_runs(p_lane text, p_left int, p_runs int, p_from timestamptz, p_now timestamptz)
+    RETURNS consign.entries
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_more consign.entries;
+BEGIN
+    WITH picked AS MATERIALIZED (
+        SELECT ctid, due_at, run, ids, tries, attempts FROM consign.ready
+            WHERE lane = p_lane AND due_at >= p_from AND due_at <= p_now AND NOT apart
+            ORDER BY due_at, run
+            LIMIT p_runs
+            FOR UPDATE SKIP LOCKED),
+    measured AS (
+        SELECT *, sum(cardinality(ids)) OVER (ORDER BY due_at, run) - cardinality(ids) AS before FROM picked),
+    used AS MATERIALIZED (
+        SELECT *, least(cardinality(ids), p_left - before) AS count FROM measured WHERE before < p_left),
+    -- What was really deleted or shortened is taken, not what was picked: a run that another
+    -- claim split meanwhile was picked in its new form, which this statement's snapshot cannot
+    -- touch. The next round finds it.
+    emptied AS (
+        DELETE FROM consign.ready r USING used u
+            WHERE r.ctid = u.ctid AND u.count = cardinality(u.ids)
+            RETURNING u.*),
+    split AS (
+        UPDATE consign.ready r
+            SET ids = u.ids[u.count + 1 :], tries = u.tries[u.count + 1 :], attempts = u.attempts[u.count + 1 :]
+            FROM used u WHERE r.ctid = u.ctid AND u.count < cardinality(u.ids)
+            RETURNING u.*),
+    taken AS (SELECT * FROM emptied UNION ALL SELECT * FROM split)
+    SELECT array_agg(e.id ORDER BY t.due_at, t.run, e.ord), array_agg(e.tries ORDER BY t.due_at, t.run, e.ord),
+           array_agg(e.attempts ORDER BY t.due_at, t.run, e.ord)
+        INTO v_more.ids, v_more.tries, v_more.attempts
+        FROM taken t, unnest(t.ids, t.tries, t.attempts) WITH ORDINALITY AS e (id, tries, attempts, ord)
+        WHERE e.ord <= t.count;
+    RETURN v_more;
+END $$;
+REVOKE ALL ON FUNCTION consign.take_short_runs(text, int, int, timestamptz, timestamptz) FROM PUBLIC;
 
 -- Leases up to p_limit of the oldest due messages of a lane; no rows when there are none.
 --
@@ -175,16 +202,24 @@ CREATE FUNCTION consign.claim(p_lane text, p_owner text, p_limit int, p_ttl inte
                    in_doubt boolean, scan_from timestamptz)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET jit = off
+    SET plan_cache_mode = force_generic_plan
     AS $$
 #variable_conflict use_column
 DECLARE
-    v_lane  consign.lane := consign.known_lane(p_lane);
+    v_lane  consign.lane;
     v_now   timestamptz := consign.clock();
-    v_ttl   interval := coalesce(p_ttl, interval '1 millisecond' * (v_lane.policy->>'lease_ttl_ms')::bigint);
+    v_ttl   interval;
     v_taken consign.entries;
     v_lease consign.lease;
 BEGIN
-    PERFORM consign.require_read_committed();
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        PERFORM consign.require_read_committed();
+    END IF;
+    SELECT * INTO v_lane FROM consign.lane n WHERE n.name = p_lane;
+    IF NOT FOUND THEN
+        v_lane := consign.known_lane(p_lane);
+    END IF;
+    v_ttl := coalesce(p_ttl, interval '1 millisecond' * (v_lane.policy->>'lease_ttl_ms')::bigint);
     IF p_limit IS NULL OR p_limit NOT BETWEEN 1 AND 1000 OR v_ttl NOT BETWEEN interval '1 millisecond' AND interval '24 hours'
         OR coalesce(p_owner, '') = '' OR octet_length(p_owner) > 256
     THEN

@@ -5,6 +5,7 @@ CREATE FUNCTION consign.recorded(p_token uuid, p_ids bigint[], p_fresh boolean)
     RETURNS TABLE (id bigint, attempt_no int, outcome text, next_due_at timestamptz, state text, repeated boolean)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
     SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET jit = off
+    SET plan_cache_mode = force_generic_plan
     AS $$
     SELECT a.message_id, a.attempt_no, a.outcome::text, a.next_due_at, consign.state_of(a.message_id), NOT p_fresh
         FROM unnest(p_ids) WITH ORDINALITY AS u (id, ord)
@@ -109,6 +110,7 @@ CREATE FUNCTION consign.settle(p_token uuid, p_ids bigint[], p_outcomes text[] D
     RETURNS TABLE (id bigint, attempt_no int, outcome text, next_due_at timestamptz, state text, repeated boolean)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET jit = off
+    SET plan_cache_mode = force_generic_plan
     AS $$
 #variable_conflict use_column
 DECLARE

@@ -3,15 +3,15 @@
 use std::time::{Duration, Instant};
 
 use consign_kernel::{
-    BeginAnswer, Claim, ClaimedMessage, Expired, Fence, Lease, MessageId, Outcome, ReleaseAnswer,
-    RenewAnswer, Report, Result, Token, codes,
+    BeginAnswer, Claim, Expired, Fence, Lease, MessageId, ReleaseAnswer, RenewAnswer, Result, Token,
 };
 use jiff::Timestamp;
 use jiff_sqlx::ToSqlx;
 use sqlx::postgres::PgRow;
+use uuid::Uuid;
 
 use crate::{
-    PostgresStore,
+    PostgresStore, claimed,
     error::{Refusal, refusal, store_error},
     rows,
 };
@@ -30,72 +30,59 @@ impl PostgresStore {
 
     async fn claim_once(&self, claim: &Claim) -> Result<Option<Lease>> {
         if let Some(from) = self.low_water.start(&claim.lane) {
-            let rows = self.claim_from(claim, Some(from)).await?;
-            if !rows.is_empty() {
-                return self.lease(claim, &rows, None).await.map(Some);
+            if let Some(row) = self.claim_from(claim, Some(from)).await? {
+                return self.lease(claim, &row, None).await.map(Some);
             }
             self.low_water.forget(&claim.lane);
         }
         let started = Instant::now();
-        let rows = self.claim_from(claim, None).await?;
-        if rows.is_empty() {
-            return Ok(None);
+        match self.claim_from(claim, None).await? {
+            Some(row) => self
+                .lease(claim, &row, Some(started.elapsed()))
+                .await
+                .map(Some),
+            None => Ok(None),
         }
-        self.lease(claim, &rows, Some(started.elapsed()))
-            .await
-            .map(Some)
     }
 
-    async fn claim_from(&self, claim: &Claim, from: Option<Timestamp>) -> Result<Vec<PgRow>> {
-        let statement = match from {
-            None => sqlx::query("SELECT * FROM consign.claim($1, $2, $3, $4)"),
-            Some(_) => sqlx::query("SELECT * FROM consign.claim($1, $2, $3, $4, $5)"),
-        };
-        let statement = statement
+    /// The lease as one row, if anything was claimed.
+    async fn claim_from(&self, claim: &Claim, from: Option<Timestamp>) -> Result<Option<PgRow>> {
+        let statement = sqlx::query(include_str!("../sql/claim.sql"))
             .bind(claim.lane.as_str())
             .bind(&claim.owner)
             .bind(i32::try_from(claim.limit).expect("invariant: validated"))
-            .bind(claim.ttl.map(rows::interval));
-        let statement = match from {
-            None => statement,
-            Some(from) => statement.bind(from.to_sqlx()),
-        };
-        self.fetch("claim", statement).await
+            .bind(claim.ttl.map(rows::interval))
+            .bind(from.unwrap_or(Timestamp::UNIX_EPOCH).to_sqlx());
+        let rows = self.fetch("claim", statement).await?;
+        let row = rows
+            .into_iter()
+            .next()
+            .ok_or_else(|| rows::corrupt("claim answered nothing"))?;
+        let token: Option<Uuid> = rows::column(&row, "token")?;
+        Ok(token.map(|_| row))
     }
 
     async fn lease(
         &self,
         claim: &Claim,
-        rows: &[PgRow],
+        row: &PgRow,
         full_scan: Option<Duration>,
     ) -> Result<Lease> {
-        let first = &rows[0];
         self.low_water
-            .found(&claim.lane, rows::time(first, "scan_from")?, full_scan);
-        let token = Token(rows::column(first, "token")?);
-        let mut messages = Vec::with_capacity(rows.len());
-        let mut unreadable = Vec::new();
-        for row in rows {
-            match claimed(row, claim) {
-                Ok(message) => messages.push(message),
-                Err(error) => unreadable.push(Report {
-                    code: Some(codes::UNREADABLE.to_owned()),
-                    detail: Some(error.to_string()),
-                    ..Report::new(MessageId(rows::column(row, "id")?), Outcome::Dead)
-                }),
-            }
-        }
+            .found(&claim.lane, rows::time(row, "scan_from")?, full_scan);
+        let token = Token(rows::column(row, "token")?);
+        let contents = claimed::contents(row, &claim.lane)?;
         // SQL callers can enqueue what JSON parsers here refuse, such as 1e400. Left in the lease it
         // would fail every claim that meets it and take its neighbours along.
-        if !unreadable.is_empty() {
-            self.settle_impl(token, &unreadable).await?;
+        if !contents.unreadable.is_empty() {
+            self.settle_impl(token, &contents.unreadable).await?;
         }
         Ok(Lease {
             token,
-            fence: Fence(rows::column(first, "fence")?),
-            claimed_at: rows::time(first, "claimed_at")?,
-            expires_at: rows::time(first, "expires_at")?,
-            messages,
+            fence: Fence(rows::column(row, "fence")?),
+            claimed_at: rows::time(row, "claimed_at")?,
+            expires_at: rows::time(row, "expires_at")?,
+            messages: contents.messages,
         })
     }
 
@@ -151,13 +138,4 @@ impl PostgresStore {
             messages: rows::count(&rows[0], "messages")?,
         })
     }
-}
-
-fn claimed(row: &PgRow, claim: &Claim) -> Result<ClaimedMessage> {
-    Ok(ClaimedMessage {
-        message: rows::message(row, claim.lane.clone())?,
-        attempt_no: rows::number(row, "attempt_no")?,
-        tries: rows::number(row, "tries")?,
-        in_doubt: rows::column(row, "in_doubt")?,
-    })
 }

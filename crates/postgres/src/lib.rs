@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod claim;
+mod claimed;
 mod doctor;
 mod enqueue;
 mod error;

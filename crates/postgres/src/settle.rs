@@ -1,6 +1,9 @@
 //! Settling.
 
-use consign_kernel::{MessageId, Outcome, Recorded, Report, Result, SettleAnswer, Token};
+use consign_kernel::{
+    AttemptOutcome, MessageId, Outcome, Recorded, Report, Result, SettleAnswer, StateKind, Token,
+};
+use jiff::Timestamp;
 use sqlx::{postgres::PgRow, types::Json};
 
 use crate::{
@@ -42,7 +45,7 @@ fn statement(token: Token, reports: &[Report]) -> Statement<'_> {
             .map(|report| word(report.outcome))
             .collect::<Vec<_>>()
     };
-    sqlx::query("SELECT * FROM consign.settle($1, $2, $3, $4, $5, $6, $7)")
+    sqlx::query(include_str!("../sql/settle.sql"))
         .bind(token.0)
         .bind(reports.iter().map(|report| report.id.0).collect::<Vec<_>>())
         .bind((!all_delivered).then(outcomes))
@@ -71,22 +74,62 @@ fn word(outcome: Outcome) -> &'static str {
 }
 
 fn answer(rows: &[PgRow]) -> Result<SettleAnswer> {
-    let recorded = |row| {
+    let row = rows
+        .first()
+        .ok_or_else(|| rows::corrupt("settle answered nothing"))?;
+    let repeated: Option<bool> = rows::column(row, "repeated")?;
+    let ids: Option<Vec<i64>> = rows::column(row, "ids")?;
+    let attempt_nos: Option<Vec<i32>> = rows::column(row, "attempt_nos")?;
+    let others = Others {
+        outcomes: rows::column(row, "outcomes")?,
+        next_due_at: rows::column(row, "next_due_at")?,
+        states: rows::column(row, "states")?,
+    };
+    let pairs = ids
+        .unwrap_or_default()
+        .into_iter()
+        .zip(attempt_nos.unwrap_or_default());
+    let recorded = |(index, (id, attempt_no)): (usize, (i64, i32))| {
+        let (outcome, next_due_at, state) = others.at(index)?;
+        let attempt_no = u32::try_from(attempt_no)
+            .map_err(|_| rows::corrupt(format!("attempt_no is {attempt_no}")))?;
         Ok(Recorded {
-            id: MessageId(rows::column(row, "id")?),
-            attempt_no: rows::number(row, "attempt_no")?,
-            outcome: rows::outcome(row)?,
-            next_due_at: rows::optional_time(row, "next_due_at")?,
-            state: rows::state(row)?,
+            id: MessageId(id),
+            attempt_no,
+            outcome,
+            next_due_at,
+            state,
         })
     };
-    let repeated = rows
-        .first()
-        .map(|row| rows::column(row, "repeated"))
-        .transpose()?;
-    let recorded = rows.iter().map(recorded).collect::<Result<_>>()?;
+    let recorded = pairs.enumerate().map(recorded).collect::<Result<_>>()?;
     Ok(match repeated {
         Some(true) => SettleAnswer::AlreadySettled(recorded),
         _ => SettleAnswer::Settled(recorded),
     })
+}
+
+/// What was recorded where not everything was delivered.
+struct Others {
+    outcomes: Option<Vec<String>>,
+    next_due_at: Option<Vec<Option<jiff_sqlx::Timestamp>>>,
+    states: Option<Vec<String>>,
+}
+
+impl Others {
+    fn at(&self, index: usize) -> Result<(AttemptOutcome, Option<Timestamp>, StateKind)> {
+        let (Some(outcomes), Some(due), Some(states)) =
+            (&self.outcomes, &self.next_due_at, &self.states)
+        else {
+            return Ok((AttemptOutcome::Delivered, None, StateKind::Delivered));
+        };
+        let short = || rows::corrupt("a settle's columns differ in length");
+        let word = outcomes.get(index).ok_or_else(short)?;
+        let outcome = AttemptOutcome::from_word(word)
+            .ok_or_else(|| rows::corrupt(format!("outcome {word:?}")))?;
+        let due = due
+            .get(index)
+            .ok_or_else(short)?
+            .map(jiff_sqlx::Timestamp::to_jiff);
+        Ok((outcome, due, states.get(index).ok_or_else(short)?.parse()?))
+    }
 }
