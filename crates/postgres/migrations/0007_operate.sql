@@ -26,6 +26,8 @@ CREATE FUNCTION consign.put_back(p_ids bigint[], p_action text, p_actor text, p_
 #variable_conflict use_column
 DECLARE
     v_now      timestamptz := consign.clock();
+    v_place    text := CASE WHEN p_action = 'requeue' THEN 'dead' ELSE 'held' END;
+    v_found    boolean;
     v_message  consign.message;
     v_tries    int;
     v_attempts int;
@@ -40,13 +42,20 @@ BEGIN
     FOR v_message IN
         SELECT m.* FROM consign.message m WHERE m.id = ANY (p_ids) ORDER BY m.lane, m."group", m.id
     LOOP
-        IF p_action = 'requeue' THEN
-            DELETE FROM consign.dead d WHERE d.message_id = v_message.id RETURNING 0, d.attempt_no INTO v_tries, v_attempts;
-        ELSE
-            DELETE FROM consign.held h WHERE h.message_id = v_message.id RETURNING h.tries, h.attempts INTO v_tries, v_attempts;
-        END IF;
+        -- A settle may file the message in the moment between the two looks: then look again.
+        LOOP
+            IF p_action = 'requeue' THEN
+                DELETE FROM consign.dead d WHERE d.message_id = v_message.id RETURNING 0, d.attempt_no INTO v_tries, v_attempts;
+            ELSE
+                DELETE FROM consign.held h WHERE h.message_id = v_message.id RETURNING h.tries, h.attempts INTO v_tries, v_attempts;
+            END IF;
+            v_found := FOUND;
+            EXIT WHEN v_found;
+            state := consign.state_of(v_message.id);
+            EXIT WHEN state <> v_place;
+        END LOOP;
         id := v_message.id;
-        IF FOUND THEN
+        IF v_found THEN
             v_moved := v_moved || v_message.id;
             answer := 'moved';
             state := consign.ready_or_waiting(v_message, v_tries, v_attempts, v_now);
@@ -56,8 +65,7 @@ BEGIN
                 v_ready_attempts := v_ready_attempts || v_attempts;
             END IF;
         ELSE
-            answer := CASE WHEN p_action = 'requeue' THEN 'not_dead' ELSE 'not_held' END;
-            state := consign.state_of(v_message.id);
+            answer := 'not_' || v_place;
         END IF;
         RETURN NEXT;
     END LOOP;
@@ -149,11 +157,11 @@ BEGIN
     PERFORM consign.require_read_committed();
     PERFORM consign.require_reason(p_actor, p_reason);
     FOR id IN SELECT DISTINCT u FROM unnest(p_ids) u WHERE u IS NOT NULL ORDER BY u LOOP
-        SELECT * INTO v_entry FROM consign.take_out(id);
-        IF v_entry.tries IS NULL AND consign.state_of(id) = 'ready' THEN
-            -- Its turn came between the two looks.
+        -- It may come back or get its turn in the moment between two looks: then look again.
+        FOR v_look IN 1 .. 5 LOOP
             SELECT * INTO v_entry FROM consign.take_out(id);
-        END IF;
+            EXIT WHEN v_entry.tries IS NOT NULL OR coalesce(consign.state_of(id) NOT IN ('ready', 'waiting'), true);
+        END LOOP;
         IF v_entry.tries IS NOT NULL THEN
             INSERT INTO consign.held (message_id, lane, at, reason, tries, attempts)
                 SELECT m.id, m.lane, v_now, p_reason, v_entry.tries, v_entry.attempts
