@@ -93,7 +93,7 @@ BEGIN
                       WITH ORDINALITY AS u (payload, key, "group", headers, index)) m
         WHERE m.payload IS NULL OR m.bytes > v_bytes_max
             OR m.key = '' OR octet_length(m.key) > 512 OR m."group" = '' OR octet_length(m."group") > 512
-            OR jsonb_typeof(m.headers) <> 'object' OR (pg_column_size(m.headers) > 8192 AND consign.compact_bytes(m.headers) > 65536)
+            OR jsonb_typeof(m.headers) <> 'object' OR CASE WHEN pg_column_size(m.headers) > 8192 THEN consign.compact_bytes(m.headers) > 65536 ELSE false END
         ORDER BY m.index LIMIT 1;
     IF FOUND AND v_wrong.too_large THEN
         RAISE EXCEPTION 'message %: payload is % bytes, the lane allows %', v_wrong.index, v_wrong.bytes, v_bytes_max
@@ -210,9 +210,13 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.require_same_length(jsonb[], int[]) FROM PUBLIC;
 
+-- In PL/pgSQL because a SQL function with settings of its own is planned anew on every call.
 CREATE FUNCTION consign.reserve_ids(p_count int) RETURNS bigint[]
-    LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
-    AS $$ SELECT ARRAY(SELECT nextval('consign.message_id_seq') FROM generate_series(1, p_count)) $$;
+    LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    RETURN ARRAY(SELECT nextval('consign.message_id_seq') FROM generate_series(1, p_count));
+END $$;
 REVOKE ALL ON FUNCTION consign.reserve_ids(int) FROM PUBLIC;
 
 -- Enqueues many messages of one lane: all or none, in the order given.
