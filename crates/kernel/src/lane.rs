@@ -103,6 +103,15 @@ pub struct LanePolicy {
     pub notify: bool,
     /// Largest payload, as compact JSON.
     pub payload_max_bytes: usize,
+    /// Most deliveries at once in one worker process.
+    pub concurrency: u32,
+    /// Most deliveries a second in one worker process; none for no limit.
+    pub rate_per_second: Option<u32>,
+    /// How long one delivery may take before its outcome is uncertain.
+    pub timeout_ms: u64,
+    /// Whether the start of each transport call is recorded, so that a crash after it is known to
+    /// be uncertain. Lanes that probe or hold need it; for others it is one more write per delivery.
+    pub record_begin: bool,
 }
 
 impl Default for LanePolicy {
@@ -116,6 +125,10 @@ impl Default for LanePolicy {
             on_dead: OnDead::Block,
             notify: true,
             payload_max_bytes: 1024 * 1024,
+            concurrency: 16,
+            rate_per_second: None,
+            timeout_ms: 10_000,
+            record_begin: false,
         }
     }
 }
@@ -124,6 +137,16 @@ impl LanePolicy {
     /// The default lease time.
     pub fn lease_ttl(&self) -> Duration {
         Duration::from_millis(self.lease_ttl_ms)
+    }
+
+    /// How long one delivery may take.
+    pub fn timeout(&self) -> Duration {
+        Duration::from_millis(self.timeout_ms)
+    }
+
+    /// Whether a worker records the start of each transport call.
+    pub fn begins(&self) -> bool {
+        self.record_begin || self.on_uncertain != OnUncertain::Resend
     }
 
     /// Refuses values that no store could honour.
@@ -139,6 +162,22 @@ impl LanePolicy {
             return Err(Error::invalid(
                 "policy.payload_max_bytes",
                 "must be from 1 to 64 MiB",
+            ));
+        }
+        if !(1..=1_000).contains(&self.concurrency) {
+            return Err(Error::invalid(
+                "policy.concurrency",
+                "must be from 1 to 1000",
+            ));
+        }
+        if self.rate_per_second == Some(0) {
+            let why = "must be at least 1, or absent for no limit; `consign pause` stops a lane";
+            return Err(Error::invalid("policy.rate_per_second", why));
+        }
+        if !(1..=24 * 60 * 60 * 1_000).contains(&self.timeout_ms) {
+            return Err(Error::invalid(
+                "policy.timeout_ms",
+                "must be from 1 ms to 24 h",
             ));
         }
         self.retry.validate()

@@ -1,0 +1,136 @@
+//! The seam between the worker and the outside world.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use consign_kernel::{Fence, Message, Outcome};
+use serde_json::Value;
+
+/// One message on its way out, under one lease.
+#[derive(Clone, Debug)]
+pub struct Delivery {
+    /// What to deliver.
+    pub message: Arc<Message>,
+    /// The number its attempt row will get.
+    pub attempt_no: u32,
+    /// Whether an earlier delivery may have happened.
+    pub in_doubt: bool,
+    /// The lease's number; travels to the far side, which may refuse older ones.
+    pub fence: Fence,
+    /// How long this delivery may take. The worker ends it then; a sink may use it for its own
+    /// timeouts, which tell more.
+    pub timeout: Duration,
+}
+
+impl Delivery {
+    /// What the far side should recognise repeats by: the same for every attempt of a message.
+    pub fn idempotency_key(&self) -> String {
+        match &self.message.key {
+            Some(key) => format!("{}:{key}", self.message.lane),
+            None => format!("{}:{}", self.message.lane, self.message.id),
+        }
+    }
+}
+
+/// Whom a failure speaks about. The circuit breaker counts only what speaks about the sink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum About {
+    /// This message only: another may well be delivered.
+    Message,
+    /// The sink: it is down, or does not know us.
+    Sink,
+    /// The sink is well but wants less; see `Verdict::retry_in`.
+    Pace,
+}
+
+/// What came of a delivery.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// Delivered, retry, dead or uncertain.
+    pub outcome: Outcome,
+    /// Whom it speaks about; of no meaning when delivered.
+    pub about: About,
+    /// A short word for programs, such as `http_503`.
+    pub code: Option<String>,
+    /// A sentence for people. Never holds payloads or secrets.
+    pub detail: Option<String>,
+    /// What the sink answered, if worth keeping.
+    pub result: Option<Value>,
+    /// When to try again, if the sink said so.
+    pub retry_in: Option<Duration>,
+}
+
+impl Verdict {
+    /// The sink has it.
+    pub fn delivered() -> Self {
+        Self {
+            outcome: Outcome::Delivered,
+            about: About::Message,
+            code: None,
+            detail: None,
+            result: None,
+            retry_in: None,
+        }
+    }
+
+    /// Any other outcome.
+    pub fn failed(
+        outcome: Outcome,
+        about: About,
+        code: impl Into<String>,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self {
+            outcome,
+            about,
+            code: Some(code.into()),
+            detail: Some(detail.into()),
+            ..Self::delivered()
+        }
+    }
+
+    /// The same verdict with what the sink answered.
+    pub fn with_result(self, result: Value) -> Self {
+        Self {
+            result: Some(result),
+            ..self
+        }
+    }
+
+    /// The same verdict, to be tried again after `delay`.
+    pub fn with_retry_in(self, delay: Option<Duration>) -> Self {
+        Self {
+            retry_in: delay,
+            ..self
+        }
+    }
+}
+
+/// What a sink knows about an earlier delivery.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Probe {
+    /// It arrived; do not send again.
+    Delivered(Option<Value>),
+    /// It did not arrive; send.
+    NotDelivered,
+    /// The sink cannot say, and why.
+    CannotTell(String),
+}
+
+/// Where a lane's messages go.
+#[async_trait]
+pub trait Sink: Send + Sync + fmt::Debug {
+    /// The kind, as in the configuration: `http`, `log`, ...
+    fn kind(&self) -> &'static str;
+
+    /// Where to, for people: an address without secrets.
+    fn destination(&self) -> &str;
+
+    /// Delivers one message. May be dropped at any await when the lease is lost.
+    async fn deliver(&self, delivery: &Delivery) -> Verdict;
+
+    /// Asks whether an earlier delivery of this message arrived.
+    async fn probe(&self, _delivery: &Delivery) -> Probe {
+        Probe::CannotTell(format!("{} sinks cannot be asked", self.kind()))
+    }
+}

@@ -1,0 +1,58 @@
+//! What a worker says about itself.
+
+use std::time::Duration;
+
+use consign_kernel::LaneName;
+use serde::Serialize;
+
+/// Whether deliveries to a sink are let through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BreakerState {
+    /// All is well.
+    Closed,
+    /// The sink failed too often; nothing is sent for a while.
+    Open,
+    /// One delivery at a time is let through to see.
+    HalfOpen,
+}
+
+/// One lane as its worker sees it.
+#[derive(Clone, Debug, Serialize)]
+pub struct LaneStatus {
+    /// The lane.
+    pub lane: LaneName,
+    /// The kind of its sink.
+    pub sink: &'static str,
+    /// Where its sink delivers to, without secrets.
+    pub destination: String,
+    /// Deliveries under way.
+    pub in_flight: usize,
+    /// Claimed and waiting for their turn.
+    pub prefetched: usize,
+    /// Deliveries allowed at once, as policy says.
+    pub concurrency: u32,
+    /// Deliveries allowed at once for now, as the sink's answers suggest.
+    pub concurrency_now: u32,
+    /// Whether the lane is paused.
+    pub paused: bool,
+    /// The breaker of its sink.
+    pub breaker: BreakerState,
+    /// Since when the claim loop was last seen alive.
+    pub last_tick_age: Duration,
+    /// Results known but not yet recorded, because the database is gone.
+    pub unrecorded: usize,
+    /// The last failure to reach the database, if it has not been reached since.
+    pub database_error: Option<String>,
+}
+
+/// All lanes of a worker.
+#[derive(Clone, Debug, Serialize)]
+pub struct WorkerStatus {
+    /// The name in leases and attempts.
+    pub owner: String,
+    /// Whether it has stopped claiming.
+    pub draining: bool,
+    /// Its lanes.
+    pub lanes: Vec<LaneStatus>,
+}
