@@ -1,0 +1,35 @@
+//! Why a sink could not be made.
+
+/// A sink's configuration that cannot be used. Never holds a secret.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SinkError {
+    /// An option has a value that makes no sense.
+    #[error("sink option `{option}` {reason}")]
+    Invalid {
+        /// The option, as written in the configuration.
+        option: String,
+        /// What is wrong with it and what would be right; continues the sentence.
+        reason: String,
+    },
+    /// A secret is not where the configuration says.
+    #[error("sink option `{option}`: {place} {reason}")]
+    Secret {
+        /// The option, as written in the configuration.
+        option: String,
+        /// Where it should be: a variable or a file.
+        place: String,
+        /// What is wrong there.
+        reason: String,
+    },
+}
+
+impl SinkError {
+    /// An option with a value that makes no sense; `reason` continues the sentence.
+    pub fn invalid(option: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::Invalid {
+            option: option.into(),
+            reason: reason.into(),
+        }
+    }
+}
