@@ -1,0 +1,69 @@
+//! The names of every metric a worker emits. Names are API.
+
+use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
+
+/// Messages claimed, by lane.
+pub const CLAIMED_TOTAL: &str = "consign_claimed_total";
+/// Attempts recorded, by lane and outcome.
+pub const ATTEMPTS_TOTAL: &str = "consign_attempts_total";
+/// How long deliveries took, by lane and outcome.
+pub const DELIVERY_SECONDS: &str = "consign_delivery_seconds";
+/// How long claims took, by lane.
+pub const CLAIM_SECONDS: &str = "consign_claim_seconds";
+/// How long settles took, by lane.
+pub const SETTLE_SECONDS: &str = "consign_settle_seconds";
+/// Messages per claim, by lane.
+pub const CLAIM_MESSAGES: &str = "consign_claim_messages";
+/// Deliveries under way, by lane.
+pub const IN_FLIGHT: &str = "consign_in_flight";
+/// Leases lost while they held something, by lane.
+pub const LEASES_LOST_TOTAL: &str = "consign_leases_lost_total";
+/// Results that came after their lease was lost, by lane.
+pub const LATE_RESULTS_TOTAL: &str = "consign_late_results_total";
+/// 0 closed, 1 half open, 2 open; by lane and sink.
+pub const BREAKER_STATE: &str = "consign_breaker_state";
+/// Store operations that failed, by lane.
+pub const DATABASE_ERRORS_TOTAL: &str = "consign_database_errors_total";
+/// From enqueue to claim, of the first message of each claim on its first attempt; a delay that
+/// was asked for is part of it. By lane.
+pub const PICKUP_SECONDS: &str = "consign_pickup_seconds";
+
+/// Tells the recorder what each metric means. Call once after installing it.
+pub fn describe() {
+    describe_counter!(CLAIMED_TOTAL, Unit::Count, "Messages claimed.");
+    describe_counter!(
+        ATTEMPTS_TOTAL,
+        Unit::Count,
+        "Attempts recorded, by outcome."
+    );
+    describe_histogram!(DELIVERY_SECONDS, Unit::Seconds, "How long deliveries took.");
+    describe_histogram!(CLAIM_SECONDS, Unit::Seconds, "How long claims took.");
+    describe_histogram!(SETTLE_SECONDS, Unit::Seconds, "How long settles took.");
+    describe_histogram!(CLAIM_MESSAGES, Unit::Count, "Messages per claim.");
+    describe_gauge!(IN_FLIGHT, Unit::Count, "Deliveries under way.");
+    describe_counter!(
+        LEASES_LOST_TOTAL,
+        Unit::Count,
+        "Leases lost while they still held messages."
+    );
+    describe_counter!(
+        LATE_RESULTS_TOTAL,
+        Unit::Count,
+        "Results that came after their lease was lost, kept as evidence."
+    );
+    describe_gauge!(
+        BREAKER_STATE,
+        Unit::Count,
+        "Circuit breaker of the sink: 0 closed, 1 half open, 2 open."
+    );
+    describe_counter!(
+        DATABASE_ERRORS_TOTAL,
+        Unit::Count,
+        "Store operations that failed."
+    );
+    describe_histogram!(
+        PICKUP_SECONDS,
+        Unit::Seconds,
+        "From enqueue to claim, of the oldest message of each claim on its first attempt."
+    );
+}

@@ -1,0 +1,120 @@
+//! How a worker works.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use consign_kernel::LaneName;
+
+use crate::{Delivery, Sink};
+
+/// One lane to work on, and where its messages go.
+#[derive(Clone, Debug)]
+pub struct LaneWork {
+    /// The lane. Its policy (concurrency, rate, timeout, lease time) is read from the store, again
+    /// and again, so that changes need no restart.
+    pub lane: LaneName,
+    /// Where its messages go. Lanes that share one instance share its circuit breaker.
+    pub sink: Arc<dyn Sink>,
+    /// When its sink counts as down. Of lanes that share a sink, the first one's options hold.
+    pub breaker: BreakerOptions,
+}
+
+impl LaneWork {
+    /// A lane with the default breaker.
+    pub fn new(lane: LaneName, sink: Arc<dyn Sink>) -> Self {
+        Self {
+            lane,
+            sink,
+            breaker: BreakerOptions::default(),
+        }
+    }
+}
+
+/// When a sink counts as down, and how long it is left alone.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BreakerOptions {
+    /// Failures of the sink in a row that open the breaker.
+    pub failures_max: u32,
+    /// Share of failures within `window` that opens it too, from 0 to 1.
+    pub failure_ratio: f64,
+    /// How many deliveries there must be in a window before their ratio says anything.
+    pub samples_min: u32,
+    /// How far back the ratio looks.
+    pub window: Duration,
+    /// How long the sink is left alone at first; doubles with every failed probe.
+    pub pause_min: Duration,
+    /// How long it is left alone at most.
+    pub pause_max: Duration,
+}
+
+impl Default for BreakerOptions {
+    fn default() -> Self {
+        Self {
+            failures_max: 5,
+            failure_ratio: 0.5,
+            samples_min: 20,
+            window: Duration::from_secs(10),
+            pause_min: Duration::from_secs(1),
+            pause_max: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Called with the span of each delivery before it starts, while spans are enabled at all: the
+/// place to continue the trace whose context travels in the message's headers.
+pub type SpanHook = Arc<dyn Fn(&tracing::Span, &Delivery) + Send + Sync>;
+
+/// Settings of a worker.
+#[derive(Clone)]
+pub struct WorkerOptions {
+    /// The name in leases and attempts; people should recognise it.
+    pub owner: String,
+    /// How long deliveries under way may take to finish once the worker drains.
+    pub grace: Duration,
+    /// How long a result may wait for others of its lease, to be recorded together.
+    pub settle_window: Duration,
+    /// Whether the store can be woken by an enqueue. Without (a transaction pooler and no direct
+    /// connection, for instance) lanes are polled as if their policy said `notify = false`.
+    pub notified: bool,
+    /// How soon to look again where nobody wakes the worker, right after it had work.
+    pub poll_min: Duration,
+    /// How rarely to look where nobody wakes the worker, once it has been idle for a while.
+    pub poll_max: Duration,
+    /// How long to rely on wake-ups before looking all the same.
+    pub wait_max: Duration,
+    /// Most messages of a lane claimed at once, and waiting for their delivery at any time.
+    pub prefetch_max: u32,
+    /// How old a lane's policy may get.
+    pub policy_refresh: Duration,
+    /// How long one store operation may take before it counts as failed, its outcome unknown.
+    pub store_timeout: Duration,
+    /// See [`SpanHook`].
+    pub span_hook: Option<SpanHook>,
+}
+
+impl WorkerOptions {
+    /// The defaults, under this name.
+    pub fn new(owner: impl Into<String>) -> Self {
+        Self {
+            owner: owner.into(),
+            grace: Duration::from_secs(25),
+            settle_window: Duration::from_millis(3),
+            notified: true,
+            poll_min: Duration::from_millis(50),
+            poll_max: Duration::from_secs(1),
+            wait_max: Duration::from_secs(5),
+            prefetch_max: 500,
+            policy_refresh: Duration::from_secs(3),
+            store_timeout: Duration::from_secs(10),
+            span_hook: None,
+        }
+    }
+}
+
+impl fmt::Debug for WorkerOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkerOptions")
+            .field("owner", &self.owner)
+            .field("grace", &self.grace)
+            .finish_non_exhaustive()
+    }
+}
