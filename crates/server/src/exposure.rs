@@ -1,0 +1,221 @@
+//! Refuses to open a door by accident.
+
+use std::collections::BTreeSet;
+
+use crate::options::ServerOptions;
+
+/// Why a server may not be started as configured.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Exposed {
+    /// Others could reach it, and it asks for no token.
+    #[error(
+        "server.listen = \"{listen}\" can be reached by others, and there are no tokens: everybody \
+         could do everything. Add server.tokens (`consign token` makes one), listen on 127.0.0.1, or \
+         set server.allow_anonymous = true if that is what you want"
+    )]
+    WithoutTokens {
+        /// Where it would listen.
+        listen: String,
+    },
+    /// Others could reach it, and everything would travel in the clear.
+    #[error(
+        "server.listen = \"{listen}\" can be reached by others over plain HTTP: tokens and payloads \
+         could be read on the way. Set server.tls_cert and server.tls_key, or set \
+         server.allow_plain_http = true if a proxy in front ends TLS"
+    )]
+    InTheClear {
+        /// Where it would listen.
+        listen: String,
+    },
+    /// A token entry that cannot work.
+    #[error("server.tokens: {why}")]
+    BadToken {
+        /// What is wrong.
+        why: String,
+    },
+    /// Certificate without key, or the other way round.
+    #[error("server.{missing} is missing: HTTPS needs both server.tls_cert and server.tls_key")]
+    HalfTls {
+        /// The key that is missing.
+        missing: &'static str,
+    },
+    /// A limit of zero would refuse everything.
+    #[error("server.{key} must be at least 1")]
+    ZeroLimit {
+        /// The key.
+        key: &'static str,
+    },
+}
+
+/// Refuses a server that others could reach without tokens or without TLS, unless the options say
+/// that this is wanted; and options that cannot work.
+pub fn check_exposure(options: &ServerOptions) -> Result<(), Exposed> {
+    check_tokens(options)?;
+    check_limits(options)?;
+    match (&options.tls_cert, &options.tls_key) {
+        (Some(_), None) => return Err(Exposed::HalfTls { missing: "tls_key" }),
+        (None, Some(_)) => {
+            return Err(Exposed::HalfTls {
+                missing: "tls_cert",
+            });
+        }
+        _ => {}
+    }
+    if options.listen.ip().to_canonical().is_loopback() {
+        return Ok(());
+    }
+    let listen = options.listen.to_string();
+    if options.tokens.is_empty() && !options.allow_anonymous {
+        return Err(Exposed::WithoutTokens { listen });
+    }
+    if !options.has_tls() && !options.allow_plain_http {
+        return Err(Exposed::InTheClear { listen });
+    }
+    Ok(())
+}
+
+fn check_tokens(options: &ServerOptions) -> Result<(), Exposed> {
+    let bad = |why: String| Err(Exposed::BadToken { why });
+    let mut names = BTreeSet::new();
+    for entry in &options.tokens {
+        let name = &entry.name;
+        // The audit's actor has room for 256 bytes, the caller's own word included.
+        if name.trim().is_empty() || name.len() > 100 || name.contains(char::is_control) {
+            return bad(format!("name {name:?}: must be 1 to 100 printable bytes"));
+        }
+        if !names.insert(name) {
+            return bad(format!(
+                "two are named {name:?}; the audit could not tell them apart"
+            ));
+        }
+        if entry.scopes.is_empty() {
+            return bad(format!(
+                "{name:?} has no scopes; give it some of producer, worker, operator, auditor"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn check_limits(options: &ServerOptions) -> Result<(), Exposed> {
+    let limits = [
+        ("body_max_bytes", options.body_max_bytes as u64),
+        ("batch_max", options.batch_max as u64),
+        ("header_timeout_ms", options.header_timeout_ms),
+        ("body_timeout_ms", options.body_timeout_ms),
+        ("request_timeout_ms", options.request_timeout_ms),
+        ("concurrency_max", options.concurrency_max as u64),
+        ("connections_max", options.connections_max as u64),
+    ];
+    match limits.into_iter().find(|(_, limit)| *limit == 0) {
+        Some((key, _)) => Err(Exposed::ZeroLimit { key }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Scope, Token, TokenEntry};
+
+    fn reachable() -> ServerOptions {
+        ServerOptions {
+            listen: "0.0.0.0:8787".parse().unwrap(),
+            ..ServerOptions::default()
+        }
+    }
+
+    fn entry(name: &str) -> TokenEntry {
+        TokenEntry {
+            name: name.into(),
+            hash: Token::new("secret").hash(),
+            scopes: vec![Scope::Producer],
+        }
+    }
+
+    #[test]
+    fn loopback_needs_nothing() {
+        for listen in [
+            "127.0.0.1:0",
+            "127.8.9.1:1",
+            "[::1]:0",
+            "[::ffff:127.0.0.1]:0",
+        ] {
+            let options = ServerOptions {
+                listen: listen.parse().unwrap(),
+                ..ServerOptions::default()
+            };
+            assert_eq!(check_exposure(&options), Ok(()), "{listen}");
+        }
+    }
+
+    #[test]
+    fn a_reachable_server_says_which_key_to_set() {
+        let without = check_exposure(&reachable()).unwrap_err().to_string();
+        assert!(
+            without.contains("server.allow_anonymous = true"),
+            "{without}"
+        );
+        let clear = ServerOptions {
+            tokens: vec![entry("shop")],
+            ..reachable()
+        };
+        let clear = check_exposure(&clear).unwrap_err().to_string();
+        assert!(clear.contains("server.allow_plain_http = true"), "{clear}");
+        let anonymous = ServerOptions {
+            allow_anonymous: true,
+            ..reachable()
+        };
+        assert!(check_exposure(&anonymous).is_err(), "still in the clear");
+    }
+
+    #[test]
+    fn a_reachable_server_starts_when_it_is_told_to() {
+        let tls = ServerOptions {
+            tokens: vec![entry("shop")],
+            tls_cert: Some("cert.pem".into()),
+            tls_key: Some("key.pem".into()),
+            ..reachable()
+        };
+        let proxied = ServerOptions {
+            tokens: vec![entry("shop")],
+            allow_plain_http: true,
+            ..reachable()
+        };
+        let open = ServerOptions {
+            allow_anonymous: true,
+            allow_plain_http: true,
+            ..reachable()
+        };
+        for options in [tls, proxied, open] {
+            assert_eq!(check_exposure(&options), Ok(()), "{options:?}");
+        }
+    }
+
+    #[test]
+    fn tokens_limits_and_certificates_that_cannot_work_are_refused() {
+        let half = ServerOptions {
+            tls_cert: Some("cert.pem".into()),
+            ..ServerOptions::default()
+        };
+        let twins = ServerOptions {
+            tokens: vec![entry("shop"), entry("shop")],
+            ..ServerOptions::default()
+        };
+        let idle = ServerOptions {
+            tokens: vec![TokenEntry {
+                scopes: vec![],
+                ..entry("shop")
+            }],
+            ..ServerOptions::default()
+        };
+        let nothing = ServerOptions {
+            concurrency_max: 0,
+            ..ServerOptions::default()
+        };
+        for options in [half, twins, idle, nothing] {
+            assert!(check_exposure(&options).is_err(), "{options:?}");
+        }
+    }
+}

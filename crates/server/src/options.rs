@@ -1,0 +1,148 @@
+//! How the server is set up: the `[server]` part of the configuration.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::token::{Scope, TokenHash};
+
+/// Everything that can be said about the server. What is left out has its default.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServerOptions {
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// Who may call, and what for. Empty: anybody on this machine may do everything.
+    pub tokens: Vec<TokenEntry>,
+    /// Certificate chain in PEM. With `tls_key` the server speaks HTTPS, without both HTTP.
+    pub tls_cert: Option<PathBuf>,
+    /// Private key in PEM.
+    pub tls_key: Option<PathBuf>,
+    /// Lets a server that others can reach speak HTTP, as behind a proxy that ends TLS.
+    pub allow_plain_http: bool,
+    /// Lets a server that others can reach do without tokens: everybody may do everything.
+    pub allow_anonymous: bool,
+    /// Names besides `localhost` and addresses by which callers without a token may call the
+    /// server. Web pages can make a browser send requests to any name they control, and this
+    /// stops them.
+    pub allowed_hosts: Vec<String>,
+    /// Whether `/metrics` asks for no token. By default it asks none of callers on this machine.
+    pub metrics_open: Option<bool>,
+    /// Largest request body.
+    pub body_max_bytes: usize,
+    /// Most messages in one batch.
+    pub batch_max: usize,
+    /// How long a client may take over its request line and headers, and be idle between requests.
+    pub header_timeout_ms: u64,
+    /// How long a client may take over a request's body.
+    pub body_timeout_ms: u64,
+    /// How long a request may be worked on.
+    pub request_timeout_ms: u64,
+    /// Longest wait for messages in a claim.
+    pub wait_max_ms: u64,
+    /// Most claims that wait at once; further ones are answered without waiting.
+    pub waits_max: usize,
+    /// Most requests worked on at once; further ones are refused.
+    pub concurrency_max: usize,
+    /// Most open connections; further ones wait to be accepted.
+    pub connections_max: usize,
+    /// How often one client may call.
+    pub rate_limit: RateLimit,
+    /// A worker whose claim loop was not seen for this long is not ready.
+    pub tick_age_max_ms: u64,
+    /// How long requests under way may take once the server has been told to stop.
+    pub shutdown_grace_ms: u64,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8787)),
+            tokens: Vec::new(),
+            tls_cert: None,
+            tls_key: None,
+            allow_plain_http: false,
+            allow_anonymous: false,
+            allowed_hosts: Vec::new(),
+            metrics_open: None,
+            body_max_bytes: 8 * 1024 * 1024,
+            batch_max: 1_000,
+            header_timeout_ms: 15_000,
+            body_timeout_ms: 30_000,
+            request_timeout_ms: 30_000,
+            wait_max_ms: 30_000,
+            waits_max: 1_024,
+            concurrency_max: 256,
+            connections_max: 2_048,
+            rate_limit: RateLimit::default(),
+            tick_age_max_ms: 30_000,
+            shutdown_grace_ms: 10_000,
+        }
+    }
+}
+
+impl ServerOptions {
+    /// Whether it speaks HTTPS.
+    pub fn has_tls(&self) -> bool {
+        self.tls_cert.is_some() || self.tls_key.is_some()
+    }
+
+    pub(crate) fn header_timeout(&self) -> Duration {
+        Duration::from_millis(self.header_timeout_ms)
+    }
+
+    pub(crate) fn body_timeout(&self) -> Duration {
+        Duration::from_millis(self.body_timeout_ms)
+    }
+
+    pub(crate) fn request_timeout(&self) -> Duration {
+        Duration::from_millis(self.request_timeout_ms)
+    }
+
+    pub(crate) fn wait_max(&self) -> Duration {
+        Duration::from_millis(self.wait_max_ms)
+    }
+
+    pub(crate) fn tick_age_max(&self) -> Duration {
+        Duration::from_millis(self.tick_age_max_ms)
+    }
+
+    pub(crate) fn shutdown_grace(&self) -> Duration {
+        Duration::from_millis(self.shutdown_grace_ms)
+    }
+}
+
+/// One token that is accepted. Only its hash is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokenEntry {
+    /// Who holds it; the audit names this.
+    pub name: String,
+    /// `sha256:` and 64 hexadecimal digits.
+    pub hash: TokenHash,
+    /// What it is for.
+    pub scopes: Vec<Scope>,
+}
+
+/// How often one client may call: a token, or an address where none is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RateLimit {
+    /// Requests a second in the long run; 0 for no limit.
+    pub per_second: u32,
+    /// Requests at once after a rest.
+    pub burst: u32,
+}
+
+impl Default for RateLimit {
+    fn default() -> Self {
+        Self {
+            per_second: 5_000,
+            burst: 10_000,
+        }
+    }
+}

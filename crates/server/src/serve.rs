@@ -1,0 +1,143 @@
+//! Accepting connections, with limits on how slow a client may be.
+
+use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+
+use axum::Router;
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{sleep, timeout},
+};
+
+use self::connection::Connection;
+use crate::{
+    exposure::{Exposed, check_exposure},
+    options::ServerOptions,
+};
+
+mod connection;
+mod tls;
+
+/// After a failed accept, which mostly means too many open files.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Why the server could not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The options would open a door, or cannot work.
+    #[error(transparent)]
+    Exposed(#[from] Exposed),
+    /// The address cannot be listened on.
+    #[error("cannot listen on {listen}: {source}")]
+    Bind {
+        /// Where.
+        listen: SocketAddr,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A certificate or key cannot be used.
+    #[error("{}: {why}", path.display())]
+    Tls {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+/// Who is at the other end of the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer(pub SocketAddr);
+
+/// A server that listens but does not answer yet.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    tls: Option<tls::Acceptor>,
+    options: ServerOptions,
+}
+
+impl Server {
+    /// Checks the options, reads the certificate, and listens.
+    pub async fn bind(options: &ServerOptions) -> Result<Self, StartError> {
+        check_exposure(options)?;
+        let tls = tls::acceptor(options)?;
+        let listen = options.listen;
+        let listener = TcpListener::bind(listen).await;
+        Ok(Self {
+            listener: listener.map_err(|source| StartError::Bind { listen, source })?,
+            tls,
+            options: options.clone(),
+        })
+    }
+
+    /// Where it listens; tells the port when the options left the choice to the system.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// `http://` or `https://` and where it listens.
+    pub fn url(&self) -> io::Result<String> {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        Ok(format!("{scheme}://{}", self.local_addr()?))
+    }
+
+    /// Answers until `shutdown` is ready; then accepts no more, lets requests under way end within
+    /// the grace period, and returns.
+    pub async fn serve(self, router: Router, shutdown: impl Future<Output = ()>) {
+        let connections = Arc::new(Semaphore::new(self.options.connections_max));
+        let graceful = GracefulShutdown::new();
+        let mut shutdown = std::pin::pin!(shutdown);
+        loop {
+            let (stream, peer, permit) = tokio::select! {
+                accepted = self.accept(&connections) => accepted,
+                () = &mut shutdown => break,
+            };
+            let connection = Connection {
+                router: router.clone(),
+                peer: Peer(peer),
+                header_timeout: self.options.header_timeout(),
+                watcher: graceful.watcher(),
+                permit,
+            };
+            tokio::spawn(connection.run(stream, self.tls.clone()));
+        }
+        drop(self.listener);
+        let grace = self.options.shutdown_grace();
+        if timeout(grace, graceful.shutdown()).await.is_err() {
+            tracing::warn!(
+                grace_ms = grace.as_millis() as u64,
+                "some requests did not end within the grace period; their connections are cut"
+            );
+        }
+    }
+
+    async fn accept(
+        &self,
+        connections: &Arc<Semaphore>,
+    ) -> (TcpStream, SocketAddr, OwnedSemaphorePermit) {
+        let permit = Arc::clone(connections).acquire_owned().await;
+        let permit = permit.expect("invariant: the semaphore is never closed");
+        loop {
+            match self.listener.accept().await {
+                Ok((stream, peer)) => return (stream, peer, permit),
+                Err(error) if is_clients_fault(&error) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+}
+
+/// The client hung up before it was let in: nothing to rest for.
+fn is_clients_fault(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(
+        error.kind(),
+        ConnectionAborted | ConnectionRefused | ConnectionReset
+    )
+}

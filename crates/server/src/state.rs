@@ -1,0 +1,124 @@
+//! What the handlers share.
+
+use std::{fmt, future::Future, pin::Pin, sync::Arc};
+
+use consign_kernel::Store;
+use consign_worker::WorkerStatus;
+use jiff::Timestamp;
+use tokio::sync::{Notify, watch};
+
+/// What the server knows of a worker in the same process.
+pub trait WorkerView: Send + Sync {
+    /// How it is doing.
+    fn status(&self) -> WorkerStatus;
+}
+
+impl<F> WorkerView for F
+where
+    F: Fn() -> WorkerStatus + Send + Sync,
+{
+    fn status(&self) -> WorkerStatus {
+        self()
+    }
+}
+
+type Metrics = Arc<dyn Fn() -> String + Send + Sync>;
+type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+type SchemaCheck =
+    Arc<dyn Fn() -> Pin<Box<dyn Future<Output = consign_kernel::Result<()>> + Send>> + Send + Sync>;
+
+/// What the handlers share. Clones share it too.
+#[derive(Clone)]
+pub struct AppState {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) worker: Option<Arc<dyn WorkerView>>,
+    pub(crate) metrics: Metrics,
+    pub(crate) schema_check: Option<SchemaCheck>,
+    pub(crate) clock: Clock,
+    /// Wakes the stepper of redrives when one is started here.
+    pub(crate) redrive_started: Arc<Notify>,
+    draining: Arc<watch::Sender<bool>>,
+}
+
+impl AppState {
+    /// A server on a store, without a worker of its own and without metrics.
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self {
+            store,
+            worker: None,
+            metrics: Arc::new(String::new),
+            schema_check: None,
+            clock: Arc::new(Timestamp::now),
+            redrive_started: Arc::new(Notify::new()),
+            draining: Arc::new(watch::Sender::new(false)),
+        }
+    }
+
+    /// The same with the worker of this process, which `/v1/worker`, `/v1/lanes` and `/readyz` then
+    /// speak of.
+    #[must_use]
+    pub fn with_worker(self, worker: impl WorkerView + 'static) -> Self {
+        Self {
+            worker: Some(Arc::new(worker)),
+            ..self
+        }
+    }
+
+    /// The same with what `/metrics` answers, in Prometheus' text format.
+    #[must_use]
+    pub fn with_metrics(self, render: impl Fn() -> String + Send + Sync + 'static) -> Self {
+        Self {
+            metrics: Arc::new(render),
+            ..self
+        }
+    }
+
+    /// The same with a check whether the database's schema still fits, for `/readyz`.
+    #[must_use]
+    pub fn with_schema_check<C, F>(self, check: C) -> Self
+    where
+        C: Fn() -> F + Send + Sync + 'static,
+        F: Future<Output = consign_kernel::Result<()>> + Send + 'static,
+    {
+        Self {
+            schema_check: Some(Arc::new(move || Box::pin(check()))),
+            ..self
+        }
+    }
+
+    /// The same with another clock for ages; tests need it.
+    #[must_use]
+    pub fn with_clock(self, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        Self {
+            clock: Arc::new(clock),
+            ..self
+        }
+    }
+
+    /// Says that the process is about to end: `/readyz` answers 503 and waiting claims return.
+    pub fn drain(&self) {
+        self.draining.send_replace(true);
+    }
+
+    /// Whether `drain` has been called.
+    pub fn is_draining(&self) -> bool {
+        *self.draining.borrow()
+    }
+
+    /// Returns once `drain` has been called.
+    pub(crate) async fn drained(&self) {
+        let mut draining = self.draining.subscribe();
+        let told = draining.wait_for(|draining| *draining).await;
+        // The sender lives in `self`, so it cannot be gone.
+        drop(told.expect("invariant: the state outlives its receivers"));
+    }
+}
+
+impl fmt::Debug for AppState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AppState")
+            .field("worker", &self.worker.is_some())
+            .field("draining", &self.is_draining())
+            .finish_non_exhaustive()
+    }
+}
