@@ -11,7 +11,11 @@ CREATE FUNCTION consign.default_policy() RETURNS jsonb
         "ordered": false,
         "on_dead": "block",
         "notify": true,
-        "payload_max_bytes": 1048576
+        "payload_max_bytes": 1048576,
+        "concurrency": 16,
+        "rate_per_second": null,
+        "timeout_ms": 10000,
+        "record_begin": false
     }'::jsonb;
 REVOKE ALL ON FUNCTION consign.default_policy() FROM PUBLIC;
 
@@ -130,9 +134,16 @@ BEGIN
             THEN 'on_dead: must be block or continue'
         WHEN jsonb_typeof(p_policy->'ordered') IS DISTINCT FROM 'boolean' THEN 'ordered: must be true or false'
         WHEN jsonb_typeof(p_policy->'notify') IS DISTINCT FROM 'boolean' THEN 'notify: must be true or false'
-        WHEN EXISTS (SELECT FROM unnest(ARRAY['lease_ttl_ms', 'attempts_max', 'payload_max_bytes']) f
+        WHEN jsonb_typeof(p_policy->'record_begin') IS DISTINCT FROM 'boolean' THEN 'record_begin: must be true or false'
+        WHEN NOT consign.is_between(p_policy->'concurrency', 1, 1000) THEN 'concurrency: must be from 1 to 1000'
+        WHEN NOT consign.is_between(p_policy->'timeout_ms', 1, 86400000) THEN 'timeout_ms: must be from 1 ms to 24 h'
+        -- JSON's null says that there is no limit; the stored policy has the field all the same.
+        WHEN p_policy->'rate_per_second' <> 'null' AND NOT consign.is_between(p_policy->'rate_per_second', 1, 4294967295)
+            THEN 'rate_per_second: must be at least 1, or null for no limit; consign.pause() stops a lane'
+        WHEN EXISTS (SELECT FROM unnest(ARRAY['lease_ttl_ms', 'attempts_max', 'payload_max_bytes', 'concurrency',
+                                              'rate_per_second', 'timeout_ms']) f
                          WHERE (p_policy->>f)::numeric <> trunc((p_policy->>f)::numeric))
-            THEN 'lease_ttl_ms, attempts_max and payload_max_bytes: must be whole numbers'
+            THEN 'lease_ttl_ms, attempts_max, payload_max_bytes, concurrency, rate_per_second and timeout_ms: must be whole numbers'
     END;
     IF v_wrong IS NOT NULL THEN
         RAISE EXCEPTION 'policy.%', v_wrong USING ERRCODE = 'CN006';

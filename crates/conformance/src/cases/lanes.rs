@@ -31,6 +31,10 @@ pub(crate) async fn a_lane_keeps_every_rule_it_was_given(harness: &dyn Harness) 
             on_dead: OnDead::Continue,
             notify: false,
             payload_max_bytes: 64 * 1024 * 1024,
+            concurrency: 1_000,
+            rate_per_second: Some(u32::MAX),
+            timeout_ms: 86_400_000,
+            record_begin: true,
         },
         LanePolicy {
             lease_ttl_ms: 86_400_000,
@@ -38,8 +42,12 @@ pub(crate) async fn a_lane_keeps_every_rule_it_was_given(harness: &dyn Harness) 
             retry: table,
             on_uncertain: OnUncertain::Hold,
             payload_max_bytes: 1,
+            concurrency: 1,
+            rate_per_second: Some(1),
+            timeout_ms: 1,
             ..LanePolicy::default()
         },
+        // Back to no limit, after one.
         LanePolicy {
             retry: RetrySchedule::Fixed { delay_ms: 0 },
             ..LanePolicy::default()
@@ -148,6 +156,26 @@ pub(crate) async fn rules_no_store_could_honour_are_refused(harness: &dyn Harnes
         },
         LanePolicy {
             payload_max_bytes: 0,
+            ..policy()
+        },
+        LanePolicy {
+            concurrency: 0,
+            ..policy()
+        },
+        LanePolicy {
+            concurrency: 1_001,
+            ..policy()
+        },
+        LanePolicy {
+            rate_per_second: Some(0),
+            ..policy()
+        },
+        LanePolicy {
+            timeout_ms: 0,
+            ..policy()
+        },
+        LanePolicy {
+            timeout_ms: 86_400_001,
             ..policy()
         },
         retry(RetrySchedule::Table { delays_ms: vec![] }),

@@ -41,6 +41,13 @@ fn a_lane_is_created_changed_in_part_and_shown() {
         "false",
         "--payload-max",
         "64KiB",
+        "--concurrency",
+        "4",
+        "--rate",
+        "100",
+        "--timeout",
+        "2s",
+        "--record-begin",
     ];
     let ran = consign.run(arguments).expect(0);
     assert_eq!(ran.stderr, "lane mail was created\n");
@@ -53,13 +60,35 @@ fn a_lane_is_created_changed_in_part_and_shown() {
         "lease_ttl_ms": 30_000, "attempts_max": 7,
         "retry": {"kind": "table", "delays_ms": [5_000, 60_000]},
         "ordered": true, "on_dead": "continue", "on_uncertain": "hold", "notify": false,
-        "payload_max_bytes": 65_536,
+        "payload_max_bytes": 65_536, "concurrency": 4, "rate_per_second": 100,
+        "timeout_ms": 2_000, "record_begin": true,
     });
     assert_eq!(consign.json(["lanes", "show", "mail"])["policy"], expected);
     assert_stable(
         "lanes_show",
         &consign.run(["lanes", "show", "mail"]).expect(0).stdout,
     );
+}
+
+#[test]
+fn a_rate_can_be_taken_back() {
+    let consign = Consign::new();
+    consign
+        .run(["lanes", "set", "mail", "--rate", "7"])
+        .expect(0);
+    let lane = consign.json(["lanes", "set", "mail", "--concurrency", "2"]);
+    assert_eq!(
+        lane["policy"]["rate_per_second"], 7,
+        "what is not named stays"
+    );
+    let lane = consign.json(["lanes", "set", "mail", "--rate", "none"]);
+    assert_eq!(lane["policy"]["rate_per_second"], json!(null));
+    consign
+        .run(["lanes", "set", "mail", "--rate", "0"])
+        .expect(3);
+    consign
+        .run(["lanes", "set", "mail", "--rate", "fast"])
+        .expect(2);
 }
 
 #[test]

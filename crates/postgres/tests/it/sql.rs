@@ -135,6 +135,38 @@ const REFUSED: &[(&str, &str)] = &[
         "CN006",
     ),
     (
+        "SELECT consign.put_lane('x', '{\"concurrency\": 0}', 'me', 'why')",
+        "CN006",
+    ),
+    (
+        "SELECT consign.put_lane('x', '{\"concurrency\": 1.5}', 'me', 'why')",
+        "CN006",
+    ),
+    (
+        "SELECT consign.put_lane('x', '{\"concurrency\": null}', 'me', 'why')",
+        "CN006",
+    ),
+    (
+        "SELECT consign.put_lane('x', '{\"rate_per_second\": 0}', 'me', 'why')",
+        "CN006",
+    ),
+    (
+        "SELECT consign.put_lane('x', '{\"rate_per_second\": 0.5}', 'me', 'why')",
+        "CN006",
+    ),
+    (
+        "SELECT consign.put_lane('x', '{\"rate_per_second\": \"7\"}', 'me', 'why')",
+        "CN006",
+    ),
+    (
+        "SELECT consign.put_lane('x', '{\"timeout_ms\": 86400001}', 'me', 'why')",
+        "CN006",
+    ),
+    (
+        "SELECT consign.put_lane('x', '{\"record_begin\": 1}', 'me', 'why')",
+        "CN006",
+    ),
+    (
         "SELECT consign.put_lane('x', '{\"retry\": {\"kind\": \"fixed\"}}', 'me', 'why')",
         "CN006",
     ),

@@ -55,6 +55,33 @@ struct Parts {
     /// Largest payload, such as 64KiB
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     payload_max: Option<usize>,
+    /// Most deliveries at once in one worker process
+    #[arg(long, value_name = "COUNT")]
+    concurrency: Option<u32>,
+    /// Most deliveries a second in one worker process, or none
+    #[arg(long, value_name = "PER_SECOND", value_parser = rate)]
+    rate: Option<Rate>,
+    /// How long one delivery may take, such as 10s
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    timeout: Option<Duration>,
+    /// Record the start of every delivery, so that a crash after it is known to be uncertain
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    record_begin: Option<bool>,
+}
+
+/// A limit, or none: clap takes a bare `Option` for a flag that may be left out.
+#[derive(Clone, Copy, Debug)]
+struct Rate(Option<u32>);
+
+/// `100` or `none`.
+fn rate(text: &str) -> Result<Rate, String> {
+    match text {
+        "none" => Ok(Rate(None)),
+        text => text
+            .parse()
+            .map(|rate| Rate(Some(rate)))
+            .map_err(|_| "a rate is a whole number of deliveries a second, or none".to_owned()),
+    }
 }
 
 impl Set {
@@ -117,6 +144,20 @@ impl Parts {
         }
         if let Some(bytes) = self.payload_max {
             policy.payload_max_bytes = bytes;
+        }
+        if let Some(concurrency) = self.concurrency {
+            policy.concurrency = concurrency;
+        }
+        if let Some(Rate(rate)) = self.rate {
+            policy.rate_per_second = rate;
+        }
+        if let Some(timeout) = self.timeout {
+            policy.timeout_ms = u64::try_from(timeout.as_millis()).map_err(|_| {
+                Failure::refused("--timeout: a delivery may take from 1 ms to 24 h")
+            })?;
+        }
+        if let Some(record_begin) = self.record_begin {
+            policy.record_begin = record_begin;
         }
         Ok(policy)
     }
