@@ -1,10 +1,12 @@
 #![doc = include_str!("../README.md")]
 
+mod daemon;
 mod database;
 mod pgbouncer;
 mod process;
 mod proxy;
 mod server;
+mod servers;
 mod template;
 mod wait;
 
@@ -12,5 +14,6 @@ pub use database::TestDatabase;
 pub use pgbouncer::PgBouncer;
 pub use process::Child;
 pub use proxy::ChaosProxy;
+pub use servers::{NatsCluster, NatsServer, RabbitmqServer, RedisServer};
 pub use template::fingerprint;
 pub use wait::{eventually, eventually_some};

@@ -6,3 +6,4 @@ mod database;
 mod pgbouncer;
 mod process;
 mod proxy;
+mod servers;

@@ -1,0 +1,80 @@
+use std::net::SocketAddr;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::daemon::{Daemon, START_ATTEMPTS_MAX, free_address, program};
+
+/// A real Redis that writes everything down before it answers, killed when this value is dropped.
+#[derive(Debug)]
+pub struct RedisServer {
+    daemon: Daemon,
+    address: SocketAddr,
+    options: Vec<String>,
+    /// Holds the data and the log; removed with this value.
+    directory: TempDir,
+}
+
+impl RedisServer {
+    /// Starts an empty server.
+    pub async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    /// Starts an empty server with more options, as on its command line: `["--requirepass", "x"]`.
+    pub async fn start_with(options: &[&str]) -> Self {
+        let options: Vec<String> = options.iter().map(|&it| it.to_owned()).collect();
+        let mut log = String::new();
+        for _ in 0..START_ATTEMPTS_MAX {
+            let directory = tempfile::tempdir().expect("create a directory for redis");
+            let address = free_address();
+            let daemon = spawn(&directory, address, &options);
+            let mut server = Self {
+                daemon,
+                address,
+                options: options.clone(),
+                directory,
+            };
+            match server.daemon.accepts(address).await {
+                Ok(()) => return server,
+                Err(output) => log = output,
+            }
+        }
+        panic!("redis-server did not start; it said:\n{log}");
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its address as clients write it.
+    pub fn url(&self) -> String {
+        format!("redis://{}", self.address)
+    }
+
+    /// Kills it (SIGKILL) and returns when it is gone.
+    pub fn kill9(&mut self) {
+        self.daemon.kill9();
+    }
+
+    /// Starts it again, after it was ended, on the same port and with the same data.
+    pub async fn start_again(&mut self) {
+        self.daemon = spawn(&self.directory, self.address, &self.options);
+        if let Err(log) = self.daemon.accepts(self.address).await {
+            panic!("redis-server did not return; it said:\n{log}");
+        }
+    }
+}
+
+fn spawn(directory: &TempDir, address: SocketAddr, options: &[String]) -> Daemon {
+    let mut command = Command::new(program("redis-server"));
+    command
+        .args(["--bind", &address.ip().to_string()])
+        .args(["--port", &address.port().to_string()])
+        .arg("--dir")
+        .arg(directory.path())
+        .args(["--appendonly", "yes", "--save", ""])
+        .args(options);
+    Daemon::spawn("redis-server", command, &directory.path().join("log"))
+}
