@@ -1,0 +1,278 @@
+//! The guard at the door: no request leaves for an address inside.
+//!
+//! A message's destination comes from a configuration that tenants may have a hand in, and names
+//! resolve to whatever their owner says at that moment. So names are looked up here, for each
+//! connection, and the client connects to the very addresses that were checked.
+
+use std::{
+    fmt, io,
+    net::{IpAddr, SocketAddr},
+    pin::Pin,
+    sync::Arc,
+};
+
+use reqwest::{
+    Url,
+    dns::{Name, Resolve, Resolving},
+};
+
+use super::address::{Range, meant, not_public};
+use crate::SinkError;
+
+/// The exceptions: addresses and names that may be reached although they are not public.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Allowed {
+    ranges: Vec<Range>,
+    hosts: Vec<String>,
+}
+
+impl Allowed {
+    pub(super) fn parse(entries: &[String]) -> Result<Self, SinkError> {
+        let mut allowed = Self::default();
+        for entry in entries {
+            match entry.parse::<Range>() {
+                Ok(range) => allowed.ranges.push(range),
+                Err(_) if is_host(entry) => allowed.hosts.push(entry.to_ascii_lowercase()),
+                Err(why) => {
+                    let reason = format!("{why}, nor is it a host name: {entry:?}");
+                    return Err(SinkError::invalid("allow", reason));
+                }
+            }
+        }
+        Ok(allowed)
+    }
+
+    /// Why `address`, to which `host` led, may not be reached.
+    fn objection(&self, host: &str, address: IpAddr) -> Option<&'static str> {
+        let objection = not_public(address)?;
+        let address = meant(address);
+        let excepted = self.ranges.iter().any(|range| range.contains(address))
+            || self
+                .hosts
+                .iter()
+                .any(|name| name.eq_ignore_ascii_case(host));
+        (!excepted).then_some(objection)
+    }
+
+    /// Refuses a URL whose host is an address that may not be reached: no name, no lookup.
+    pub(super) fn check_literal(&self, option: &str, url: &Url) -> Result<(), SinkError> {
+        let host = url.host_str().unwrap_or_default();
+        let literal = host.trim_start_matches('[').trim_end_matches(']');
+        let Ok(address) = literal.parse() else {
+            return Ok(());
+        };
+        match self.objection(host, address) {
+            None => Ok(()),
+            Some(why) => Err(SinkError::invalid(
+                option,
+                format!("leads to {address}, which is {why}; if that is meant, add it to `allow`"),
+            )),
+        }
+    }
+}
+
+fn is_host(entry: &str) -> bool {
+    // What looks like a number is a mistyped address, not a name.
+    let numeric = entry
+        .bytes()
+        .all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'/'));
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_');
+    !entry.is_empty() && !numeric && entry.bytes().all(plain)
+}
+
+type Looking = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
+type Lookup = Box<dyn Fn(String) -> Looking + Send + Sync>;
+
+/// Looks names up and lets only addresses pass that may be reached.
+pub(super) struct Guard {
+    allowed: Allowed,
+    lookup: Lookup,
+}
+
+impl Guard {
+    /// A guard that asks the system.
+    pub(super) fn new(allowed: Allowed) -> Self {
+        let lookup = |host: String| -> Looking {
+            Box::pin(async move {
+                let found = tokio::net::lookup_host((host.as_str(), 0)).await?;
+                Ok(found.map(|address| address.ip()).collect())
+            })
+        };
+        Self {
+            allowed,
+            lookup: Box::new(lookup),
+        }
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard")
+            .field("allowed", &self.allowed)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Lets a `Guard` be shared with the client.
+#[derive(Debug)]
+pub(super) struct SharedGuard(pub(super) Arc<Guard>);
+
+impl Resolve for SharedGuard {
+    fn resolve(&self, name: Name) -> Resolving {
+        let guard = Arc::clone(&self.0);
+        let host = name.as_str().to_owned();
+        Box::pin(async move {
+            let addresses = guard.pass(host).await?;
+            Ok(Box::new(addresses.into_iter()) as Box<dyn Iterator<Item = SocketAddr> + Send>)
+        })
+    }
+}
+
+impl Guard {
+    async fn pass(&self, host: String) -> Result<Vec<SocketAddr>, Refusal> {
+        let found = match (self.lookup)(host.clone()).await {
+            Ok(found) => found,
+            Err(error) => {
+                return Err(Refusal::NotFound {
+                    host,
+                    why: error.to_string(),
+                });
+            }
+        };
+        let mut refusal = Refusal::NotFound {
+            host: host.clone(),
+            why: "it has no address".into(),
+        };
+        let mut passed = Vec::new();
+        for address in found {
+            match self.allowed.objection(&host, address) {
+                None => passed.push(SocketAddr::new(address, 0)),
+                Some(why) => {
+                    let host = host.clone();
+                    refusal = Refusal::Blocked { host, address, why };
+                }
+            }
+        }
+        if passed.is_empty() {
+            Err(refusal)
+        } else {
+            Ok(passed)
+        }
+    }
+}
+
+/// Why a name leads nowhere.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Refusal {
+    #[error("{host} could not be looked up: {why}")]
+    NotFound { host: String, why: String },
+    #[error("{host} leads to {address}, which is {why}; if that is meant, add it to `allow`")]
+    Blocked {
+        host: String,
+        address: IpAddr,
+        why: &'static str,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    fn guard(allow: &[&str], answers: &'static [&'static [&'static str]]) -> Guard {
+        let allow: Vec<String> = allow.iter().map(|&entry| entry.to_owned()).collect();
+        let asked = AtomicUsize::new(0);
+        let lookup = move |_: String| -> Looking {
+            let turn = asked.fetch_add(1, Ordering::SeqCst).min(answers.len() - 1);
+            let found = answers[turn].iter().map(|a| a.parse().unwrap()).collect();
+            Box::pin(async move { Ok(found) })
+        };
+        Guard {
+            allowed: Allowed::parse(&allow).unwrap(),
+            lookup: Box::new(lookup),
+        }
+    }
+
+    async fn passed(guard: &Guard) -> Result<Vec<String>, String> {
+        match guard.pass("hooks.example".into()).await {
+            Ok(passed) => Ok(passed
+                .iter()
+                .map(|address| address.ip().to_string())
+                .collect()),
+            Err(refusal) => Err(refusal.to_string()),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_name_that_turns_inwards_is_refused_at_the_next_connection() {
+        let guard = guard(&[], &[&["8.8.8.8"], &["169.254.169.254"]]);
+        assert_eq!(passed(&guard).await.unwrap(), ["8.8.8.8"]);
+        let error = passed(&guard).await.unwrap_err();
+        assert!(
+            error.contains("hooks.example leads to 169.254.169.254"),
+            "{error}"
+        );
+    }
+
+    #[tokio::test]
+    async fn of_several_addresses_only_the_public_ones_pass() {
+        let guard = guard(&[], &[&["10.0.0.1", "8.8.8.8", "::1", "::ffff:127.0.0.1"]]);
+        assert_eq!(passed(&guard).await.unwrap(), ["8.8.8.8"]);
+    }
+
+    #[tokio::test]
+    async fn exceptions_are_by_range_or_by_name() {
+        let answers: &'static [&'static [&'static str]] = &[&["10.0.0.1", "::ffff:10.0.0.2"]];
+        assert!(
+            passed(&guard(&["10.1.0.0/16", "other.example"], answers))
+                .await
+                .is_err()
+        );
+        assert_eq!(
+            passed(&guard(&["10.0.0.0/8"], answers))
+                .await
+                .unwrap()
+                .len(),
+            2
+        );
+        assert_eq!(
+            passed(&guard(&["Hooks.Example"], answers))
+                .await
+                .unwrap()
+                .len(),
+            2
+        );
+        assert_eq!(
+            passed(&guard(&["10.0.0.2"], answers)).await.unwrap(),
+            ["::ffff:10.0.0.2"]
+        );
+    }
+
+    #[test]
+    fn a_literal_is_checked_however_it_is_written() {
+        let none = Allowed::default();
+        for url in [
+            "http://127.0.0.1/",
+            "http://127.1/",
+            "http://0x7f.1/",
+            "http://2130706433/",
+            "http://017700000001/",
+            "http://[::1]/",
+            "http://[::ffff:127.0.0.1]/",
+            "http://0/",
+        ] {
+            let url: Url = url.parse().unwrap();
+            assert!(none.check_literal("url", &url).is_err(), "{url}");
+        }
+        let public: Url = "http://8.8.8.8/".parse().unwrap();
+        none.check_literal("url", &public).unwrap();
+    }
+
+    #[test]
+    fn a_mistyped_exception_is_refused() {
+        for bad in ["10.0.0", "10.0.0.0/33", "", "http://x", "a b", "300.1.1.1"] {
+            assert!(Allowed::parse(&[bad.to_owned()]).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! What a status leads to.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use consign_kernel::Outcome;
+use consign_worker::{About, Verdict};
+use jiff::{SignedDuration, Timestamp, fmt::rfc2822};
+use reqwest::{
+    StatusCode,
+    header::{DATE, HeaderMap, LOCATION, RETRY_AFTER},
+};
+
+use super::HttpConfig;
+use crate::SinkError;
+
+/// The table of outcomes by status, with the configuration's exceptions.
+#[derive(Debug)]
+pub(super) struct Outcomes {
+    exceptions: BTreeMap<u16, Outcome>,
+    retry_after_max: Duration,
+}
+
+impl Outcomes {
+    pub(super) fn new(config: &HttpConfig) -> Result<Self, SinkError> {
+        let mut exceptions = BTreeMap::new();
+        let lists = [
+            (
+                "delivered_statuses",
+                &config.delivered_statuses,
+                Outcome::Delivered,
+            ),
+            ("retry_statuses", &config.retry_statuses, Outcome::Retry),
+            ("dead_statuses", &config.dead_statuses, Outcome::Dead),
+            (
+                "uncertain_statuses",
+                &config.uncertain_statuses,
+                Outcome::Uncertain,
+            ),
+        ];
+        for (option, statuses, outcome) in lists {
+            for &status in statuses {
+                if !(200..=599).contains(&status) {
+                    let reason = format!("names {status}; a final status is 200 to 599");
+                    return Err(SinkError::invalid(option, reason));
+                }
+                if exceptions
+                    .insert(status, outcome)
+                    .is_some_and(|other| other != outcome)
+                {
+                    let reason = format!("names {status}, which another list names too");
+                    return Err(SinkError::invalid(option, reason));
+                }
+            }
+        }
+        Ok(Self {
+            exceptions,
+            retry_after_max: Duration::from_millis(config.retry_after_max_ms),
+        })
+    }
+
+    /// The verdict on an answer, by its status and headers alone.
+    pub(super) fn verdict(&self, status: StatusCode, headers: &HeaderMap) -> Verdict {
+        let number = status.as_u16();
+        let outcome = self
+            .exceptions
+            .get(&number)
+            .copied()
+            .unwrap_or_else(|| usual(number));
+        if outcome == Outcome::Delivered {
+            return Verdict::delivered();
+        }
+        let code = format!("http_{number}");
+        let verdict = Verdict::failed(outcome, about(number), code, detail(status, headers));
+        if outcome == Outcome::Dead {
+            return verdict;
+        }
+        let delay = retry_after(headers, Timestamp::now());
+        verdict.with_retry_in(delay.map(|delay| delay.min(self.retry_after_max)))
+    }
+}
+
+/// What a status leads to unless the configuration says otherwise.
+fn usual(status: u16) -> Outcome {
+    match status {
+        200..=299 => Outcome::Delivered,
+        // A redirect, a wrong address or wrong credentials are mistakes of the configuration, and
+        // mending it must not find the messages dead.
+        300..=399 | 401 | 403 | 404 | 405 | 407 | 421 => Outcome::Retry,
+        // Come back later, whatever for: timeout, first request still running, locked, too early,
+        // too many.
+        408 | 409 | 423 | 425 | 429 => Outcome::Retry,
+        // A gateway that got no good answer does not know what became of the request.
+        502 | 504 => Outcome::Uncertain,
+        500..=599 => Outcome::Retry,
+        _ => Outcome::Dead,
+    }
+}
+
+/// Whom a status speaks about.
+fn about(status: u16) -> About {
+    match status {
+        429 => About::Pace,
+        401 | 403 | 404 | 405 | 407 | 408 | 410 | 421 => About::Sink,
+        400..=499 => About::Message,
+        _ => About::Sink,
+    }
+}
+
+fn detail(status: StatusCode, headers: &HeaderMap) -> String {
+    let reason = status
+        .canonical_reason()
+        .unwrap_or("a status without a name");
+    let answered = format!("answered {} {reason}", status.as_u16());
+    if !status.is_redirection() {
+        return answered;
+    }
+    let target = headers.get(LOCATION).and_then(|value| value.to_str().ok());
+    let target = target.and_then(|target| target.parse::<reqwest::Url>().ok());
+    match target.as_ref().and_then(|target| target.host_str()) {
+        Some(host) => format!("{answered} to {host}; redirects are not followed, mend `url`"),
+        None => format!("{answered}; redirects are not followed, mend `url`"),
+    }
+}
+
+/// The wait an answer asks for: seconds, or a date, which is measured against the answer's own
+/// clock if it tells the time.
+fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
+        // More digits than fit mean "very long", not "no answer".
+        return Some(Duration::from_secs(
+            text.parse().unwrap_or(u64::from(u32::MAX)),
+        ));
+    }
+    let date = |text: &str| Some(rfc2822::parse(text.trim()).ok()?.timestamp());
+    let until = date(text)?;
+    let told = headers
+        .get(DATE)
+        .and_then(|value| date(value.to_str().ok()?));
+    let wait = until
+        .duration_since(told.unwrap_or(now))
+        .max(SignedDuration::ZERO);
+    wait.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_read_in_seconds_or_as_a_date() {
+        let now: Timestamp = "2026-11-16T00:00:00Z".parse().unwrap();
+        let table = [
+            ("120", None, Some(120)),
+            (" 7 ", None, Some(7)),
+            ("0", None, Some(0)),
+            ("99999999999999999999999", None, Some(u64::from(u32::MAX))),
+            ("Mon, 16 Nov 2026 00:01:40 GMT", None, Some(100)),
+            (
+                "Mon, 16 Nov 2026 00:01:40 GMT",
+                Some("Mon, 16 Nov 2026 00:01:30 GMT"),
+                Some(10),
+            ),
+            ("Sun, 15 Nov 2026 00:00:00 GMT", None, Some(0)),
+            ("soon", None, None),
+            ("-5", None, None),
+            ("1.5", None, None),
+            ("", None, None),
+        ];
+        for (text, date, seconds) in table {
+            let mut headers = HeaderMap::new();
+            headers.insert(RETRY_AFTER, text.parse().unwrap());
+            if let Some(date) = date {
+                headers.insert(DATE, date.parse().unwrap());
+            }
+            let expected = seconds.map(Duration::from_secs);
+            assert_eq!(retry_after(&headers, now), expected, "{text:?} {date:?}");
+        }
+    }
+}
