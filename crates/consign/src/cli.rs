@@ -1,14 +1,15 @@
 //! The command line.
 
-use std::process::ExitCode;
+use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand, error::ErrorKind};
 
 use crate::{
     commands::{
-        bench, completions, demo, doctor, enqueue, explain, hold, lanes, leases, ls, migrate,
-        pause, requeue, show,
+        bench, completions, config, demo, doctor, enqueue, explain, hold, lanes, leases, ls,
+        migrate, pause, requeue, serve, show, token, work,
     },
+    config::Sources,
     context::Context,
     failure::{Exit, Failure},
 };
@@ -35,16 +36,14 @@ pub(crate) struct Cli {
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) json: bool,
 
-    /// sqlite:PATH, a path, or postgres://… [default: $DATABASE_URL, then sqlite:consign.db]
-    #[arg(
-        long,
-        global = true,
-        help_heading = GLOBAL,
-        value_name = "URL",
-        env = "CONSIGN_DATABASE_URL",
-        hide_env_values = true
-    )]
+    /// sqlite:PATH, a path, or postgres://… [default: $CONSIGN_DATABASE_URL, $DATABASE_URL, the
+    /// configuration, then sqlite:consign.db]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "URL")]
     database: Option<String>,
+
+    /// The configuration [default: $CONSIGN_CONFIG, then consign.toml if it is there]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]
+    config: Option<PathBuf>,
 
     #[command(subcommand)]
     command: Command,
@@ -52,6 +51,10 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    /// Serve the HTTP API and deliver the messages of every lane that has a sink
+    Serve(serve::Serve),
+    /// Deliver only, without an API
+    Work(work::Work),
     /// Bring the database to this program's schema, or look at it
     Migrate(migrate::Migrate),
     /// Enqueue one message, or JSON lines from standard input
@@ -78,6 +81,10 @@ enum Command {
     Resume(pause::Resume),
     /// Check every invariant of the database
     Doctor(doctor::Doctor),
+    /// Show, check or print settings
+    Config(config::ConfigCommand),
+    /// Make tokens for callers of the HTTP API
+    Token(token::TokenCommand),
     /// Measure throughput and latency
     Bench(bench::Bench),
     /// Print a completion script for a shell
@@ -87,10 +94,23 @@ enum Command {
 }
 
 impl Cli {
+    fn sources(&self) -> Sources {
+        let named = |name| std::env::var_os(name).filter(|text: &OsString| !text.is_empty());
+        let variable = || named("CONSIGN_CONFIG").map(PathBuf::from);
+        let mut sources = Sources::of_process(self.config.clone().or_else(variable));
+        if let Some(url) = self.database.as_ref().filter(|url| !url.is_empty()) {
+            let flag = ("database.url", url.as_str().into(), "--database");
+            sources.flags.push(flag);
+        }
+        sources
+    }
+
     pub(crate) async fn run(self) -> Result<Exit, Failure> {
-        let context = Context::new(self.json, self.database);
+        let context = Context::new(self.json, self.sources());
         // Boxed, so that the dispatcher's future is not as large as the largest command's.
         match self.command {
+            Command::Serve(command) => Box::pin(command.run(&context)).await,
+            Command::Work(command) => Box::pin(command.run(&context)).await,
             Command::Migrate(command) => Box::pin(command.run(&context)).await,
             Command::Enqueue(command) => Box::pin(command.run(&context)).await,
             Command::Ls(command) => Box::pin(command.run(&context)).await,
@@ -104,6 +124,8 @@ impl Cli {
             Command::Pause(command) => Box::pin(command.run(&context)).await,
             Command::Resume(command) => Box::pin(command.run(&context)).await,
             Command::Doctor(command) => Box::pin(command.run(&context)).await,
+            Command::Config(command) => Box::pin(command.run(&context)).await,
+            Command::Token(command) => command.run(&context),
             Command::Bench(command) => Box::pin(command.run(&context)).await,
             Command::Completions(command) => command.run(),
             Command::Demo(command) => Box::pin(command.run(&context)).await,

@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod completions;
+pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod enqueue;
@@ -13,4 +14,7 @@ pub(crate) mod ls;
 pub(crate) mod migrate;
 pub(crate) mod pause;
 pub(crate) mod requeue;
+pub(crate) mod serve;
 pub(crate) mod show;
+pub(crate) mod token;
+pub(crate) mod work;

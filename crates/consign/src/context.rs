@@ -1,38 +1,57 @@
-//! What every command is given: where to print, and which database.
+//! What every command is given: where to print, and which settings.
 
 use std::sync::Arc;
 
 use consign_kernel::{Error, Lane, LaneName, Store, nearest};
 
 use crate::{
-    database::{self, Address},
+    config::{Config, Flags, Sources},
+    database::{self, Address, Reach},
     failure::Failure,
     output::Output,
 };
 
-/// Where to print, and which database.
+/// Where to print, and which settings.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) out: Output,
-    /// The database as named by `--database` or its variable, if it was.
-    database: Option<String>,
+    sources: Sources,
 }
 
 impl Context {
-    pub(crate) fn new(json: bool, database: Option<String>) -> Self {
+    pub(crate) fn new(json: bool, sources: Sources) -> Self {
         let out = Output::new(json);
-        Self { out, database }
+        Self { out, sources }
+    }
+
+    /// Where settings come from.
+    pub(crate) fn sources(&self) -> &Sources {
+        &self.sources
+    }
+
+    /// Every setting, with what a command's own flags say.
+    pub(crate) fn config(&self, flags: Flags) -> Result<Config, Failure> {
+        let mut sources = self.sources.clone();
+        sources.flags.extend(flags);
+        Config::load(&sources)
     }
 
     /// The database that was asked for, without opening it.
     pub(crate) fn address(&self) -> Result<Address, Failure> {
-        Address::resolve(self.database.as_deref())
+        address_of(&self.config(Flags::new())?)
     }
 
     /// The database that was asked for, open and of the right schema.
     pub(crate) async fn store(&self) -> Result<Arc<dyn Store>, Failure> {
-        database::open(&self.address()?, self.out).await
+        database::open(&self.address()?, &Reach::for_a_command(), self.out).await
     }
+}
+
+/// The database that the settings name.
+pub(crate) fn address_of(config: &Config) -> Result<Address, Failure> {
+    let origin = config.origin("database.url").map(ToString::to_string);
+    let named = config.settings.database.url.as_deref();
+    Address::resolve(named.zip(origin.as_deref()))
 }
 
 /// A lane, or an error that names the nearest one.

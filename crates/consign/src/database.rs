@@ -7,18 +7,23 @@ mod sqlite;
 
 use std::sync::Arc;
 
-use consign_kernel::Store;
+use consign_kernel::{Error, Store};
 
-pub(crate) use address::Address;
+pub(crate) use address::{Address, without_password};
+pub(crate) use postgres::Reach;
 pub(crate) use schema::{Schema, Step};
 
 use crate::{failure::Failure, output::Output};
 
 /// Opens a database that has this program's schema.
-pub(crate) async fn open(address: &Address, out: Output) -> Result<Arc<dyn Store>, Failure> {
+pub(crate) async fn open(
+    address: &Address,
+    reach: &Reach,
+    out: Output,
+) -> Result<Arc<dyn Store>, Failure> {
     let opened = match address {
         Address::Sqlite { path, by_default } => sqlite::open(path, *by_default, out).await,
-        Address::Postgres { url } => postgres::open(url).await,
+        Address::Postgres { url } => postgres::open(url, reach).await,
     };
     opened.map_err(|failure| at(address, failure))
 }
@@ -34,11 +39,16 @@ pub(crate) async fn migrate(address: &Address) -> Result<(), Failure> {
 
 /// How far a database has come. Changes nothing.
 pub(crate) async fn status(address: &Address) -> Result<Schema, Failure> {
-    let status = match address {
+    let status = schema(address).await;
+    status.map_err(|error| at(address, error.into()))
+}
+
+/// The same with the store's own error.
+pub(crate) async fn schema(address: &Address) -> Result<Schema, Error> {
+    match address {
         Address::Sqlite { path, .. } => sqlite::status(path).await,
         Address::Postgres { url } => postgres::status(url).await,
-    };
-    status.map_err(|failure| at(address, failure))
+    }
 }
 
 /// The SQL of all steps; for PostgreSQL complete, so that it can be run by hand.

@@ -24,6 +24,10 @@ pub(crate) enum Exit {
     NotFound = 4,
     /// The database cannot be used.
     Unavailable = 5,
+    /// Interrupted twice (SIGINT) while it was finishing.
+    Interrupted = 130,
+    /// Told to end twice (SIGTERM) while it was finishing.
+    Terminated = 143,
 }
 
 impl From<Exit> for ExitCode {
@@ -68,6 +72,22 @@ impl Failure {
     pub(crate) fn no_such_message(id: consign_kernel::MessageId) -> Self {
         let message = format!("there is no message {id}; `consign ls` lists those there are");
         Self::new(Exit::NotFound, "no_such_message", message)
+    }
+
+    /// The word for programs.
+    pub(crate) fn code(&self) -> Option<&'static str> {
+        match self {
+            Self::BrokenPipe => None,
+            Self::Told { code, .. } => Some(code),
+        }
+    }
+
+    /// What was wrong, for people.
+    pub(crate) fn message(&self) -> &str {
+        match self {
+            Self::BrokenPipe => "nobody reads the output",
+            Self::Told { message, .. } => message,
+        }
     }
 
     /// The same failure, its message rewritten.

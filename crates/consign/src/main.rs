@@ -3,18 +3,24 @@
 mod arguments;
 mod cli;
 mod commands;
+mod config;
 mod context;
 mod database;
 mod failure;
 mod output;
 mod progress;
+mod service;
+mod telemetry;
 mod when;
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
 use clap::Parser;
 
 use crate::{cli::Cli, failure::Failure};
+
+/// How long threads may take that nobody waits for any more.
+const LAST_TASKS: Duration = Duration::from_millis(200);
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -32,5 +38,8 @@ fn run(cli: Cli) -> Result<failure::Exit, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(cli.run())
+    let ended = runtime.block_on(cli.run());
+    // What was worth waiting for has been waited for.
+    runtime.shutdown_timeout(LAST_TASKS);
+    ended
 }

@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep};
 use self::story::{Story, check};
 use crate::{
     context::Context,
-    database::{self, Address},
+    database::{self, Address, Reach},
     failure::{Exit, Failure},
 };
 
@@ -48,7 +48,7 @@ impl Demo {
         let folder = tempfile::Builder::new().prefix("consign-demo-").tempdir()?;
         let address = Address::file(&folder.path().join("demo.db"));
         database::migrate(&address).await?;
-        let store = database::open(&address, context.out).await?;
+        let store = database::open(&address, &Reach::for_a_command(), context.out).await?;
         let mut story = Story::new(context.out);
         let told = tell(&*store, &mut story).await;
         if self.keep {

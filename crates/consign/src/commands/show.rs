@@ -41,7 +41,7 @@ impl Show {
             .await?
             .ok_or_else(|| Failure::no_such_message(self.id))?;
         let attempts = store.history(self.id).await?;
-        let audit = store.audit(Some(self.id), AUDIT_ENTRIES_MAX).await?;
+        let audit = store.audit(Some(self.id), None, AUDIT_ENTRIES_MAX).await?;
         if context.out.is_json() {
             context.out.json(&Shown {
                 message: &explanation.message,

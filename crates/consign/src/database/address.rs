@@ -27,14 +27,11 @@ pub(crate) enum Address {
 }
 
 impl Address {
-    /// The database that was named, else `DATABASE_URL`, else a file in the working directory.
-    pub(crate) fn resolve(named: Option<&str>) -> Result<Self, Failure> {
-        if let Some(text) = named.filter(|text| !text.is_empty()) {
-            return Self::parse(text, "--database or CONSIGN_DATABASE_URL");
-        }
-        match std::env::var("DATABASE_URL") {
-            Ok(text) if !text.is_empty() => Self::parse(&text, "DATABASE_URL"),
-            _ => Ok(Self::Sqlite {
+    /// The database that was named, else a file in the working directory.
+    pub(crate) fn resolve(named: Option<(&str, &str)>) -> Result<Self, Failure> {
+        match named.filter(|(text, _)| !text.is_empty()) {
+            Some((text, origin)) => Self::parse(text, origin),
+            None => Ok(Self::Sqlite {
                 path: DEFAULT_FILE.into(),
                 by_default: true,
             }),
@@ -84,8 +81,8 @@ impl fmt::Display for Address {
     }
 }
 
-/// `url` without a password, whether it stands before the host or among the options.
-fn without_password(url: &str) -> String {
+/// An address without a password, whether it stands before the host or among the options.
+pub(crate) fn without_password(url: &str) -> String {
     let (rest, options) = url
         .split_once('?')
         .map_or((url, None), |(rest, options)| (rest, Some(options)));

@@ -2,17 +2,42 @@
 
 use std::sync::Arc;
 
-use consign_kernel::Store;
+use consign_kernel::{Error, Store};
 use consign_postgres::{Pooler, PostgresOptions, PostgresStore};
 
 use super::{Schema, Step};
 use crate::failure::Failure;
 
-pub(super) async fn open(url: &str) -> Result<Arc<dyn Store>, Failure> {
+/// How to reach a server.
+#[derive(Clone, Debug)]
+pub(crate) struct Reach {
+    pub(crate) pooler: Pooler,
+    /// A direct address for wake-ups.
+    pub(crate) listen_url: Option<String>,
+    pub(crate) connections_max: u32,
+}
+
+impl Reach {
+    /// For one command: right with and without a pooler in between; it needs no speed beyond that.
+    pub(crate) fn for_a_command() -> Self {
+        Self {
+            pooler: Pooler::Transaction,
+            listen_url: None,
+            connections_max: 2,
+        }
+    }
+
+    /// Whether an enqueue can wake those who wait.
+    pub(crate) fn wakes(&self) -> bool {
+        self.pooler == Pooler::Session || self.listen_url.is_some()
+    }
+}
+
+pub(super) async fn open(url: &str, reach: &Reach) -> Result<Arc<dyn Store>, Failure> {
     let options = PostgresOptions {
-        // Right with and without a pooler in between; one command needs no speed beyond that.
-        pooler: Pooler::Transaction,
-        connections_max: 2,
+        pooler: reach.pooler,
+        listen_url: reach.listen_url.clone(),
+        connections_max: reach.connections_max,
         ..PostgresOptions::new(url)
     };
     Ok(Arc::new(PostgresStore::connect(&options).await?))
@@ -23,7 +48,7 @@ pub(super) async fn migrate(url: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(super) async fn status(url: &str) -> Result<Schema, Failure> {
+pub(super) async fn status(url: &str) -> Result<Schema, Error> {
     let status = consign_postgres::status(url).await?;
     Ok(Schema {
         version: status.found,

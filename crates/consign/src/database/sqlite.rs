@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use consign_kernel::Store;
+use consign_kernel::{Error, Store};
 use consign_sqlite::{SqliteOptions, SqliteStore};
 
 use super::{Schema, Step};
@@ -38,7 +38,7 @@ pub(super) async fn migrate(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(super) async fn status(path: &Path) -> Result<Schema, Failure> {
+pub(super) async fn status(path: &Path) -> Result<Schema, Error> {
     let status = consign_sqlite::status(&options(path)?).await?;
     Ok(Schema {
         version: status.version(),
@@ -55,11 +55,11 @@ pub(super) fn steps() -> Vec<Step> {
     consign_sqlite::migrations().iter().map(step).collect()
 }
 
-fn options(path: &Path) -> Result<SqliteOptions, Failure> {
+fn options(path: &Path) -> Result<SqliteOptions, Error> {
     let text = path
         .to_str()
-        .ok_or_else(|| Failure::usage("the path of a database must be UTF-8"))?;
-    Ok(SqliteOptions::new(text)?)
+        .ok_or_else(|| Error::invalid("the path of a database", "must be UTF-8"))?;
+    SqliteOptions::new(text)
 }
 
 fn missing(message: impl Into<String>) -> Failure {

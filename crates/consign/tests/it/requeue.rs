@@ -53,7 +53,13 @@ async fn a_preview_changes_nothing() {
     assert_eq!(preview["first"].as_array().unwrap().len(), 10);
     assert_eq!(dead_counts(&consign), [1_202, 1]);
     assert_eq!(
-        consign.store().await.audit(None, 10).await.unwrap().len(),
+        consign
+            .store()
+            .await
+            .audit(None, None, 10)
+            .await
+            .unwrap()
+            .len(),
         1,
         "only the lane"
     );

@@ -1,0 +1,47 @@
+//! `consign serve`: the API and the worker, in one process.
+
+use std::net::SocketAddr;
+
+use clap::Args;
+
+use crate::{
+    config::Flags,
+    context::Context,
+    failure::{Exit, Failure},
+    service::{Role, Service},
+};
+
+/// Serve the HTTP API and deliver the messages of every lane that has a sink.
+///
+/// Without a configuration it starts on SQLite with a lane to try things with. SIGTERM or SIGINT:
+/// finish what is under way and end; a second one: end at once. SIGHUP: read the lanes' policies
+/// again.
+#[derive(Args, Debug)]
+pub(crate) struct Serve {
+    /// Where to listen [default: the configuration's server.listen]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
+    /// Bring the database to this program's schema first
+    #[arg(long)]
+    migrate: bool,
+}
+
+impl Serve {
+    pub(crate) async fn run(self, context: &Context) -> Result<Exit, Failure> {
+        let listen = self.listen.map(|listen| listen.to_string());
+        let flags: Flags = listen
+            .map(|listen| ("server.listen", listen.into(), "--listen"))
+            .into_iter()
+            .collect();
+        let mut sources = context.sources().clone();
+        sources.flags.extend(flags.clone());
+        let service = Service {
+            config: context.config(flags)?,
+            sources,
+            role: Role::Serve,
+            migrate: self.migrate,
+            out: context.out,
+        };
+        service.run().await
+    }
+}

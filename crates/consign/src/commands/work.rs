@@ -1,0 +1,74 @@
+//! `consign work`: the worker alone.
+
+use std::net::SocketAddr;
+
+use clap::Args;
+use consign_kernel::{LaneName, nearest};
+
+use crate::{
+    config::{Config, Flags},
+    context::Context,
+    failure::{Exit, Failure},
+    service::{Role, Service},
+};
+
+/// Deliver the messages of every lane that has a sink, without serving an API.
+///
+/// Any number of these may run beside each other and beside `serve`, on any number of machines.
+/// Signals are as with `serve`.
+#[derive(Args, Debug)]
+pub(crate) struct Work {
+    /// Only this lane; may be repeated
+    #[arg(long = "lane", value_name = "NAME")]
+    lanes: Vec<LaneName>,
+    /// Serve /healthz, /readyz and /metrics here
+    #[arg(long, value_name = "ADDRESS")]
+    health_listen: Option<SocketAddr>,
+    /// Bring the database to this program's schema first
+    #[arg(long)]
+    migrate: bool,
+}
+
+impl Work {
+    pub(crate) async fn run(self, context: &Context) -> Result<Exit, Failure> {
+        let mut config = context.config(Flags::new())?;
+        known(&config, &self.lanes)?;
+        if !self.lanes.is_empty() {
+            let wanted = |lane: &LaneName| self.lanes.contains(lane);
+            config.settings.lanes.retain(|lane| wanted(&lane.name));
+        }
+        let service = Service {
+            config,
+            sources: context.sources().clone(),
+            role: Role::Work {
+                health: self.health_listen,
+            },
+            migrate: self.migrate,
+            out: context.out,
+        };
+        service.run().await
+    }
+}
+
+/// Refuses lanes that cannot be worked, and to run for nothing.
+fn known(config: &Config, wanted: &[LaneName]) -> Result<(), Failure> {
+    let lanes = &config.settings.lanes;
+    let with_sink = || lanes.iter().filter(|lane| lane.sink.is_some());
+    if with_sink().next().is_none() {
+        let message = "no lane of the configuration has a sink: there is nothing to work on";
+        return Err(Failure::usage(message));
+    }
+    for name in wanted {
+        if with_sink().any(|lane| lane.name == *name) {
+            continue;
+        }
+        let names = with_sink().map(|lane| lane.name.as_str());
+        let hint = nearest(name.as_str(), names)
+            .map(|near| format!("; did you mean {near}?"))
+            .unwrap_or_default();
+        let message =
+            format!("--lane {name}: the configuration has no such lane with a sink{hint}");
+        return Err(Failure::usage(message));
+    }
+    Ok(())
+}

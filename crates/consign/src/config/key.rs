@@ -1,0 +1,175 @@
+//! Every setting there is. A test compares this list with `default.toml`, another with the
+//! documentation.
+
+use consign_kernel::nearest;
+
+use super::{kind::Kind, path::KeyPath};
+
+/// A setting.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Key {
+    /// Its name; `*` stands for a name of the user's own.
+    pub(crate) path: &'static str,
+    pub(crate) kind: Kind,
+}
+
+const fn key(path: &'static str, kind: Kind) -> Key {
+    Key { path, kind }
+}
+
+const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
+const HOUR_MS: u64 = 60 * 60 * 1_000;
+
+/// Every setting, in the order of the documentation.
+pub(crate) const KEYS: &[Key] = &[
+    key("database.url", Kind::Url),
+    key("database.pooler", Kind::Word(&["session", "transaction"])),
+    key("database.listen_url", Kind::Url),
+    key("database.connections_max", Kind::Whole(2, 1_000)),
+    key("server.listen", Kind::Address),
+    key("server.tokens.*.hash", Kind::Text),
+    key("server.tokens.*.scopes", Kind::Texts),
+    key("server.tls_cert", Kind::Text),
+    key("server.tls_key", Kind::Text),
+    key("server.allow_plain_http", Kind::Flag),
+    key("server.allow_anonymous", Kind::Flag),
+    key("server.allowed_hosts", Kind::Texts),
+    key("server.metrics_open", Kind::Flag),
+    key("server.body_max_bytes", Kind::Whole(1, 1024 * 1024 * 1024)),
+    key("server.batch_max", Kind::Whole(1, 100_000)),
+    key("server.header_timeout_ms", Kind::Whole(1, HOUR_MS)),
+    key("server.body_timeout_ms", Kind::Whole(1, HOUR_MS)),
+    key("server.request_timeout_ms", Kind::Whole(1, HOUR_MS)),
+    key("server.wait_max_ms", Kind::Whole(1, HOUR_MS)),
+    key("server.waits_max", Kind::Whole(1, 1_000_000)),
+    key("server.concurrency_max", Kind::Whole(1, 1_000_000)),
+    key("server.connections_max", Kind::Whole(1, 1_000_000)),
+    key(
+        "server.rate_limit.per_second",
+        Kind::Whole(0, u32::MAX as u64),
+    ),
+    key("server.rate_limit.burst", Kind::Whole(1, u32::MAX as u64)),
+    key("server.tick_age_max_ms", Kind::Whole(100, HOUR_MS)),
+    key("server.shutdown_grace_ms", Kind::Whole(0, HOUR_MS)),
+    key("worker.owner", Kind::Text),
+    key("worker.grace_ms", Kind::Whole(0, DAY_MS)),
+    key("log.format", Kind::Word(&["text", "json"])),
+    key("log.filter", Kind::Text),
+    key("telemetry.sample_interval_ms", Kind::Whole(100, HOUR_MS)),
+    key("telemetry.otlp_endpoint", Kind::Url),
+    key("lanes.*.lease_ttl_ms", Kind::Whole(1, DAY_MS)),
+    key("lanes.*.attempts_max", Kind::Whole(1, 10_000)),
+    key(
+        "lanes.*.retry.kind",
+        Kind::Word(&["fixed", "table", "exponential"]),
+    ),
+    key("lanes.*.retry.delay_ms", Kind::Whole(0, u64::MAX)),
+    key("lanes.*.retry.delays_ms", Kind::Wholes),
+    key("lanes.*.retry.base_ms", Kind::Whole(0, u64::MAX)),
+    key("lanes.*.retry.factor", Kind::Number(1.0, f64::MAX)),
+    key("lanes.*.retry.max_ms", Kind::Whole(0, u64::MAX)),
+    key("lanes.*.retry.jitter", Kind::Number(0.0, 1.0)),
+    key(
+        "lanes.*.on_uncertain",
+        Kind::Word(&["resend", "probe", "hold"]),
+    ),
+    key("lanes.*.ordered", Kind::Flag),
+    key("lanes.*.on_dead", Kind::Word(&["block", "continue"])),
+    key("lanes.*.notify", Kind::Flag),
+    key(
+        "lanes.*.payload_max_bytes",
+        Kind::Whole(1, 64 * 1024 * 1024),
+    ),
+    key("lanes.*.concurrency", Kind::Whole(1, 1_000)),
+    key("lanes.*.rate_per_second", Kind::Whole(1, u32::MAX as u64)),
+    key("lanes.*.timeout_ms", Kind::Whole(1, DAY_MS)),
+    key("lanes.*.record_begin", Kind::Flag),
+];
+
+/// Tables whose settings somebody else knows: those of a sink.
+const OPEN: &[&str] = &["lanes.*.sink"];
+
+/// What a path names.
+#[derive(Debug)]
+pub(crate) enum Found {
+    Key(&'static Key),
+    /// A table of settings.
+    Table,
+    /// Something inside a table whose settings somebody else knows, or that table.
+    Open,
+    /// Nothing; in words, with a suggestion where there is one.
+    Unknown(String),
+}
+
+pub(crate) fn find(path: &KeyPath) -> Found {
+    if let Some(key) = KEYS.iter().find(|key| matches(key.path, path.segments())) {
+        return Found::Key(key);
+    }
+    let length = path.segments().len();
+    for pattern in OPEN {
+        let depth = pattern.split('.').count();
+        if length >= depth && matches(pattern, &path.segments()[..depth]) {
+            return Found::Open;
+        }
+    }
+    if children(path.segments()).next().is_some() {
+        return Found::Table;
+    }
+    Found::Unknown(unknown(path))
+}
+
+fn matches(pattern: &str, segments: &[String]) -> bool {
+    pattern.split('.').count() == segments.len() && begins(pattern, segments)
+}
+
+/// Whether the first segments of `pattern` are these.
+fn begins(pattern: &str, segments: &[String]) -> bool {
+    let mut parts = pattern.split('.');
+    segments.iter().all(|segment| {
+        parts
+            .next()
+            .is_some_and(|part| part == "*" || part == segment)
+    })
+}
+
+/// The names that may stand in the table at `segments`.
+fn children(segments: &[String]) -> impl Iterator<Item = &'static str> {
+    let patterns = KEYS.iter().map(|key| key.path).chain(OPEN.iter().copied());
+    let depth = segments.len();
+    patterns
+        .filter(move |pattern| begins(pattern, segments))
+        .filter_map(move |pattern| pattern.split('.').nth(depth))
+}
+
+/// "unknown", and what may have been meant: a name in the same table, or the same name elsewhere.
+fn unknown(path: &KeyPath) -> String {
+    let segments = path.segments();
+    for depth in 0..segments.len() {
+        let (table, rest) = segments.split_at(depth);
+        let wrong = &rest[0];
+        let known = |segment: &'static str| segment == "*" || segment == wrong;
+        if children(table).any(known) {
+            continue;
+        }
+        let mut meant = table.to_vec();
+        if let Some(near) = nearest(wrong, children(table)) {
+            meant.push(near.to_owned());
+            meant.extend(rest[1..].iter().cloned());
+            return suggest(&KeyPath::from(meant));
+        }
+        break;
+    }
+    let elsewhere = KEYS
+        .iter()
+        .find(|key| !key.path.contains('*') && key.path.rsplit('.').next() == Some(path.last()));
+    match elsewhere {
+        Some(key) => suggest(&KeyPath::of(key.path)),
+        None => {
+            "there is no such setting; `consign config print-default` shows those there are".into()
+        }
+    }
+}
+
+fn suggest(meant: &KeyPath) -> String {
+    format!("there is no such setting; did you mean {meant}?")
+}

@@ -1,0 +1,148 @@
+//! Settings in types.
+
+use consign_postgres::Pooler;
+use consign_server::ServerOptions;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{
+    KeyPath, Layer, Problem,
+    lanes::{self, LaneConfig},
+    tree,
+};
+
+/// Every setting.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) database: Database,
+    pub(crate) server: ServerOptions,
+    pub(crate) worker: Worker,
+    pub(crate) log: Log,
+    pub(crate) telemetry: Telemetry,
+    /// By name.
+    pub(crate) lanes: Vec<LaneConfig>,
+}
+
+/// Which database, and how to reach it.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Database {
+    /// Where it is; none for the file in the working directory.
+    pub(crate) url: Option<String>,
+    #[serde(with = "PoolerWord")]
+    pub(crate) pooler: Pooler,
+    pub(crate) listen_url: Option<String>,
+    pub(crate) connections_max: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(remote = "Pooler", rename_all = "snake_case")]
+enum PoolerWord {
+    Session,
+    Transaction,
+}
+
+/// Delivering.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Worker {
+    /// The name in leases; none for host and process.
+    pub(crate) owner: Option<String>,
+    pub(crate) grace_ms: u64,
+}
+
+/// What is logged, and how.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Log {
+    pub(crate) format: LogFormat,
+    pub(crate) filter: String,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
+
+/// Metrics and traces.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Telemetry {
+    pub(crate) sample_interval_ms: u64,
+    pub(crate) otlp_endpoint: Option<String>,
+}
+
+/// The sections that are read as they stand.
+#[derive(Deserialize)]
+struct Sections {
+    database: Database,
+    server: ServerOptions,
+    worker: Worker,
+    log: Log,
+    telemetry: Telemetry,
+}
+
+impl Settings {
+    pub(super) fn read(entries: &Layer) -> Result<Self, Vec<Problem>> {
+        let mut problems = incomplete_tokens(entries);
+        let lanes = lanes::read(entries, &mut problems);
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        let mut whole = tree(entries, &KeyPath::root());
+        list_tokens(&mut whole["server"]);
+        let sections: Sections = serde_json::from_value(whole).map_err(|error| {
+            // Types and ranges were checked value by value; this is the second net.
+            let what = error.to_string();
+            vec![Problem {
+                origin: None,
+                path: KeyPath::root(),
+                what,
+            }]
+        })?;
+        let Sections {
+            database,
+            server,
+            worker,
+            log,
+            telemetry,
+        } = sections;
+        Ok(Self {
+            database,
+            server,
+            worker,
+            log,
+            telemetry,
+            lanes,
+        })
+    }
+}
+
+/// Named tables of tokens as the list the server takes.
+fn list_tokens(server: &mut Value) {
+    let Some(Value::Object(tokens)) = server.get("tokens") else {
+        return;
+    };
+    let entry = |(name, token): (&String, &Value)| {
+        let mut token = token.clone();
+        token["name"] = name.as_str().into();
+        token
+    };
+    let list: Value = tokens.iter().map(entry).collect();
+    server["tokens"] = list;
+}
+
+/// Tokens that lack their hash or their scopes.
+fn incomplete_tokens(entries: &Layer) -> Vec<Problem> {
+    let table = KeyPath::of("server.tokens");
+    let is_token = |path: &&KeyPath| path.starts_with(&table) && path.segments().len() == 3;
+    let mut problems = Vec::new();
+    for path in entries.keys().filter(is_token) {
+        for part in ["hash", "scopes"] {
+            if !entries.contains_key(&path.child(part)) {
+                let what = format!("a token needs a {part}; `consign token new` makes one");
+                problems.push(Problem::at(&entries[path].origin, path, what));
+            }
+        }
+    }
+    problems
+}

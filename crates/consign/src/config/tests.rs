@@ -1,0 +1,1 @@
+//! Tables of what is said and what comes of it.

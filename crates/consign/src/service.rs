@@ -1,0 +1,290 @@
+//! A process that stays: `consign serve` and `consign work`.
+//!
+//! It starts in an order that lets every mistake be found before anything is touched, waits for a
+//! database that is not there yet, and ends by finishing what is under way.
+
+mod banner;
+mod drain;
+mod gate;
+mod lanes;
+mod opening;
+mod reload;
+mod schema;
+mod signals;
+mod systemd;
+mod watchdog;
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use consign_kernel::Store;
+use consign_server::{AppState, Server, ServerOptions, check_exposure};
+use consign_worker::{LaneWork, Worker, WorkerHandle, WorkerOptions};
+use tokio::{sync::watch, task::JoinHandle};
+
+use self::{
+    gate::{Admits, Gate},
+    opening::Opening,
+    signals::{Signals, Told},
+    systemd::Systemd,
+    watchdog::Watchdog,
+};
+use crate::{
+    config::{Config, Sources},
+    context::address_of,
+    database::{Address, Reach},
+    failure::{Exit, Failure},
+    output::Output,
+    telemetry::{RequestHook, Sampler, Telemetry},
+};
+
+/// What the end may take beyond its grace periods.
+const MARGIN: Duration = Duration::from_secs(5);
+
+/// What to run.
+#[derive(Debug)]
+pub(crate) struct Service {
+    pub(crate) config: Config,
+    /// To read the configuration again from.
+    pub(crate) sources: Sources,
+    pub(crate) role: Role,
+    /// Bring the database to this program's schema first.
+    pub(crate) migrate: bool,
+    pub(crate) out: Output,
+}
+
+/// Which parts of it.
+#[derive(Debug)]
+pub(crate) enum Role {
+    /// API and worker.
+    Serve,
+    /// The worker; its health at an address if there is one.
+    Work { health: Option<SocketAddr> },
+}
+
+/// Refuses a configuration that a service could not start with.
+pub(crate) async fn check(config: &Config) -> Result<(), Failure> {
+    check_exposure(&config.settings.server).map_err(|error| misconfigured(&error))?;
+    lanes::work(config).await.map(drop)
+}
+
+impl Service {
+    /// Runs until it is told to stop.
+    pub(crate) async fn run(mut self) -> Result<Exit, Failure> {
+        let mut signals = Signals::install()?;
+        let telemetry = Telemetry::start(&self.config.settings)?;
+        let systemd = Systemd::from_environment();
+        let address = address_of(&self.config)?;
+        let work = lanes::work(&self.config).await?;
+        let http = Http::start(
+            &self.config.settings.server,
+            &self.role,
+            telemetry.request_hook(),
+        )
+        .await?;
+        let opening = Opening {
+            address: &address,
+            reach: self.reach(),
+            migrate: self.migrate,
+            config: &self.config,
+            out: self.out,
+            systemd: &systemd,
+        };
+        let store = tokio::select! {
+            store = opening.open() => store?,
+            _ = signals.stop() => return Ok(Exit::Fine),
+        };
+        let worker = self.start_worker(&store, work, &address, &telemetry);
+        let state = state(&store, &worker, &address, &telemetry);
+        if let Some(http) = &http {
+            http.open(&state, self.server_options(), &self.role);
+        }
+        let helpers = self.start_helpers(&store, &state, &telemetry);
+        let url = http.as_ref().map(|http| http.url.as_str());
+        banner::print(self.out, &self.config, &address, url, &worker, &self.role)?;
+        systemd.ready("running");
+        let watchdog = self.watch(systemd, &worker);
+        let running = Running {
+            state,
+            worker,
+            http,
+        };
+        running.until_told(&mut signals, &mut self, &*store).await;
+        let exit = running.drain(&mut signals, watchdog).await;
+        for helper in helpers {
+            helper.abort();
+        }
+        telemetry.end().await;
+        Ok(exit)
+    }
+
+    fn reach(&self) -> Reach {
+        let database = &self.config.settings.database;
+        Reach {
+            pooler: database.pooler,
+            listen_url: database.listen_url.clone(),
+            connections_max: database.connections_max,
+        }
+    }
+
+    fn server_options(&self) -> &ServerOptions {
+        &self.config.settings.server
+    }
+
+    fn watch(&self, systemd: Systemd, worker: &WorkerHandle) -> Watchdog {
+        let server = self.server_options();
+        let tick_age_max = Duration::from_millis(server.tick_age_max_ms);
+        let grace_ms = self.config.settings.worker.grace_ms + server.shutdown_grace_ms;
+        let patience = Duration::from_millis(grace_ms) + MARGIN;
+        Watchdog::start(systemd, worker.clone(), tick_age_max, patience)
+    }
+
+    fn start_worker(
+        &self,
+        store: &Arc<dyn Store>,
+        work: Vec<LaneWork>,
+        address: &Address,
+        telemetry: &Telemetry,
+    ) -> WorkerHandle {
+        let settings = &self.config.settings.worker;
+        let owner = settings.owner.clone().unwrap_or_else(default_owner);
+        let options = WorkerOptions {
+            grace: Duration::from_millis(settings.grace_ms),
+            notified: matches!(address, Address::Sqlite { .. }) || self.reach().wakes(),
+            span_hook: telemetry.span_hook(),
+            ..WorkerOptions::new(owner)
+        };
+        Worker::start(Arc::clone(store), work, options)
+    }
+
+    /// What runs beside until the end and may be cut off then.
+    fn start_helpers(
+        &self,
+        store: &Arc<dyn Store>,
+        state: &AppState,
+        telemetry: &Telemetry,
+    ) -> Vec<JoinHandle<()>> {
+        let every = Duration::from_millis(self.config.settings.telemetry.sample_interval_ms);
+        let sampler = Sampler::new(Arc::clone(store), every, telemetry.upkeep());
+        let mut helpers = vec![tokio::spawn(sampler.run())];
+        if matches!(self.role, Role::Serve) {
+            let redrives = consign_server::redrive::run(state.clone(), std::future::pending());
+            helpers.push(tokio::spawn(redrives));
+        }
+        helpers
+    }
+}
+
+/// A service that has started.
+struct Running {
+    state: AppState,
+    worker: WorkerHandle,
+    http: Option<Http>,
+}
+
+impl Running {
+    /// Returns when somebody tells it to stop.
+    async fn until_told(&self, signals: &mut Signals, service: &mut Service, store: &dyn Store) {
+        loop {
+            match signals.next().await {
+                Told::Stop(_) => return,
+                Told::Reload => reload::reload(&mut service.config, &service.sources, store).await,
+            }
+        }
+    }
+}
+
+/// The HTTP side: listens from the first moment, answers once there is a database.
+struct Http {
+    gate: Gate,
+    url: String,
+    stop: watch::Sender<bool>,
+    task: JoinHandle<()>,
+}
+
+impl Http {
+    async fn start(
+        options: &ServerOptions,
+        role: &Role,
+        spans: Option<RequestHook>,
+    ) -> Result<Option<Self>, Failure> {
+        let options = match role {
+            Role::Serve => options.clone(),
+            Role::Work { health: None } => return Ok(None),
+            // Health and figures only: nothing in them needs a token, and probes have none.
+            Role::Work {
+                health: Some(listen),
+            } => ServerOptions {
+                listen: *listen,
+                tokens: Vec::new(),
+                allow_anonymous: true,
+                allow_plain_http: true,
+                metrics_open: Some(true),
+                ..options.clone()
+            },
+        };
+        let server = Server::bind(&options)
+            .await
+            .map_err(|e| misconfigured(&e))?;
+        let url = server.url()?;
+        let gate = Gate::new(spans);
+        let stop = watch::Sender::new(false);
+        let mut stopped = stop.subscribe();
+        let stopped = async move {
+            // The sender outlives the server; if not, stopping is right.
+            drop(stopped.wait_for(|stop| *stop).await);
+        };
+        let task = tokio::spawn(server.serve(gate.router(), stopped));
+        Ok(Some(Self {
+            gate,
+            url,
+            stop,
+            task,
+        }))
+    }
+
+    /// Lets requests through.
+    fn open(&self, state: &AppState, options: &ServerOptions, role: &Role) {
+        let (options, admits) = match role {
+            Role::Serve => (options.clone(), Admits::Everything),
+            Role::Work { .. } => {
+                let open = ServerOptions {
+                    tokens: Vec::new(),
+                    allow_anonymous: true,
+                    metrics_open: Some(true),
+                    ..options.clone()
+                };
+                (open, Admits::Health)
+            }
+        };
+        let router = consign_server::router(state.clone(), &options);
+        self.gate.open(router, admits);
+    }
+}
+
+fn state(
+    store: &Arc<dyn Store>,
+    worker: &WorkerHandle,
+    address: &Address,
+    telemetry: &Telemetry,
+) -> AppState {
+    let worker = worker.clone();
+    let schema = schema::Check::new(address.clone());
+    AppState::new(Arc::clone(store))
+        .with_worker(move || worker.status())
+        .with_metrics(telemetry.renderer())
+        .with_schema_check(move || schema.clone().fits())
+}
+
+fn misconfigured(error: &dyn std::fmt::Display) -> Failure {
+    Failure::new(Exit::Usage, "config", error.to_string())
+}
+
+/// Host and process: what somebody who sees a stuck lease wants to know.
+fn default_owner() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = match host.trim() {
+        "" => "consign",
+        host => host,
+    };
+    format!("{host}-{}", std::process::id())
+}

@@ -1,0 +1,97 @@
+//! What is printed when all is up: where things are, and what to try.
+
+use consign_worker::WorkerHandle;
+use serde_json::{Value, json};
+
+use super::Role;
+use crate::{
+    config::Config,
+    database::Address,
+    failure::Failure,
+    output::{Output, plain},
+};
+
+/// A lane is tried with a message of its own.
+const PAYLOAD: &str = r#"{"payload": {"text": "hello"}}"#;
+
+pub(super) fn print(
+    out: Output,
+    config: &Config,
+    address: &Address,
+    url: Option<&str>,
+    worker: &WorkerHandle,
+    role: &Role,
+) -> Result<(), Failure> {
+    let status = worker.status();
+    let version = env!("CARGO_PKG_VERSION");
+    if out.is_json() {
+        let lanes: Vec<Value> = status
+            .lanes
+            .iter()
+            .map(|lane| {
+                json!({"lane": lane.lane, "sink": lane.sink, "destination": lane.destination})
+            })
+            .collect();
+        return Ok(out.json(&json!({
+            "version": version, "database": address.to_string(), "url": url,
+            "owner": status.owner, "lanes": lanes,
+        }))?);
+    }
+    out.line(format_args!("consign {version}"))?;
+    out.line(format_args!("database   {address}"))?;
+    if let Some(url) = url {
+        out.line(format_args!("listening  {url}"))?;
+    }
+    out.line(format_args!("worker     {}", plain(&status.owner)))?;
+    let mut label = "lanes";
+    for lane in &status.lanes {
+        let sink = format!("{} {}", lane.sink, lane.destination);
+        out.line(format_args!(
+            "{label:<11}{} -> {}",
+            lane.lane,
+            plain(sink.trim_end())
+        ))?;
+        label = "";
+    }
+    for lane in config
+        .settings
+        .lanes
+        .iter()
+        .filter(|lane| lane.sink.is_none())
+    {
+        out.line(format_args!(
+            "{label:<11}{} has no sink: others claim from it",
+            lane.name
+        ))?;
+        label = "";
+    }
+    if let (Role::Serve, Some(url)) = (role, url) {
+        tries(out, config, url)?;
+    }
+    Ok(())
+}
+
+/// Commands that work as they stand. A test runs exactly these.
+fn tries(out: Output, config: &Config, url: &str) -> Result<(), Failure> {
+    let lanes = &config.settings.lanes;
+    let lane = lanes
+        .iter()
+        .find(|lane| lane.sink.is_some())
+        .or(lanes.first());
+    let lane = lane.map_or("default", |lane| lane.name.as_str());
+    let curl = match config.settings.server.tokens.is_empty() {
+        true => "curl -sS".to_owned(),
+        false => r#"curl -sS -H "authorization: Bearer $CONSIGN_TOKEN""#.to_owned(),
+    };
+    let json = "-H 'content-type: application/json'";
+    out.line("\nTry it:")?;
+    out.line(format_args!(
+        "  {curl} {url}/v1/lanes/{lane}/messages {json} -d '{PAYLOAD}'"
+    ))?;
+    out.line(format_args!(
+        "  {curl} '{url}/v1/messages?lane={lane}&limit=3'"
+    ))?;
+    out.line(format_args!("  {curl} {url}/v1/lanes"))?;
+    out.line(format_args!("  {curl} {url}/metrics"))?;
+    Ok(())
+}

@@ -1,0 +1,75 @@
+//! The end: stop claiming, finish what is under way, stop answering.
+
+use std::time::Duration;
+
+use consign_worker::{Summary, WorkerHandle};
+use tokio::time::timeout;
+
+use super::{Running, signals::Signals, watchdog::Watchdog};
+use crate::failure::Exit;
+
+/// What the last words may take after the second signal.
+const LAST_WORDS: Duration = Duration::from_millis(300);
+
+impl Running {
+    /// Ends in good order, or at once when it is told so again.
+    pub(super) async fn drain(self, signals: &mut Signals, watchdog: Watchdog) -> Exit {
+        tracing::info!("stopping: no more claims, finishing what is under way");
+        self.state.drain();
+        watchdog.stopping();
+        self.worker.drain();
+        let summary = tokio::select! {
+            summary = self.worker.finished() => summary,
+            exit = signals.stop() => return at_once(&self.worker, exit).await,
+        };
+        told(&summary);
+        let Some(http) = self.http else {
+            return Exit::Fine;
+        };
+        http.stop.send_replace(true);
+        tokio::select! {
+            ended = http.task => {
+                if let Err(error) = ended {
+                    tracing::error!("the HTTP server failed: {error}");
+                }
+                Exit::Fine
+            }
+            exit = signals.stop() => exit,
+        }
+    }
+}
+
+async fn at_once(worker: &WorkerHandle, exit: Exit) -> Exit {
+    tracing::warn!("told twice: stopping at once");
+    worker.stop_now();
+    match timeout(LAST_WORDS, worker.finished()).await {
+        Ok(summary) => told(&summary),
+        Err(_) => tracing::warn!("deliveries were cut off; their leases run out by themselves"),
+    }
+    exit
+}
+
+fn told(summary: &Summary) {
+    let Summary {
+        delivered,
+        retried,
+        dead,
+        uncertain,
+        released,
+        late,
+        interrupted,
+        unrecorded,
+    } = summary;
+    tracing::info!(
+        delivered,
+        retried,
+        dead,
+        uncertain,
+        released,
+        late,
+        interrupted,
+        unrecorded,
+        "stopped: {delivered} delivered, {retried} to be retried, {dead} dead, {uncertain} \
+         uncertain, {released} given back"
+    );
+}

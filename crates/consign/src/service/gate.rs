@@ -1,0 +1,95 @@
+//! What is answered before there is a database, and which paths are answered at all.
+
+use std::sync::{Arc, OnceLock};
+
+use axum::{
+    Json, Router,
+    extract::Request,
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde_json::json;
+use tower::ServiceExt;
+use tracing::Instrument;
+
+use crate::telemetry::RequestHook;
+
+const HEALTH: &[&str] = &["/health", "/healthz", "/readyz", "/metrics"];
+
+/// Which requests pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Admits {
+    Everything,
+    /// Health and metrics.
+    Health,
+}
+
+/// A router that answers for itself until it is opened.
+#[derive(Clone)]
+pub(super) struct Gate {
+    behind: Arc<OnceLock<(Router, Admits)>>,
+    /// Makes the spans of requests, where there are traces.
+    spans: Option<RequestHook>,
+}
+
+impl Gate {
+    pub(super) fn new(spans: Option<RequestHook>) -> Self {
+        Self {
+            behind: Arc::default(),
+            spans,
+        }
+    }
+
+    /// Lets requests through to `router` from now on.
+    pub(super) fn open(&self, router: Router, admits: Admits) {
+        self.behind.get_or_init(|| (router, admits));
+    }
+
+    pub(super) fn router(&self) -> Router {
+        let gate = self.clone();
+        Router::new().fallback(async move |request: Request| gate.pass(request).await)
+    }
+
+    async fn pass(&self, request: Request) -> Response {
+        let path = request.uri().path();
+        match self.behind.get() {
+            Some((_, Admits::Health)) if !HEALTH.contains(&path) => {
+                problem(StatusCode::NOT_FOUND, "this process serves its health only")
+            }
+            Some((router, _)) => self.traced(router.clone(), request).await,
+            // Alive, though of no use yet: restarting it would not bring the database.
+            None if path == "/healthz" || path == "/health" => {
+                Json(json!({"status": "starting"})).into_response()
+            }
+            None => problem(StatusCode::SERVICE_UNAVAILABLE, "waiting for the database"),
+        }
+    }
+
+    async fn traced(&self, router: Router, mut request: Request) -> Response {
+        let probe = HEALTH.contains(&request.uri().path());
+        let Some(hook) = self.spans.as_ref().filter(|_| !probe) else {
+            return forward(router, request).await;
+        };
+        let span = hook(&mut request);
+        let response = forward(router, request).instrument(span.clone()).await;
+        span.record("http.response.status_code", response.status().as_u16());
+        response
+    }
+}
+
+async fn forward(router: Router, request: Request) -> Response {
+    match router.oneshot(request).await {
+        Ok(response) => response,
+        Err(never) => match never {},
+    }
+}
+
+fn problem(status: StatusCode, detail: &str) -> Response {
+    let body = json!({
+        "title": status.canonical_reason(),
+        "status": status.as_u16(),
+        "detail": detail,
+    });
+    let kind = [(header::CONTENT_TYPE, "application/problem+json")];
+    (status, kind, body.to_string()).into_response()
+}

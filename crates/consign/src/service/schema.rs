@@ -1,0 +1,50 @@
+//! Whether the schema still fits, for `/readyz`.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use consign_kernel::{Error, Result};
+
+use crate::database::{self, Address};
+
+/// A schema changes when somebody deploys; probes come every few seconds.
+const GOOD_FOR: Duration = Duration::from_secs(30);
+
+/// The check, remembered while it was good.
+#[derive(Clone, Debug)]
+pub(super) struct Check {
+    address: Address,
+    good_at: Arc<Mutex<Option<Instant>>>,
+}
+
+impl Check {
+    pub(super) fn new(address: Address) -> Self {
+        // The database was just opened, and that includes this check.
+        let good_at = Arc::new(Mutex::new(Some(Instant::now())));
+        Self { address, good_at }
+    }
+
+    pub(super) async fn fits(self) -> Result<()> {
+        let good_at = *self.lock();
+        if good_at.is_some_and(|at| at.elapsed() < GOOD_FOR) {
+            return Ok(());
+        }
+        let schema = database::schema(&self.address).await?;
+        if schema.version != schema.needed {
+            *self.lock() = None;
+            return Err(Error::Schema {
+                found: schema.version,
+                needed: schema.needed,
+                remedy: "run `consign migrate`, or a newer program",
+            });
+        }
+        *self.lock() = Some(Instant::now());
+        Ok(())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
+        self.good_at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,57 @@
+//! Log lines on standard error, for people or for programs.
+
+use std::io;
+
+use tracing_subscriber::{EnvFilter, Layer, Registry, layer::SubscriberExt};
+
+use super::traces::Traces;
+use crate::{
+    config::{LogFormat, Settings},
+    failure::{Exit, Failure},
+};
+
+/// One of the listeners to spans and events.
+pub(super) type Boxed = Box<dyn Layer<Registry> + Send + Sync>;
+
+/// Spans that are there for traces. Lines carry their own fields, so making these for every
+/// delivery only to log would be waste.
+const SPANS: &[&str] = &["consign_worker::deliver", "consign::http"];
+
+/// Starts logging as the settings say.
+pub(super) fn start(settings: &Settings, traces: &Traces) -> Result<(), Failure> {
+    let variable = std::env::var("RUST_LOG")
+        .ok()
+        .filter(|text| !text.is_empty());
+    let (said, origin) = match &variable {
+        Some(text) => (text.as_str(), "RUST_LOG"),
+        None => (settings.log.filter.as_str(), "log.filter"),
+    };
+    let mut filter = EnvFilter::builder().parse(said).map_err(|error| {
+        let message = format!("{origin}: {said:?} is not a filter: {error}");
+        Failure::new(Exit::Usage, "config", message)
+    })?;
+    for spans in SPANS.iter().filter(|spans| !said.contains(**spans)) {
+        let off = format!("{spans}=off").parse();
+        filter = filter.add_directive(off.expect("invariant: a directive as the crate documents"));
+    }
+    let lines: Boxed = match settings.log.format {
+        LogFormat::Text => tracing_subscriber::fmt::layer()
+            .with_writer(io::stderr)
+            .with_ansi(false)
+            .with_filter(filter)
+            .boxed(),
+        LogFormat::Json => tracing_subscriber::fmt::layer()
+            .json()
+            .flatten_event(true)
+            .with_current_span(false)
+            .with_writer(io::stderr)
+            .with_filter(filter)
+            .boxed(),
+    };
+    let mut layers = vec![lines];
+    layers.extend(traces.layer());
+    let subscriber = tracing_subscriber::registry().with(layers);
+    tracing::subscriber::set_global_default(subscriber)
+        .expect("invariant: logging is started once");
+    Ok(())
+}
