@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use tokio::sync::watch;
 
-use crate::{LaneStatus, WorkerStatus};
+use crate::{WorkerStatus, context::Context};
 
 /// What the worker is asked to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,7 +64,7 @@ pub(crate) struct Shared {
     pub(crate) owner: String,
     pub(crate) orders: watch::Sender<Order>,
     pub(crate) ended: watch::Sender<Option<Summary>>,
-    pub(crate) lanes: Vec<Arc<dyn Fn() -> LaneStatus + Send + Sync>>,
+    pub(crate) lanes: Vec<Arc<Context>>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -81,7 +81,7 @@ impl WorkerHandle {
         WorkerStatus {
             owner: self.shared.owner.clone(),
             draining: *self.shared.orders.borrow() != Order::Work,
-            lanes: self.shared.lanes.iter().map(|lane| lane()).collect(),
+            lanes: self.shared.lanes.iter().map(|lane| lane.status()).collect(),
         }
     }
 

@@ -1,12 +1,27 @@
 #![doc = include_str!("../README.md")]
 
+mod attempt;
+mod backoff;
+mod breaker;
+mod bucket;
+mod chance;
+mod concurrency;
+mod context;
+mod face;
 mod handle;
+mod held;
+mod keeper;
+mod lane;
+mod meters;
 pub mod metrics;
+mod ops;
 mod options;
 mod sink;
+mod sizing;
 mod status;
 mod worker;
 
+pub use attempt::codes;
 pub use handle::{Summary, WorkerHandle};
 pub use options::{BreakerOptions, LaneWork, SpanHook, WorkerOptions};
 pub use sink::{About, Delivery, Probe, Sink, Verdict};

@@ -3,12 +3,24 @@
 use std::{sync::Arc, time::Duration};
 
 use consign_kernel::Store;
-use tokio::sync::watch;
+use tokio::{
+    sync::watch,
+    task::JoinSet,
+    time::{Instant, sleep_until},
+};
+use tracing::error;
 
 use crate::{
-    BreakerState, LaneStatus, LaneWork, Summary, WorkerHandle, WorkerOptions,
+    LaneWork, Summary, WorkerHandle, WorkerOptions,
+    attempt::panic_text,
+    breaker::SharedBreaker,
+    context::Context,
     handle::{Order, Shared},
+    lane::LaneLoop,
 };
+
+/// How long a lane rests after a defect ended it.
+const DEFECT_REST: Duration = Duration::from_secs(1);
 
 /// Works on lanes until told to stop.
 #[derive(Debug)]
@@ -16,40 +28,84 @@ pub struct Worker;
 
 impl Worker {
     /// Starts to work on these lanes. Needs a Tokio runtime.
+    ///
+    /// Lanes work side by side, each with deliveries, leases and a rate of its own; what they
+    /// share is the store, and the breaker of a sink they have in common.
     pub fn start(
         store: Arc<dyn Store>,
         lanes: Vec<LaneWork>,
         options: WorkerOptions,
     ) -> WorkerHandle {
-        drop(store);
-        let status = |work: LaneWork| -> Arc<dyn Fn() -> LaneStatus + Send + Sync> {
-            Arc::new(move || LaneStatus {
-                lane: work.lane.clone(),
-                sink: work.sink.kind(),
-                destination: work.sink.destination().to_owned(),
-                in_flight: 0,
-                prefetched: 0,
-                concurrency: 0,
-                concurrency_now: 0,
-                paused: false,
-                breaker: BreakerState::Closed,
-                last_tick_age: Duration::ZERO,
-                unrecorded: 0,
-                database_error: None,
+        let options = Arc::new(options);
+        let lanes: Vec<Arc<Context>> = breakers(&lanes)
+            .into_iter()
+            .zip(lanes)
+            .map(|(breaker, work)| {
+                let context = Context::new(Arc::clone(&store), work, breaker, Arc::clone(&options));
+                Arc::new(context)
             })
-        };
+            .collect();
         let shared = Arc::new(Shared {
-            owner: options.owner,
+            owner: options.owner.clone(),
             orders: watch::Sender::default(),
             ended: watch::Sender::default(),
-            lanes: lanes.into_iter().map(status).collect(),
+            lanes,
         });
-        let ending = Arc::clone(&shared);
-        tokio::spawn(async move {
-            let mut orders = ending.orders.subscribe();
-            drop(orders.wait_for(|order| *order != Order::Work).await);
-            ending.ended.send_replace(Some(Summary::default()));
-        });
+        tokio::spawn(run_all(Arc::clone(&shared)));
         WorkerHandle { shared }
+    }
+}
+
+/// A breaker for each lane: the same one for lanes of the same sink.
+fn breakers(lanes: &[LaneWork]) -> Vec<Arc<SharedBreaker>> {
+    let mut breakers: Vec<Arc<SharedBreaker>> = Vec::new();
+    for (index, work) in lanes.iter().enumerate() {
+        let twin = lanes[..index]
+            .iter()
+            .position(|other| Arc::ptr_eq(&other.sink, &work.sink));
+        breakers.push(match twin {
+            Some(twin) => Arc::clone(&breakers[twin]),
+            None => Arc::new(SharedBreaker::new(work.breaker)),
+        });
+    }
+    breakers
+}
+
+async fn run_all(shared: Arc<Shared>) {
+    let mut lanes = JoinSet::new();
+    for context in &shared.lanes {
+        lanes.spawn(supervise(Arc::clone(context), shared.orders.subscribe()));
+    }
+    let mut summary = Summary::default();
+    for lane in lanes.join_all().await {
+        summary.add(lane);
+    }
+    // A worker without lanes has nothing to do, but ends only when told to.
+    let mut orders = shared.orders.subscribe();
+    drop(orders.wait_for(|order| *order != Order::Work).await);
+    shared.ended.send_replace(Some(summary));
+}
+
+/// Runs a lane to its end. A defect in the loop costs its leases, which run out, not the worker.
+async fn supervise(context: Arc<Context>, mut orders: watch::Receiver<Order>) -> Summary {
+    loop {
+        let lane = LaneLoop::new(Arc::clone(&context), orders.clone());
+        let gone = match tokio::spawn(lane.run()).await {
+            Ok(summary) => return summary,
+            Err(gone) => gone,
+        };
+        // The runtime is going down.
+        let Ok(panic) = gone.try_into_panic() else {
+            return Summary::default();
+        };
+        let (lane, text) = (&context.lane, panic_text(panic.as_ref()));
+        error!(%lane, "lane {lane}: its loop panicked ({text}); it starts again");
+        tokio::select! {
+            () = sleep_until(Instant::now() + DEFECT_REST) => {}
+            ended = orders.wait_for(|order| *order != Order::Work) => {
+                drop(ended);
+                return Summary::default();
+            }
+        }
     }
 }

@@ -1,0 +1,145 @@
+//! One delivery, from the question whether it is needed to its verdict.
+//!
+//! Whatever a sink does, exactly one verdict comes out: a panic is caught, a delivery without an
+//! end is ended.
+
+use std::{any::Any, future::Future, panic::AssertUnwindSafe, sync::Arc};
+
+use consign_kernel::{OnUncertain, Outcome};
+use futures_util::FutureExt;
+use tokio::time::timeout;
+use tracing::{Instrument, Level, Span, field::Empty, info_span};
+
+use crate::{About, Delivery, Probe, Verdict, context::Context};
+
+/// Codes the worker itself gives to attempts.
+pub mod codes {
+    /// The delivery took longer than the lane allows; it may have arrived.
+    pub const TIMEOUT: &str = "timeout";
+    /// The sink panicked.
+    pub const PANIC: &str = "panic";
+    /// The sink knew of the earlier delivery; it was not sent again.
+    pub const PROBED: &str = "probed";
+    /// The sink could not say whether an earlier delivery arrived; it was not sent again.
+    pub const PROBE_FAILED: &str = "probe_failed";
+    /// The worker ended while the delivery was under way.
+    pub const INTERRUPTED: &str = "interrupted";
+}
+
+/// Delivers one message.
+pub(crate) async fn attempt(
+    context: Arc<Context>,
+    delivery: Delivery,
+    on_uncertain: OnUncertain,
+) -> Verdict {
+    let work = resolve(&context, &delivery, on_uncertain);
+    if !tracing::enabled!(target: "consign_worker::deliver", Level::INFO) {
+        return work.await;
+    }
+    let span = span(&delivery);
+    if let Some(hook) = &context.options.span_hook {
+        hook(&span, &delivery);
+    }
+    let verdict = work.instrument(span.clone()).await;
+    span.record("outcome", outcome_word(verdict.outcome));
+    if let Some(code) = &verdict.code {
+        span.record("error.type", code.as_str());
+    }
+    verdict
+}
+
+fn span(delivery: &Delivery) -> Span {
+    let message = &delivery.message;
+    info_span!(
+        target: "consign_worker::deliver",
+        "deliver",
+        otel.name = format!("deliver {}", message.lane),
+        otel.kind = "producer",
+        messaging.system = "consign",
+        messaging.operation.type = "send",
+        messaging.destination.name = %message.lane,
+        messaging.message.id = %message.id,
+        attempt = delivery.attempt_no,
+        fence = delivery.fence.0,
+        outcome = Empty,
+        error.type = Empty,
+    )
+}
+
+fn outcome_word(outcome: Outcome) -> &'static str {
+    consign_kernel::AttemptOutcome::from(outcome).as_str()
+}
+
+/// Asks first where an earlier delivery may have arrived and the lane wants to know, then sends.
+async fn resolve(context: &Context, delivery: &Delivery, on_uncertain: OnUncertain) -> Verdict {
+    if delivery.in_doubt && on_uncertain == OnUncertain::Probe {
+        match probe(context, delivery).await {
+            Probe::NotDelivered => {}
+            Probe::Delivered(result) => {
+                return Verdict {
+                    code: Some(codes::PROBED.to_owned()),
+                    result,
+                    ..Verdict::delivered()
+                };
+            }
+            // Counted as a try, so that a sink that never knows ends with a person, not in a loop
+            // and not in a blind resend.
+            Probe::CannotTell(why) => {
+                let detail = format!("whether it arrived earlier is not known: {why}");
+                return Verdict::failed(
+                    Outcome::Uncertain,
+                    About::Message,
+                    codes::PROBE_FAILED,
+                    detail,
+                );
+            }
+        }
+    }
+    match bounded(delivery, context.sink.deliver(delivery)).await {
+        Ok(verdict) => verdict,
+        Err(Cut::Time) => Verdict::failed(
+            Outcome::Uncertain,
+            About::Sink,
+            codes::TIMEOUT,
+            format!("no answer within {:?}", delivery.timeout),
+        ),
+        Err(Cut::Panic(text)) => {
+            // What had been sent before the panic is not known. Where that matters, it is said.
+            let outcome = match on_uncertain {
+                OnUncertain::Resend => Outcome::Retry,
+                OnUncertain::Probe | OnUncertain::Hold => Outcome::Uncertain,
+            };
+            let detail = format!("the sink panicked: {text}");
+            Verdict::failed(outcome, About::Message, codes::PANIC, detail)
+        }
+    }
+}
+
+async fn probe(context: &Context, delivery: &Delivery) -> Probe {
+    match bounded(delivery, context.sink.probe(delivery)).await {
+        Ok(probe) => probe,
+        Err(Cut::Time) => Probe::CannotTell(format!("no answer within {:?}", delivery.timeout)),
+        Err(Cut::Panic(text)) => Probe::CannotTell(format!("the sink panicked: {text}")),
+    }
+}
+
+/// Why a call of a sink has no result.
+enum Cut {
+    Time,
+    Panic(String),
+}
+
+async fn bounded<T>(delivery: &Delivery, call: impl Future<Output = T>) -> Result<T, Cut> {
+    match timeout(delivery.timeout, AssertUnwindSafe(call).catch_unwind()).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(panic)) => Err(Cut::Panic(panic_text(panic.as_ref()))),
+        Err(_) => Err(Cut::Time),
+    }
+}
+
+/// What a panic said.
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned())
+}

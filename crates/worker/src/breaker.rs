@@ -1,0 +1,195 @@
+//! The circuit breaker of a sink: when to leave it alone, and when to try it again.
+//!
+//! Pure: the time and the jitter come in as arguments. `shared` puts it between lanes.
+
+mod shared;
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+pub(crate) use shared::{SharedBreaker, code};
+
+use crate::{BreakerOptions, BreakerState};
+
+/// Counts failures that speak about the sink.
+#[derive(Debug)]
+pub(crate) struct Breaker {
+    options: BreakerOptions,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Closed {
+        failures_in_row: u32,
+        window: Window,
+    },
+    Open {
+        until: Instant,
+        /// How long the pause was, before jitter.
+        pause: Duration,
+    },
+    HalfOpen {
+        pause: Duration,
+        /// Whether somebody is trying the sink right now.
+        probing: bool,
+    },
+}
+
+/// Whether a lane may send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// As much as it likes.
+    Free,
+    /// One message, whose result must be reported as the probe's.
+    Probe,
+    /// Nothing before then.
+    WaitUntil(Instant),
+    /// Nothing while somebody else is probing.
+    WaitForProbe,
+}
+
+impl Breaker {
+    pub(crate) fn new(now: Instant, options: BreakerOptions) -> Self {
+        Self {
+            options,
+            state: closed(now),
+        }
+    }
+
+    pub(crate) fn state(&self) -> BreakerState {
+        match self.state {
+            State::Closed { .. } => BreakerState::Closed,
+            State::Open { .. } => BreakerState::Open,
+            State::HalfOpen { .. } => BreakerState::HalfOpen,
+        }
+    }
+
+    /// Asks to send. Whoever is answered `Probe` has to report a result or give the probe back.
+    pub(crate) fn admit(&mut self, now: Instant) -> Admission {
+        match &mut self.state {
+            State::Closed { .. } => Admission::Free,
+            State::Open { until, .. } if now < *until => Admission::WaitUntil(*until),
+            State::Open { pause, .. } => {
+                let pause = *pause;
+                self.state = State::HalfOpen {
+                    pause,
+                    probing: true,
+                };
+                Admission::Probe
+            }
+            State::HalfOpen { probing: true, .. } => Admission::WaitForProbe,
+            State::HalfOpen { probing, .. } => {
+                *probing = true;
+                Admission::Probe
+            }
+        }
+    }
+
+    /// The prober found nothing to send, or was cut off.
+    pub(crate) fn give_probe_back(&mut self) {
+        if let State::HalfOpen { probing, .. } = &mut self.state {
+            *probing = false;
+        }
+    }
+
+    /// The sink answered like a sink that is well, this many times.
+    pub(crate) fn succeeded(&mut self, now: Instant, count: u32, is_probe: bool) {
+        match &mut self.state {
+            State::Closed {
+                failures_in_row,
+                window,
+            } => {
+                *failures_in_row = 0;
+                window.add(now, self.options.window, count, 0);
+            }
+            State::HalfOpen { .. } if is_probe => self.state = closed(now),
+            // Started before the breaker opened: says nothing about now.
+            State::Open { .. } | State::HalfOpen { .. } => {}
+        }
+    }
+
+    /// The sink failed. `chance` in `[0, 1)` spreads the pause.
+    pub(crate) fn failed(&mut self, now: Instant, is_probe: bool, chance: f64) {
+        let options = &self.options;
+        match &mut self.state {
+            State::Closed {
+                failures_in_row,
+                window,
+            } => {
+                *failures_in_row += 1;
+                window.add(now, options.window, 0, 1);
+                if *failures_in_row >= options.failures_max || window.is_bad(options) {
+                    self.open(now, options.pause_min, chance);
+                }
+            }
+            State::HalfOpen { pause, .. } if is_probe => {
+                let longer = pause.saturating_mul(2).min(options.pause_max);
+                self.open(now, longer, chance);
+            }
+            State::Open { .. } | State::HalfOpen { .. } => {}
+        }
+    }
+
+    fn open(&mut self, now: Instant, pause: Duration, chance: f64) {
+        let spread = pause.mul_f64(0.8 + 0.4 * chance);
+        self.state = State::Open {
+            until: now + spread,
+            pause,
+        };
+    }
+}
+
+fn closed(now: Instant) -> State {
+    State::Closed {
+        failures_in_row: 0,
+        window: Window::new(now),
+    }
+}
+
+/// Successes and failures of about one window's time, counted in two halves.
+#[derive(Debug)]
+struct Window {
+    half_since: Instant,
+    current: Tally,
+    previous: Tally,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    good: u64,
+    bad: u64,
+}
+
+impl Window {
+    fn new(now: Instant) -> Self {
+        Self {
+            half_since: now,
+            current: Tally::default(),
+            previous: Tally::default(),
+        }
+    }
+
+    fn add(&mut self, now: Instant, window: Duration, good: u32, bad: u32) {
+        let age = now.saturating_duration_since(self.half_since);
+        if age >= window {
+            *self = Self::new(now);
+        } else if age >= window / 2 {
+            self.previous = self.current;
+            self.current = Tally::default();
+            self.half_since = now;
+        }
+        self.current.good += u64::from(good);
+        self.current.bad += u64::from(bad);
+    }
+
+    fn is_bad(&self, options: &BreakerOptions) -> bool {
+        let bad = self.current.bad + self.previous.bad;
+        let all = bad + self.current.good + self.previous.good;
+        all >= u64::from(options.samples_min) && bad as f64 >= options.failure_ratio * all as f64
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+//! A breaker between the lanes of one sink.
+
+use std::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicU8, Ordering},
+};
+
+use tokio::{sync::watch, time::Instant};
+
+use super::{Admission, Breaker};
+use crate::{BreakerOptions, BreakerState, chance::chance};
+
+/// The breaker of a sink, shared by the lanes that deliver to it.
+#[derive(Debug)]
+pub(crate) struct SharedBreaker {
+    breaker: Mutex<Breaker>,
+    /// The state again, to be read before every delivery without a lock.
+    state: AtomicU8,
+    /// Wakes lanes that wait for a change.
+    changes: watch::Sender<()>,
+}
+
+impl SharedBreaker {
+    pub(crate) fn new(options: BreakerOptions) -> Self {
+        Self {
+            breaker: Mutex::new(Breaker::new(Instant::now(), options)),
+            state: AtomicU8::new(code(BreakerState::Closed)),
+            changes: watch::Sender::default(),
+        }
+    }
+
+    pub(crate) fn state(&self) -> BreakerState {
+        match self.state.load(Ordering::Relaxed) {
+            0 => BreakerState::Closed,
+            1 => BreakerState::HalfOpen,
+            _ => BreakerState::Open,
+        }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == code(BreakerState::Closed)
+    }
+
+    pub(crate) fn changes(&self) -> watch::Receiver<()> {
+        self.changes.subscribe()
+    }
+
+    pub(crate) fn admit(&self, now: Instant) -> Admission {
+        self.with(|breaker| breaker.admit(now))
+    }
+
+    /// Also wakes the others: one of them may have something to send.
+    pub(crate) fn give_probe_back(&self) {
+        self.with(Breaker::give_probe_back);
+        self.changes.send_replace(());
+    }
+
+    pub(crate) fn succeeded(&self, now: Instant, count: u32, is_probe: bool) {
+        self.with(|breaker| breaker.succeeded(now, count, is_probe));
+    }
+
+    pub(crate) fn failed(&self, now: Instant, is_probe: bool) {
+        self.with(|breaker| breaker.failed(now, is_probe, chance()));
+    }
+
+    fn with<T>(&self, change: impl FnOnce(&mut Breaker) -> T) -> T {
+        let mut breaker = self.lock();
+        let answer = change(&mut breaker);
+        let state = code(breaker.state());
+        let changed = self.state.swap(state, Ordering::Relaxed) != state;
+        drop(breaker);
+        if changed {
+            self.changes.send_replace(());
+        }
+        answer
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Breaker> {
+        self.breaker
+            .lock()
+            .expect("invariant: no panic inside the breaker")
+    }
+}
+
+/// The value of the metric.
+pub(crate) fn code(state: BreakerState) -> u8 {
+    match state {
+        BreakerState::Closed => 0,
+        BreakerState::HalfOpen => 1,
+        BreakerState::Open => 2,
+    }
+}

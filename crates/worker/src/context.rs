@@ -1,0 +1,94 @@
+//! What the tasks of one lane have in common.
+
+use std::{
+    error::Error as _,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use consign_kernel::{Error, LaneName, LanePolicy, Store};
+use tracing::{info, warn};
+
+use crate::{
+    LaneStatus, LaneWork, Sink, WorkerOptions, breaker::SharedBreaker, face::Face, meters::Meters,
+};
+
+/// One lane: where it takes from, where it delivers to, and what it shows.
+pub(crate) struct Context {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) lane: LaneName,
+    pub(crate) sink: Arc<dyn Sink>,
+    pub(crate) breaker: Arc<SharedBreaker>,
+    pub(crate) options: Arc<WorkerOptions>,
+    pub(crate) meters: Meters,
+    pub(crate) face: Face,
+    /// What leases are prolonged by: the lane's policy as last read.
+    lease_ttl_ms: AtomicU64,
+}
+
+impl Context {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        work: LaneWork,
+        breaker: Arc<SharedBreaker>,
+        options: Arc<WorkerOptions>,
+    ) -> Self {
+        Self {
+            store,
+            meters: Meters::new(&work.lane, work.sink.kind()),
+            lane: work.lane,
+            sink: work.sink,
+            breaker,
+            options,
+            face: Face::new(),
+            lease_ttl_ms: AtomicU64::new(LanePolicy::default().lease_ttl_ms),
+        }
+    }
+
+    pub(crate) fn lease_ttl(&self) -> Duration {
+        Duration::from_millis(self.lease_ttl_ms.load(Relaxed))
+    }
+
+    pub(crate) fn set_lease_ttl(&self, ttl_ms: u64) {
+        self.lease_ttl_ms.store(ttl_ms, Relaxed);
+    }
+
+    /// Notes that a store operation failed. One line per outage: it will be tried again.
+    pub(crate) fn database_failed(&self, error: &Error) {
+        self.meters.database_errors.increment(1);
+        let cause = error.source().map(|cause| format!(": {cause}"));
+        let text = format!("{error}{}", cause.unwrap_or_default());
+        if self.face.set_error(text.clone()) {
+            let (lane, code) = (&self.lane, error.code());
+            warn!(%lane, code, "lane {lane}: {text}; trying until it answers");
+        }
+    }
+
+    /// Notes that a store operation was answered.
+    pub(crate) fn database_answered(&self) {
+        if self.face.clear_error() {
+            let lane = &self.lane;
+            info!(%lane, "lane {lane}: the database answers again");
+        }
+    }
+
+    pub(crate) fn status(&self) -> LaneStatus {
+        LaneStatus {
+            lane: self.lane.clone(),
+            sink: self.sink.kind(),
+            destination: self.sink.destination().to_owned(),
+            in_flight: self.face.in_flight.load(Relaxed),
+            prefetched: self.face.prefetched.load(Relaxed),
+            concurrency: self.face.concurrency.load(Relaxed),
+            concurrency_now: self.face.concurrency_now.load(Relaxed),
+            paused: self.face.paused.load(Relaxed),
+            breaker: self.breaker.state(),
+            last_tick_age: self.face.last_tick_age(),
+            unrecorded: self.face.unrecorded.load(Relaxed),
+            database_error: self.face.error(),
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! What a lane shows to whoever asks, without being asked itself.
+
+use std::{
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+/// Written by the lane, read by handles.
+#[derive(Debug)]
+pub(crate) struct Face {
+    epoch: Instant,
+    pub(crate) in_flight: AtomicUsize,
+    pub(crate) prefetched: AtomicUsize,
+    pub(crate) concurrency: AtomicU32,
+    pub(crate) concurrency_now: AtomicU32,
+    pub(crate) paused: AtomicBool,
+    pub(crate) unrecorded: AtomicUsize,
+    tick_us: AtomicU64,
+    /// Whether there is an error, so that the lock is rarely taken.
+    has_error: AtomicBool,
+    error: Mutex<Option<String>>,
+}
+
+impl Face {
+    pub(crate) fn new() -> Self {
+        Self {
+            epoch: Instant::now(),
+            in_flight: AtomicUsize::new(0),
+            prefetched: AtomicUsize::new(0),
+            concurrency: AtomicU32::new(0),
+            concurrency_now: AtomicU32::new(0),
+            paused: AtomicBool::new(false),
+            unrecorded: AtomicUsize::new(0),
+            tick_us: AtomicU64::new(0),
+            has_error: AtomicBool::new(false),
+            error: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn tick(&self, now: Instant) {
+        let age = now.saturating_duration_since(self.epoch);
+        self.tick_us.store(age.as_micros() as u64, Relaxed);
+    }
+
+    pub(crate) fn last_tick_age(&self) -> Duration {
+        let ticked = Duration::from_micros(self.tick_us.load(Relaxed));
+        self.epoch.elapsed().saturating_sub(ticked)
+    }
+
+    /// The last failure to reach the database, unless it has been reached since.
+    pub(crate) fn error(&self) -> Option<String> {
+        self.slot().clone()
+    }
+
+    /// Notes a failure; answers whether it is the first since the database was last reached.
+    pub(crate) fn set_error(&self, text: String) -> bool {
+        *self.slot() = Some(text);
+        !self.has_error.swap(true, Relaxed)
+    }
+
+    /// The database was reached; answers whether it had not been before.
+    pub(crate) fn clear_error(&self) -> bool {
+        if !self.has_error.load(Relaxed) {
+            return false;
+        }
+        *self.slot() = None;
+        self.has_error.swap(false, Relaxed)
+    }
+
+    fn slot(&self) -> std::sync::MutexGuard<'_, Option<String>> {
+        self.error
+            .lock()
+            .expect("invariant: no panic under this lock")
+    }
+}

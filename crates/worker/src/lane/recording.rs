@@ -1,0 +1,318 @@
+//! Recording what came of deliveries, and giving back what was not started.
+
+use std::{mem, sync::Arc};
+
+use consign_kernel::{BeginAnswer, Fence, MessageId, Outcome, ReleaseAnswer, Report, SettleAnswer};
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use super::LaneLoop;
+use crate::{
+    attempt::codes,
+    held::{Held, Step},
+    ops::{self, Event},
+};
+
+/// Store operations about leases under way at once. Connections are shared with claims, renewals
+/// and other lanes.
+const RECORDINGS_MAX: usize = 4;
+
+impl LaneLoop {
+    /// Puts a lease in the queue for its next step.
+    pub(super) fn look_at(&mut self, fence: Fence) {
+        if let Some(held) = self.leases.get_mut(&fence)
+            && !mem::replace(&mut held.is_queued, true)
+        {
+            self.queue.push_back(fence);
+        }
+    }
+
+    /// Results that have waited long enough are recorded without their neighbours.
+    pub(super) fn close_windows(&mut self, now: Instant) {
+        while let Some((at, fence)) = self.windows.front().copied()
+            && at <= now
+        {
+            self.windows.pop_front();
+            if let Some(held) = self.leases.get_mut(&fence) {
+                held.is_due = true;
+                self.look_at(fence);
+            }
+        }
+    }
+
+    /// Takes the next step of every lease in the queue, as far as operations are free.
+    pub(super) fn advance_leases(&mut self) {
+        while self.recordings < RECORDINGS_MAX
+            && let Some(fence) = self.queue.pop_front()
+        {
+            let Some(held) = self.leases.get_mut(&fence) else {
+                continue;
+            };
+            held.is_queued = false;
+            let (context, token) = (Arc::clone(&self.context), held.token);
+            let step = held.next_step();
+            match &step {
+                Step::Rest => continue,
+                Step::End => {
+                    self.forget(fence);
+                    continue;
+                }
+                Step::Settle | Step::Witness => {
+                    held.recording = held.finished.len();
+                    held.is_due = false;
+                }
+                Step::Begin(_) | Step::Release => {}
+            }
+            held.is_busy = true;
+            self.recordings += 1;
+            let reports = |held: &mut Held| mem::take(&mut held.finished);
+            let operations = &mut self.operations;
+            match step {
+                Step::Settle => operations.spawn(ops::settle(context, fence, token, reports(held))),
+                Step::Witness => {
+                    operations.spawn(ops::witness(context, fence, token, reports(held)))
+                }
+                Step::Begin(ids) => operations.spawn(ops::begin(context, fence, token, ids)),
+                Step::Release => operations.spawn(ops::release(context, fence, token)),
+                Step::Rest | Step::End => unreachable!("invariant: dealt with above"),
+            };
+        }
+    }
+
+    /// Has what waits in a lease given back; answers how many that is.
+    pub(super) fn give_back(&mut self, fence: Fence) -> usize {
+        let Some(held) = self.leases.get_mut(&fence) else {
+            return 0;
+        };
+        let count = held.waiting.len();
+        if count == 0 || mem::replace(&mut held.gives_back, true) {
+            return 0;
+        }
+        self.look_at(fence);
+        count
+    }
+
+    /// An operation about a lease was answered.
+    pub(super) fn recorded(&mut self, event: Event) {
+        self.recordings -= 1;
+        let fence = match &event {
+            Event::Settled { fence, .. }
+            | Event::Begun { fence, .. }
+            | Event::Released { fence, .. }
+            | Event::Witnessed { fence, .. } => *fence,
+            Event::Claimed { .. } | Event::Waited { .. } | Event::Read(_) => {
+                unreachable!("invariant: not about a lease")
+            }
+        };
+        let Some(mut held) = self.leases.remove(&fence) else {
+            return;
+        };
+        held.is_busy = false;
+        held.recording = 0;
+        match event {
+            Event::Settled {
+                reports,
+                answer,
+                took,
+                ..
+            } => {
+                self.context
+                    .meters
+                    .settle_seconds
+                    .record(took.as_secs_f64());
+                self.settled(&mut held, reports, answer);
+            }
+            Event::Begun { answer, .. } => self.begun(&mut held, answer),
+            Event::Released { answer, .. } => self.released(&mut held, answer),
+            Event::Witnessed { offered, .. } => self.witnessed(&held, offered),
+            Event::Claimed { .. } | Event::Waited { .. } | Event::Read(_) => {}
+        }
+        // What finished meanwhile has waited for this operation already.
+        held.is_due |= !held.finished.is_empty();
+        if !held.waiting.is_empty() && !held.gives_back && !self.startable.contains(&fence) {
+            self.startable.push_back(fence);
+        }
+        self.leases.insert(fence, held);
+        self.look_at(fence);
+    }
+
+    fn settled(&mut self, held: &mut Held, reports: Vec<Report>, answer: SettleAnswer) {
+        match answer {
+            SettleAnswer::Settled(_) | SettleAnswer::AlreadySettled(_) => self.count(&reports),
+            SettleAnswer::LeaseLost => {
+                held.finished.splice(..0, reports);
+                self.lose(held);
+            }
+            // Only a store that went back in time forgets what a lease held. What it still knows
+            // is recorded; about the rest nobody would listen.
+            SettleAnswer::NotInLease(strangers) => {
+                let (lane, fence) = (&self.context.lane, held.fence);
+                let count = strangers.len();
+                warn!(%lane, %fence, "lane {lane}: {count} results no longer belong to their lease");
+                self.summary.late += count as u64;
+                self.context.meters.late_results.increment(count as u64);
+                let known = |report: &Report| !strangers.contains(&report.id);
+                held.finished.splice(..0, reports.into_iter().filter(known));
+            }
+        }
+    }
+
+    fn count(&mut self, reports: &[Report]) {
+        let summary = &mut self.summary;
+        for (outcome, total) in [
+            (Outcome::Delivered, &mut summary.delivered),
+            (Outcome::Retry, &mut summary.retried),
+            (Outcome::Dead, &mut summary.dead),
+            (Outcome::Uncertain, &mut summary.uncertain),
+        ] {
+            let count = reports.iter().filter(|report| report.outcome == outcome);
+            let count = count.count() as u64;
+            *total += count;
+            if count > 0 {
+                self.context.meters.attempts(outcome).increment(count);
+            }
+        }
+    }
+
+    fn begun(&mut self, held: &mut Held, answer: BeginAnswer) {
+        match answer {
+            BeginAnswer::Begun => {}
+            BeginAnswer::LeaseLost => return self.lose(held),
+            BeginAnswer::NotInLease(strangers) => return self.disown(held, &strangers),
+        }
+        let starting = mem::take(&mut held.beginning);
+        if starting.is_empty() {
+            held.flying
+                .iter_mut()
+                .for_each(|flying| flying.begun = true);
+            return;
+        }
+        self.slots_used -= starting.len();
+        if self.ending.as_ref().is_some_and(|ending| ending.is_cut) {
+            let ids = starting.iter().map(|message| message.message.id);
+            held.finished.extend(ids.map(not_sent));
+            return;
+        }
+        let policy = self.policy.clone();
+        let policy = policy.expect("invariant: nothing begins without a policy");
+        for message in starting {
+            self.start(held, message, &policy, true);
+        }
+    }
+
+    /// Messages the store no longer sees in the lease are not sent.
+    fn disown(&mut self, held: &mut Held, strangers: &[MessageId]) {
+        let (lane, fence) = (&self.context.lane, held.fence);
+        let count = strangers.len();
+        warn!(%lane, %fence, "lane {lane}: {count} messages no longer belong to their lease");
+        let starting = mem::take(&mut held.beginning);
+        self.slots_used -= starting.len();
+        let kept = starting
+            .into_iter()
+            .filter(|message| !strangers.contains(&message.message.id));
+        for message in kept.rev() {
+            self.waiting += 1;
+            held.waiting.push_front(message);
+        }
+        let disowned = |id: MessageId| strangers.contains(&id);
+        for flying in held.flying.extract_if(.., |flying| disowned(flying.id)) {
+            flying.abort.abort();
+            self.slots_used -= 1;
+        }
+    }
+
+    fn released(&mut self, held: &mut Held, answer: ReleaseAnswer) {
+        match answer {
+            ReleaseAnswer::Released(ids) => {
+                self.summary.released += ids.len() as u64;
+                self.drop_waiting(held);
+            }
+            // Perhaps only because an earlier try of this release had succeeded unheard.
+            ReleaseAnswer::LeaseLost if held.flying.is_empty() && held.finished.is_empty() => {
+                self.drop_waiting(held);
+            }
+            ReleaseAnswer::LeaseLost => self.lose(held),
+        }
+    }
+
+    fn witnessed(&mut self, held: &Held, offered: usize) {
+        let (lane, fence) = (&self.context.lane, held.fence);
+        self.summary.late += offered as u64;
+        self.context.meters.late_results.increment(offered as u64);
+        info!(%lane, %fence, "lane {lane}: {offered} results came after their lease was lost");
+    }
+
+    /// The keeper found a lease lost.
+    pub(super) fn found_lost(&mut self, fence: Fence) {
+        let Some(mut held) = self.leases.remove(&fence) else {
+            return;
+        };
+        // With everything finished, its settle is about to tell; it may have ended the lease.
+        if !held.is_complete() {
+            self.lose(&mut held);
+        }
+        self.leases.insert(fence, held);
+        self.look_at(fence);
+    }
+
+    /// Stops working for a lease that somebody else may hold by now.
+    fn lose(&mut self, held: &mut Held) {
+        if mem::replace(&mut held.is_lost, true) {
+            return;
+        }
+        let (lane, fence) = (&self.context.lane, held.fence);
+        let (cancelled, dropped) = (held.flying.len(), held.waiting.len() + held.beginning.len());
+        let late = held.finished.len();
+        warn!(
+            %lane, %fence, cancelled, dropped, late,
+            "lane {lane}: lease {fence} was lost; {cancelled} deliveries are cancelled, \
+             {dropped} are not started, {late} results are late"
+        );
+        self.context.meters.leases_lost.increment(1);
+        self.summary.interrupted += cancelled as u64;
+        self.slots_used -= cancelled + held.beginning.len();
+        held.beginning.clear();
+        held.flying
+            .drain(..)
+            .for_each(|flying| flying.abort.abort());
+        self.drop_waiting(held);
+    }
+
+    fn drop_waiting(&mut self, held: &mut Held) {
+        self.waiting -= held.waiting.len();
+        held.waiting.clear();
+    }
+
+    fn forget(&mut self, fence: Fence) {
+        let Some(held) = self.leases.remove(&fence) else {
+            return;
+        };
+        self.keeper.forget(fence);
+        if held.is_probe {
+            self.context.breaker.give_probe_back();
+        }
+    }
+}
+
+/// The report on a message that was about to be sent when the worker was cut off.
+fn not_sent(id: MessageId) -> Report {
+    Report {
+        code: Some(codes::INTERRUPTED.to_owned()),
+        detail: Some("the worker stopped before it was sent".to_owned()),
+        retry_in: Some(std::time::Duration::ZERO),
+        ..Report::new(id, Outcome::Retry)
+    }
+}
+
+/// The report on a delivery that was cut off by the end of its worker.
+pub(super) fn cut_off(id: MessageId, since: Instant) -> Report {
+    let ms = since.elapsed().as_millis();
+    Report {
+        code: Some(codes::INTERRUPTED.to_owned()),
+        detail: Some(format!(
+            "the worker stopped while it was under way for {ms} ms"
+        )),
+        retry_in: Some(std::time::Duration::ZERO),
+        ..Report::new(id, Outcome::Uncertain)
+    }
+}
