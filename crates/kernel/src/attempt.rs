@@ -65,6 +65,17 @@ impl AttemptOutcome {
         .into_iter()
         .find(|outcome| outcome.as_str() == word)
     }
+
+    /// What a worker would have to report for this; none for what only the kernel records.
+    pub fn reported(self) -> Option<Outcome> {
+        match self {
+            Self::Delivered => Some(Outcome::Delivered),
+            Self::Retry => Some(Outcome::Retry),
+            Self::Dead => Some(Outcome::Dead),
+            Self::Uncertain => Some(Outcome::Uncertain),
+            Self::Expired => None,
+        }
+    }
 }
 
 impl From<Outcome> for AttemptOutcome {

@@ -5,7 +5,7 @@
 
 use std::error::Error as StdError;
 
-use crate::{LaneName, MessageId};
+use crate::{LaneName, MessageId, RedriveId};
 
 /// Shorthand used throughout.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -77,6 +77,12 @@ pub enum Error {
         /// The lane.
         lane: LaneName,
     },
+    /// There is no such redrive.
+    #[error("redrive {id} does not exist; list them to find the right number")]
+    UnknownRedrive {
+        /// The number that was asked for.
+        id: RedriveId,
+    },
     /// The database's schema does not fit this program.
     #[error("the database schema is at version {found}, this program needs {needed}; {remedy}")]
     Schema {
@@ -142,6 +148,7 @@ impl Error {
             Self::PayloadTooLarge { .. } => "payload_too_large",
             Self::InvalidInput { .. } => "invalid_input",
             Self::LaneNotEmpty { .. } => "lane_not_empty",
+            Self::UnknownRedrive { .. } => "unknown_redrive",
             Self::Schema { .. } => "schema_mismatch",
             Self::Forbidden { .. } => "forbidden",
             Self::Unavailable { .. } => "database_unavailable",

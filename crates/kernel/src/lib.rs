@@ -4,11 +4,13 @@ mod attempt;
 mod decision;
 mod error;
 mod lane;
+mod late;
 mod lease;
 mod limits;
 mod message;
 mod operator;
 mod payload;
+mod redrive;
 pub mod reference;
 mod reference_store;
 mod retry;
@@ -20,6 +22,7 @@ pub use attempt::{Attempt, AttemptOutcome, Outcome, Recorded, Report, SettleAnsw
 pub use decision::{Next, after_expiry, after_settle, codes};
 pub use error::{Certainty, Error, Result};
 pub use lane::{Lane, LaneName, LanePolicy, OnDead, OnUncertain};
+pub use late::LateResult;
 pub use lease::{
     BeginAnswer, Claim, ClaimedMessage, Expired, Fence, Lease, LeaseView, ReleaseAnswer,
     RenewAnswer, Token,
@@ -32,6 +35,7 @@ pub use limits::{
 pub use message::{Enqueued, Message, MessageId, NewMessage};
 pub use operator::{AuditEntry, By, Move, Moved};
 pub use payload::same_payload;
+pub use redrive::{Redrive, RedriveId, RedrivePlan, RedriveState, redrive_by};
 pub use reference_store::{ManualClock, ReferenceStore};
 pub use retry::RetrySchedule;
 pub use state::{

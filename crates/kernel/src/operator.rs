@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Who acts, and why. Every operator action is recorded with both.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct By {
     /// Who.
     pub actor: String,
@@ -88,11 +88,12 @@ pub struct AuditEntry {
     pub at: Timestamp,
     /// Who.
     pub actor: String,
-    /// What: `requeue`, `hold`, `unhold`, `pause`, `resume`, `lane`.
+    /// What: `requeue`, `hold`, `unhold`, `pause`, `resume`, `lane`, `start_redrive`,
+    /// `stop_redrive`, `resume_redrive`.
     pub action: String,
-    /// On which lane.
-    pub lane: LaneName,
-    /// On which message, unless on the lane itself.
+    /// On which lane; none for a redrive of all lanes.
+    pub lane: Option<LaneName>,
+    /// On which message, unless on the lane itself or a redrive.
     pub message_id: Option<MessageId>,
     /// Why.
     pub reason: String,

@@ -15,9 +15,11 @@ mod expire;
 mod groups;
 mod operate;
 mod read;
+mod redrive;
 mod settle;
 #[cfg(feature = "twins")]
 mod twin;
+mod witness;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,7 +32,8 @@ use jiff::{SignedDuration, Timestamp};
 pub use twin::Flaw;
 
 use crate::{
-    Attempt, AuditEntry, By, Fence, Lane, LaneName, Message, MessageId, RUN_MESSAGES_MAX, Token,
+    Attempt, AuditEntry, By, Fence, Lane, LaneName, LateResult, Message, MessageId,
+    RUN_MESSAGES_MAX, Redrive, RedriveId, Token,
     error::{Error, Result},
     suggest::nearest,
 };
@@ -49,6 +52,8 @@ pub struct Reference {
     waiting: BTreeMap<(LaneName, String, MessageId), WaitingRow>,
     /// The message of each group whose turn it is. A group with a turn lets nobody else through.
     turns: BTreeMap<(LaneName, String), MessageId>,
+    late: BTreeMap<(MessageId, Token), LateResult>,
+    redrives: BTreeMap<RedriveId, RedriveRow>,
     audit: Vec<AuditEntry>,
     last_message: i64,
     last_run: u64,
@@ -117,6 +122,13 @@ struct WaitingRow {
     due_at: Timestamp,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct RedriveRow {
+    redrive: Redrive,
+    /// The time up to which its rate is used up.
+    paced_at: Timestamp,
+}
+
 impl Reference {
     fn known_lane(&self, name: &LaneName) -> Result<&Lane> {
         self.lanes.get(name).ok_or_else(|| Error::UnknownLane {
@@ -158,7 +170,7 @@ impl Reference {
         now: Timestamp,
         by: &By,
         action: &str,
-        lane: &LaneName,
+        lane: Option<&LaneName>,
         message_id: Option<MessageId>,
     ) {
         self.audit.push(AuditEntry {
@@ -166,7 +178,7 @@ impl Reference {
             at: now,
             actor: by.actor.clone(),
             action: action.to_owned(),
-            lane: lane.clone(),
+            lane: lane.cloned(),
             message_id,
             reason: by.reason.clone(),
         });

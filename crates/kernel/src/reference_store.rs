@@ -11,9 +11,9 @@ use uuid::Uuid;
 
 use crate::{
     Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DeadLetter, Enqueued, Expired,
-    Explanation, Filter, Finding, Lane, LaneName, LanePolicy, Lease, LeaseView, Listed, MessageId,
-    Moved, NewMessage, Page, ReleaseAnswer, RenewAnswer, Report, SettleAnswer, Store, Token,
-    error::Result, reference::Reference,
+    Explanation, Filter, Finding, Lane, LaneName, LanePolicy, LateResult, Lease, LeaseView, Listed,
+    MessageId, Moved, NewMessage, Page, Redrive, RedriveId, RedrivePlan, ReleaseAnswer,
+    RenewAnswer, Report, SettleAnswer, Store, Token, error::Result, reference::Reference,
 };
 
 /// A clock that moves only when told to. Clones share the time.
@@ -190,6 +190,11 @@ impl Store for ReferenceStore {
         inner.reference.settle(now, token, reports, chance)
     }
 
+    async fn witness(&self, token: Token, reports: &[Report]) -> Result<Vec<MessageId>> {
+        let now = self.now();
+        self.inner().reference.witness(now, token, reports)
+    }
+
     async fn expire(&self, limit: u32) -> Result<Expired> {
         let now = self.now();
         Ok(self.inner().reference.expire(now, limit))
@@ -215,6 +220,26 @@ impl Store for ReferenceStore {
         self.inner().reference.unhold(now, ids, by)
     }
 
+    async fn start_redrive(&self, plan: &RedrivePlan, by: &By) -> Result<Redrive> {
+        let now = self.now();
+        self.inner().reference.start_redrive(now, plan, by)
+    }
+
+    async fn step_redrive(&self, limit: u32) -> Result<Option<Redrive>> {
+        let now = self.now();
+        self.inner().reference.step_redrive(now, limit)
+    }
+
+    async fn stop_redrive(&self, id: RedriveId, by: &By) -> Result<Redrive> {
+        let now = self.now();
+        self.inner().reference.stop_redrive(now, id, by)
+    }
+
+    async fn resume_redrive(&self, id: RedriveId, by: &By) -> Result<Redrive> {
+        let now = self.now();
+        self.inner().reference.resume_redrive(now, id, by)
+    }
+
     async fn explain(&self, id: MessageId) -> Result<Option<Explanation>> {
         let now = self.now();
         Ok(self.inner().reference.explain(now, id))
@@ -222,6 +247,10 @@ impl Store for ReferenceStore {
 
     async fn history(&self, id: MessageId) -> Result<Vec<Attempt>> {
         Ok(self.inner().reference.history(id))
+    }
+
+    async fn late(&self, id: MessageId) -> Result<Vec<LateResult>> {
+        Ok(self.inner().reference.late(id))
     }
 
     async fn list(
@@ -242,12 +271,29 @@ impl Store for ReferenceStore {
         Ok(self.inner().reference.dead(filter, before, limit))
     }
 
+    async fn count_dead(&self, filter: &Filter, at_most: u64) -> Result<u64> {
+        Ok(self.inner().reference.count_dead(filter, at_most))
+    }
+
+    async fn redrive(&self, id: RedriveId) -> Result<Option<Redrive>> {
+        Ok(self.inner().reference.redrive(id))
+    }
+
+    async fn redrives(&self, limit: u32) -> Result<Vec<Redrive>> {
+        Ok(self.inner().reference.redrives(limit))
+    }
+
     async fn leases(&self, limit: u32) -> Result<Vec<LeaseView>> {
         Ok(self.inner().reference.leases(limit))
     }
 
-    async fn audit(&self, id: Option<MessageId>, limit: u32) -> Result<Vec<AuditEntry>> {
-        Ok(self.inner().reference.audit(id, limit))
+    async fn audit(
+        &self,
+        id: Option<MessageId>,
+        before: Option<i64>,
+        limit: u32,
+    ) -> Result<Vec<AuditEntry>> {
+        Ok(self.inner().reference.audit(id, before, limit))
     }
 
     async fn doctor(&self) -> Result<Vec<Finding>> {

@@ -6,9 +6,9 @@ use async_trait::async_trait;
 
 use crate::{
     Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DeadLetter, Enqueued, Expired,
-    Explanation, Filter, Finding, Lane, LaneName, LanePolicy, Lease, LeaseView, Listed, MessageId,
-    Moved, NewMessage, Page, ReleaseAnswer, RenewAnswer, Report, SettleAnswer, Token,
-    error::Result,
+    Explanation, Filter, Finding, Lane, LaneName, LanePolicy, LateResult, Lease, LeaseView, Listed,
+    MessageId, Moved, NewMessage, Page, Redrive, RedriveId, RedrivePlan, ReleaseAnswer,
+    RenewAnswer, Report, SettleAnswer, Token, error::Result,
 };
 
 /// Everything the engine asks of a database.
@@ -70,6 +70,15 @@ pub trait Store: Send + Sync {
     /// twice is `InvalidInput`. The reports are cut to size first (`Report::bounded`).
     async fn settle(&self, token: Token, reports: &[Report]) -> Result<SettleAnswer>;
 
+    /// Keeps results that came after their lease had ended, as evidence, never as outcomes.
+    ///
+    /// Kept where the token once held the message and lost it: its expired attempt names the token,
+    /// or the ended lease has not been taken back yet. Under a live lease nothing is kept; settle
+    /// there. The first result of a token about a message stands. Answers which messages have one
+    /// on record now, in the order of the reports, so that repeating is harmless. Naming a message
+    /// twice is `InvalidInput`. The reports are cut to size first (`Report::bounded`).
+    async fn witness(&self, token: Token, reports: &[Report]) -> Result<Vec<MessageId>>;
+
     /// Ends up to `limit` expired leases of any lane, oldest first.
     async fn expire(&self, limit: u32) -> Result<Expired>;
 
@@ -90,6 +99,25 @@ pub trait Store: Send + Sync {
     /// Answers by id, each id once.
     async fn unhold(&self, ids: &[MessageId], by: &By) -> Result<Vec<Moved>>;
 
+    /// Starts to requeue the dead messages a plan covers. Nothing is moved yet.
+    ///
+    /// Only what is dead now is taken. An unknown lane is `UnknownLane`; the reason must leave
+    /// room for the redrive's number, which each requeue is recorded with.
+    async fn start_redrive(&self, plan: &RedrivePlan, by: &By) -> Result<Redrive>;
+
+    /// Takes the next step of a running redrive: up to `limit` messages (1 to 1,000) by ascending
+    /// id, within its rate. `None`: nothing to do now.
+    ///
+    /// The moves, their records and how far the redrive has come are one transaction. Any number of
+    /// processes may step: a redrive takes one step at a time, and no message twice.
+    async fn step_redrive(&self, limit: u32) -> Result<Option<Redrive>>;
+
+    /// Stops a running redrive after the step it is in. One that is not running stays as it is.
+    async fn stop_redrive(&self, id: RedriveId, by: &By) -> Result<Redrive>;
+
+    /// Lets a stopped redrive go on from where it was. One that is not stopped stays as it is.
+    async fn resume_redrive(&self, id: RedriveId, by: &By) -> Result<Redrive>;
+
     // --- reading
 
     /// A message, where it is, and why.
@@ -97,6 +125,9 @@ pub trait Store: Send + Sync {
 
     /// Every attempt of a message, first to last.
     async fn history(&self, id: MessageId) -> Result<Vec<Attempt>>;
+
+    /// Results about a message that came too late, in order of arrival.
+    async fn late(&self, id: MessageId) -> Result<Vec<LateResult>>;
 
     /// Messages by id, newest first, below `before`; at most `limit`, and at most 1,000.
     async fn list(
@@ -114,11 +145,26 @@ pub trait Store: Send + Sync {
         limit: u32,
     ) -> Result<Page<DeadLetter>>;
 
+    /// How many dead messages fit; stops counting at `at_most`. Looks at what `dead` looks at.
+    async fn count_dead(&self, filter: &Filter, at_most: u64) -> Result<u64>;
+
+    /// One redrive.
+    async fn redrive(&self, id: RedriveId) -> Result<Option<Redrive>>;
+
+    /// Redrives, newest first, at most `limit`, and at most 1,000.
+    async fn redrives(&self, limit: u32) -> Result<Vec<Redrive>>;
+
     /// Every lease, oldest first, at most `limit`.
     async fn leases(&self, limit: u32) -> Result<Vec<LeaseView>>;
 
-    /// Operator actions, newest first, at most `limit`; of one message if given.
-    async fn audit(&self, id: Option<MessageId>, limit: u32) -> Result<Vec<AuditEntry>>;
+    /// Operator actions, newest first, at most `limit`; of one message if given, and older than
+    /// the entry `before` if given.
+    async fn audit(
+        &self,
+        id: Option<MessageId>,
+        before: Option<i64>,
+        limit: u32,
+    ) -> Result<Vec<AuditEntry>>;
 
     /// Checks the conservation law and every other invariant; empty when all is well.
     async fn doctor(&self) -> Result<Vec<Finding>>;

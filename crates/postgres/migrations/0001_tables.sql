@@ -124,7 +124,7 @@ CREATE TABLE consign.audit (
     at         timestamptz NOT NULL,
     actor      text NOT NULL,
     action     text NOT NULL,
-    lane       text NOT NULL,
+    lane       text,
     message_id bigint,
     reason     text NOT NULL
 );
@@ -136,6 +136,10 @@ ALTER TABLE consign.ready SET (autovacuum_vacuum_scale_factor = 0, autovacuum_va
     autovacuum_vacuum_cost_delay = 0, vacuum_truncate = false);
 ALTER TABLE consign.lease SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
     autovacuum_vacuum_cost_delay = 0, vacuum_truncate = false);
+-- A lease of some hundred ids stays in its page as it is: compressing it would cost more than taking it.
+ALTER TABLE consign.lease SET (toast_tuple_target = 8160);
+ALTER TABLE consign.lease
+    ALTER ids SET STORAGE EXTERNAL, ALTER tries SET STORAGE EXTERNAL, ALTER attempts SET STORAGE EXTERNAL;
 ALTER TABLE consign.turn SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
     autovacuum_vacuum_cost_delay = 0, vacuum_truncate = false);
 ALTER TABLE consign.waiting SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,

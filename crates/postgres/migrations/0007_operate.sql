@@ -18,8 +18,9 @@ END $$;
 REVOKE ALL ON FUNCTION consign.ready_or_waiting(consign.message, int, int, timestamptz) FROM PUBLIC;
 
 -- Moves dead or held messages back; p_action is `requeue` (fresh tries) or `unhold` (the tries it had).
--- What may be ready goes into one run per lane, by id.
-CREATE FUNCTION consign.put_back(p_ids bigint[], p_action text, p_actor text, p_reason text)
+-- What may be ready goes into one run per lane, by id. Messages that died after p_dead_by stay.
+CREATE FUNCTION consign.put_back(p_ids bigint[], p_action text, p_actor text, p_reason text,
+                                 p_dead_by timestamptz DEFAULT 'infinity')
     RETURNS TABLE (id bigint, answer text, state text)
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
@@ -45,14 +46,16 @@ BEGIN
         -- A settle may file the message in the moment between the two looks: then look again.
         LOOP
             IF p_action = 'requeue' THEN
-                DELETE FROM consign.dead d WHERE d.message_id = v_message.id RETURNING 0, d.attempt_no INTO v_tries, v_attempts;
+                DELETE FROM consign.dead d WHERE d.message_id = v_message.id AND d.at <= p_dead_by
+                    RETURNING 0, d.attempt_no INTO v_tries, v_attempts;
             ELSE
                 DELETE FROM consign.held h WHERE h.message_id = v_message.id RETURNING h.tries, h.attempts INTO v_tries, v_attempts;
             END IF;
             v_found := FOUND;
             EXIT WHEN v_found;
             state := consign.state_of(v_message.id);
-            EXIT WHEN state <> v_place;
+            EXIT WHEN state <> v_place
+                OR EXISTS (SELECT FROM consign.dead d WHERE d.message_id = v_message.id AND d.at > p_dead_by);
         END LOOP;
         id := v_message.id;
         IF v_found THEN
@@ -78,7 +81,7 @@ BEGIN
     RETURN QUERY SELECT DISTINCT u, 'no_such_message', NULL::text FROM unnest(p_ids) u
         WHERE u IS NOT NULL AND NOT EXISTS (SELECT FROM consign.message m WHERE m.id = u);
 END $$;
-REVOKE ALL ON FUNCTION consign.put_back(bigint[], text, text, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.put_back(bigint[], text, text, text, timestamptz) FROM PUBLIC;
 
 CREATE FUNCTION consign.record_action(p_id bigint, p_action text, p_actor text, p_reason text, p_now timestamptz)
     RETURNS void

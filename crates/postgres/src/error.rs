@@ -1,6 +1,6 @@
 //! From the database's errors to the kernel's.
 
-use consign_kernel::{Certainty, Error, LaneName, MessageId};
+use consign_kernel::{Certainty, Error, LaneName, MessageId, RedriveId};
 use serde_json::Value;
 use sqlx::postgres::PgDatabaseError;
 
@@ -13,6 +13,7 @@ pub(crate) mod sqlstate {
     pub(crate) const PAYLOAD_TOO_LARGE: &str = "CN005";
     pub(crate) const INVALID_INPUT: &str = "CN006";
     pub(crate) const LANE_NOT_EMPTY: &str = "CN007";
+    pub(crate) const UNKNOWN_REDRIVE: &str = "CN008";
 }
 
 /// A refusal that is an answer, not an error.
@@ -72,6 +73,9 @@ fn asked_wrongly(error: &PgDatabaseError) -> Option<Error> {
             bytes_max: number("bytes_max"),
         }),
         sqlstate::LANE_NOT_EMPTY => Some(Error::LaneNotEmpty { lane: lane()? }),
+        sqlstate::UNKNOWN_REDRIVE => Some(Error::UnknownRedrive {
+            id: RedriveId(detail["id"].as_i64()?),
+        }),
         sqlstate::INVALID_INPUT => {
             let (what, why) = error
                 .message()

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod at_hand;
 mod claim;
 mod claimed;
 mod doctor;
@@ -11,10 +12,12 @@ mod migrate;
 mod operate;
 mod options;
 mod read;
+mod redrive;
 mod rows;
 mod settle;
 mod store;
 mod wait;
+mod witness;
 
 pub use enqueue::enqueue_in;
 pub use migrate::{Migration, Status, migrate, migrations, script, status};

@@ -48,6 +48,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!(6, "settle"),
     migration!(7, "operate"),
     migration!(8, "roles"),
+    migration!(9, "late_and_redrive"),
 ];
 
 /// Held while migrating, so that programs that start together migrate one after the other.

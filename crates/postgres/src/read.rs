@@ -102,10 +102,12 @@ impl PostgresStore {
     pub(crate) async fn audit_impl(
         &self,
         id: Option<MessageId>,
+        before: Option<i64>,
         limit: u32,
     ) -> Result<Vec<AuditEntry>> {
         let statement = sqlx::query(include_str!("../sql/audit.sql"))
             .bind(id.map(|id| id.0))
+            .bind(before.unwrap_or(i64::MAX))
             .bind(i64::from(limit));
         self.fetch("read audit", statement)
             .await?
@@ -221,7 +223,7 @@ fn audit_entry(row: &PgRow) -> Result<AuditEntry> {
         at: rows::time(row, "at")?,
         actor: rows::column(row, "actor")?,
         action: rows::column(row, "action")?,
-        lane: rows::lane_name(row, "lane")?,
+        lane: rows::optional_lane_name(row, "lane")?,
         message_id: message_id.map(MessageId),
         reason: rows::column(row, "reason")?,
     })

@@ -48,6 +48,11 @@ pub(crate) fn lane_name(row: &PgRow, name: &'static str) -> Result<LaneName> {
     column::<String>(row, name)?.parse()
 }
 
+pub(crate) fn optional_lane_name(row: &PgRow, name: &'static str) -> Result<Option<LaneName>> {
+    let lane: Option<String> = column(row, name)?;
+    lane.as_deref().map(str::parse).transpose()
+}
+
 pub(crate) fn state(row: &PgRow) -> Result<StateKind> {
     column::<&str>(row, "state")?.parse()
 }

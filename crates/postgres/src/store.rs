@@ -3,9 +3,9 @@
 use async_trait::async_trait;
 use consign_kernel::{
     Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DeadLetter, Enqueued, Expired,
-    Explanation, Filter, Finding, Lane, LaneName, LanePolicy, Lease, LeaseView, Listed, MessageId,
-    Moved, NewMessage, Page, ReleaseAnswer, RenewAnswer, Report, Result, SettleAnswer, Store,
-    Token,
+    Explanation, Filter, Finding, Lane, LaneName, LanePolicy, LateResult, Lease, LeaseView, Listed,
+    MessageId, Moved, NewMessage, Page, Redrive, RedriveId, RedrivePlan, ReleaseAnswer,
+    RenewAnswer, Report, Result, SettleAnswer, Store, Token,
 };
 use sqlx::{
     Connection as _, Postgres,
@@ -15,15 +15,13 @@ use sqlx::{
 use std::{str::FromStr, time::Duration};
 
 use crate::{
+    at_hand::{AtHand, PING_AFTER},
     error::store_error,
     low_water::LowWater,
     migrate,
     options::{Pooler, PostgresOptions},
     wait::Wakes,
 };
-
-/// Connections that rested longer are asked whether they live before they are used.
-const PING_AFTER: Duration = Duration::from_secs(1);
 
 /// Opens a transaction behind a pooler. Should this process freeze inside it, the server lets go of
 /// what it locked; other claims would skip it until then.
@@ -38,6 +36,7 @@ pub(crate) type Statement<'q> = Query<'q, Postgres, PgArguments>;
 pub struct PostgresStore {
     pool: PgPool,
     pooler: Pooler,
+    at_hand: AtHand,
     /// Where the last claim of each lane found its messages.
     pub(crate) low_water: LowWater,
     pub(crate) wakes: Wakes,
@@ -72,6 +71,7 @@ impl PostgresStore {
         Ok(Self {
             pool,
             pooler: options.pooler,
+            at_hand: AtHand::new(options.connections_max),
             low_water: LowWater::new(options.low_water),
             wakes: Wakes::new(options.wake_url().map(connect_options).transpose()?),
         })
@@ -88,7 +88,12 @@ impl PostgresStore {
         statement: Statement<'_>,
     ) -> std::result::Result<Vec<PgRow>, sqlx::Error> {
         match self.pooler {
-            Pooler::Session => statement.fetch_all(&self.pool).await,
+            Pooler::Session => {
+                let mut connection = self.at_hand.take(&self.pool).await?;
+                let rows = statement.fetch_all(&mut *connection).await;
+                self.at_hand.put_back(connection, &rows);
+                rows
+            }
             Pooler::Transaction => {
                 // Parsing and executing are two exchanges; only a transaction keeps both on one
                 // server.
@@ -157,6 +162,9 @@ impl Store for PostgresStore {
     async fn settle(&self, token: Token, reports: &[Report]) -> Result<SettleAnswer> {
         self.settle_impl(token, reports).await
     }
+    async fn witness(&self, token: Token, reports: &[Report]) -> Result<Vec<MessageId>> {
+        self.witness_impl(token, reports).await
+    }
     async fn expire(&self, limit: u32) -> Result<Expired> {
         self.expire_impl(limit).await
     }
@@ -175,11 +183,28 @@ impl Store for PostgresStore {
         self.move_by_hand("SELECT * FROM consign.unhold($1, $2, $3)", ids, by)
             .await
     }
+    async fn start_redrive(&self, plan: &RedrivePlan, by: &By) -> Result<Redrive> {
+        self.start_redrive_impl(plan, by).await
+    }
+    async fn step_redrive(&self, limit: u32) -> Result<Option<Redrive>> {
+        self.step_redrive_impl(limit).await
+    }
+    async fn stop_redrive(&self, id: RedriveId, by: &By) -> Result<Redrive> {
+        self.turn_redrive("SELECT * FROM consign.stop_redrive($1, $2, $3)", id, by)
+            .await
+    }
+    async fn resume_redrive(&self, id: RedriveId, by: &By) -> Result<Redrive> {
+        self.turn_redrive("SELECT * FROM consign.resume_redrive($1, $2, $3)", id, by)
+            .await
+    }
     async fn explain(&self, id: MessageId) -> Result<Option<Explanation>> {
         self.explain_impl(id).await
     }
     async fn history(&self, id: MessageId) -> Result<Vec<Attempt>> {
         self.history_impl(id).await
+    }
+    async fn late(&self, id: MessageId) -> Result<Vec<LateResult>> {
+        self.late_impl(id).await
     }
     async fn list(
         &self,
@@ -200,8 +225,22 @@ impl Store for PostgresStore {
     async fn leases(&self, limit: u32) -> Result<Vec<LeaseView>> {
         self.leases_impl(limit).await
     }
-    async fn audit(&self, id: Option<MessageId>, limit: u32) -> Result<Vec<AuditEntry>> {
-        self.audit_impl(id, limit).await
+    async fn count_dead(&self, filter: &Filter, at_most: u64) -> Result<u64> {
+        self.count_dead_impl(filter, at_most).await
+    }
+    async fn redrive(&self, id: RedriveId) -> Result<Option<Redrive>> {
+        self.redrive_impl(id).await
+    }
+    async fn redrives(&self, limit: u32) -> Result<Vec<Redrive>> {
+        self.redrives_impl(limit).await
+    }
+    async fn audit(
+        &self,
+        id: Option<MessageId>,
+        before: Option<i64>,
+        limit: u32,
+    ) -> Result<Vec<AuditEntry>> {
+        self.audit_impl(id, before, limit).await
     }
     async fn doctor(&self) -> Result<Vec<Finding>> {
         self.doctor_impl().await

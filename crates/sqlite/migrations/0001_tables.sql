@@ -118,7 +118,7 @@ CREATE TABLE audit (
     at         INTEGER NOT NULL,
     actor      TEXT NOT NULL,
     action     TEXT NOT NULL,
-    lane       TEXT NOT NULL,
+    lane       TEXT,
     message_id INTEGER,
     reason     TEXT NOT NULL
 ) STRICT;

@@ -33,7 +33,8 @@ impl Work<'_> {
             .bind(rows::json(policy))
             .fetch_one(&mut *self.connection)
             .await?;
-        self.record_actions(by, "lane", &[(name, None)]).await?;
+        self.record_actions(by, "lane", &[(Some(name), None)])
+            .await?;
         rows::lane(row)
     }
 
@@ -55,7 +56,8 @@ impl Work<'_> {
         let Some(row) = row else {
             return Err(unknown_lane(self.connection, name).await);
         };
-        self.record_actions(by, "pause", &[(name, None)]).await?;
+        self.record_actions(by, "pause", &[(Some(name), None)])
+            .await?;
         rows::lane(row)
     }
 
@@ -68,7 +70,8 @@ impl Work<'_> {
         let Some(row) = row else {
             return Err(unknown_lane(self.connection, name).await);
         };
-        self.record_actions(by, "resume", &[(name, None)]).await?;
+        self.record_actions(by, "resume", &[(Some(name), None)])
+            .await?;
         self.woken.insert(name.clone());
         rows::lane(row)
     }
@@ -78,7 +81,7 @@ impl Work<'_> {
         &mut self,
         by: &By,
         action: &str,
-        on: &[(&LaneName, Option<MessageId>)],
+        on: &[(Option<&LaneName>, Option<MessageId>)],
     ) -> Result<()> {
         if on.is_empty() {
             return Ok(());

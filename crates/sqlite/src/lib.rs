@@ -13,10 +13,12 @@ mod migrate;
 mod operate;
 mod options;
 mod read;
+mod redrive;
 mod rows;
 mod settle;
 mod store;
 mod wait;
+mod witness;
 mod writer;
 
 pub use migrate::{Applied, Migration, Status, migrate, migrations, status};

@@ -105,6 +105,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "append_only",
         sql: include_str!("../migrations/0002_append_only.sql"),
     },
+    Migration {
+        version: 3,
+        name: "late_and_redrive",
+        sql: include_str!("../migrations/0003_late_and_redrive.sql"),
+    },
 ];
 
 /// Every migration, first to last.

@@ -42,7 +42,7 @@ impl Work<'_> {
         let entries = self.take_out(take, &moving).await?;
         let actions: Vec<_> = moving
             .iter()
-            .map(|id| (&found[id].lane, Some(*id)))
+            .map(|id| (Some(&found[id].lane), Some(*id)))
             .collect();
         self.record_actions(by, action, &actions).await?;
         let waiting = self.back_in_line(&found, &entries).await?;
@@ -150,7 +150,7 @@ impl Work<'_> {
         self.park(&parked, &by.reason).await?;
         let actions: Vec<_> = moving
             .iter()
-            .map(|id| (&found[id].lane, Some(*id)))
+            .map(|id| (Some(&found[id].lane), Some(*id)))
             .collect();
         self.record_actions(by, "hold", &actions).await?;
         let answer = |id: &MessageId| {

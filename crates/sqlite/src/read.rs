@@ -372,6 +372,7 @@ pub(crate) async fn leases(
 pub(crate) async fn audit(
     connection: &mut SqliteConnection,
     id: Option<MessageId>,
+    before: Option<i64>,
     limit: u32,
 ) -> Result<Vec<AuditEntry>> {
     let statement = match id {
@@ -380,6 +381,7 @@ pub(crate) async fn audit(
     };
     let found: Vec<AuditColumns> = sqlx::query_as(statement)
         .bind(id.map(|id| id.0))
+        .bind(before.unwrap_or(i64::MAX))
         .bind(limit)
         .fetch_all(connection)
         .await?;

@@ -244,7 +244,15 @@ pub(crate) fn attempt_outcome(word: &str) -> Result<AttemptOutcome> {
         .ok_or_else(|| Failure::corrupt(format!("{word:?} is not an outcome")))
 }
 
-pub(crate) type AuditColumns = (i64, i64, String, String, String, Option<i64>, String);
+pub(crate) type AuditColumns = (
+    i64,
+    i64,
+    String,
+    String,
+    Option<String>,
+    Option<i64>,
+    String,
+);
 
 pub(crate) fn audit_entry(columns: AuditColumns) -> Result<AuditEntry> {
     let (id, at, actor, action, lane, message_id, reason) = columns;
@@ -253,7 +261,7 @@ pub(crate) fn audit_entry(columns: AuditColumns) -> Result<AuditEntry> {
         at: timestamp(at)?,
         actor,
         action,
-        lane: lane_name(&lane)?,
+        lane: lane.as_deref().map(lane_name).transpose()?,
         message_id: message_id.map(MessageId),
         reason,
     })

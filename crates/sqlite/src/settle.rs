@@ -333,7 +333,7 @@ fn in_order(reports: &[Report], mut recorded: BTreeMap<MessageId, Recorded>) -> 
     reports.iter().map(answer).collect()
 }
 
-fn each_once(reports: &[Report]) -> Result<()> {
+pub(crate) fn each_once(reports: &[Report]) -> Result<()> {
     let mut seen = BTreeSet::new();
     match reports.iter().find(|report| !seen.insert(report.id)) {
         Some(report) => {

@@ -12,9 +12,9 @@ use std::{
 use async_trait::async_trait;
 use consign_kernel::{
     Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DeadLetter, Enqueued, Error,
-    Expired, Explanation, Filter, Finding, Lane, LaneName, LanePolicy, Lease, LeaseView, Listed,
-    MessageId, Moved, NewMessage, Page, ReleaseAnswer, RenewAnswer, Report, Result, SettleAnswer,
-    Store, Token,
+    Expired, Explanation, Filter, Finding, Lane, LaneName, LanePolicy, LateResult, Lease,
+    LeaseView, Listed, MessageId, Moved, NewMessage, Page, Redrive, RedriveId, RedrivePlan,
+    ReleaseAnswer, RenewAnswer, Report, Result, SettleAnswer, Store, Token,
 };
 use sqlx::{Sqlite, SqliteConnection, SqlitePool, sqlite::SqlitePoolOptions};
 use uuid::Uuid;
@@ -27,8 +27,9 @@ use crate::{
     lanes,
     migrate::{migrate, status},
     options::{Clock, SqliteOptions},
-    read, sql,
+    read, redrive, sql,
     wait::Waiters,
+    witness,
     writer::Writer,
 };
 
@@ -228,6 +229,11 @@ impl Store for SqliteStore {
         Ok(answer)
     }
 
+    async fn witness(&self, token: Token, reports: &[Report]) -> Result<Vec<MessageId>> {
+        write!(self, "witness", (reports), |work| work
+            .witness(token, &reports))
+    }
+
     async fn expire(&self, limit: u32) -> Result<Expired> {
         write!(self, "expire", (), |work| work.expire(limit, None))
     }
@@ -255,6 +261,27 @@ impl Store for SqliteStore {
         write!(self, "unhold", (ids, by), |work| work.unhold(&ids, &by))
     }
 
+    async fn start_redrive(&self, plan: &RedrivePlan, by: &By) -> Result<Redrive> {
+        write!(self, "start a redrive", (plan, by), |work| work
+            .start_redrive(&plan, &by))
+    }
+
+    async fn step_redrive(&self, limit: u32) -> Result<Option<Redrive>> {
+        let stepped = write!(self, "step a redrive", (), |work| work.step_redrive(limit))?;
+        fail::point("redrive_committed");
+        Ok(stepped)
+    }
+
+    async fn stop_redrive(&self, id: RedriveId, by: &By) -> Result<Redrive> {
+        write!(self, "stop a redrive", (by), |work| work
+            .stop_redrive(id, &by))
+    }
+
+    async fn resume_redrive(&self, id: RedriveId, by: &By) -> Result<Redrive> {
+        write!(self, "resume a redrive", (by), |work| work
+            .resume_redrive(id, &by))
+    }
+
     async fn explain(&self, id: MessageId) -> Result<Option<Explanation>> {
         let now = self.inner.clock.now();
         read!(self, "explain", |tx| read::explain(&mut tx, now, id))
@@ -262,6 +289,10 @@ impl Store for SqliteStore {
 
     async fn history(&self, id: MessageId) -> Result<Vec<Attempt>> {
         read!(self, "read the history", |tx| read::history(&mut tx, id))
+    }
+
+    async fn late(&self, id: MessageId) -> Result<Vec<LateResult>> {
+        read!(self, "read late results", |tx| witness::late(&mut tx, id))
     }
 
     async fn list(
@@ -290,8 +321,31 @@ impl Store for SqliteStore {
         read!(self, "list the leases", |tx| read::leases(&mut tx, limit))
     }
 
-    async fn audit(&self, id: Option<MessageId>, limit: u32) -> Result<Vec<AuditEntry>> {
-        read!(self, "read the audit", |tx| read::audit(&mut tx, id, limit))
+    async fn count_dead(&self, filter: &Filter, at_most: u64) -> Result<u64> {
+        read!(self, "count the dead", |tx| redrive::count_dead(
+            &mut tx, filter, at_most
+        ))
+    }
+
+    async fn redrive(&self, id: RedriveId) -> Result<Option<Redrive>> {
+        read!(self, "read a redrive", |tx| redrive::redrive(&mut tx, id))
+    }
+
+    async fn redrives(&self, limit: u32) -> Result<Vec<Redrive>> {
+        read!(self, "list the redrives", |tx| redrive::redrives(
+            &mut tx, limit
+        ))
+    }
+
+    async fn audit(
+        &self,
+        id: Option<MessageId>,
+        before: Option<i64>,
+        limit: u32,
+    ) -> Result<Vec<AuditEntry>> {
+        read!(self, "read the audit", |tx| read::audit(
+            &mut tx, id, before, limit
+        ))
     }
 
     async fn doctor(&self) -> Result<Vec<Finding>> {

@@ -9,7 +9,11 @@ use crate::{
 
 pub(crate) async fn moving_nothing_answers_nothing(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
-    let before = stage.store.audit(None, 100).await.expect("audit answers");
+    let before = stage
+        .store
+        .audit(None, None, 100)
+        .await
+        .expect("audit answers");
     assert_eq!(
         stage
             .store
@@ -30,7 +34,11 @@ pub(crate) async fn moving_nothing_answers_nothing(harness: &dyn Harness) {
             .expect("unhold answers"),
         []
     );
-    let after = stage.store.audit(None, 100).await.expect("audit answers");
+    let after = stage
+        .store
+        .audit(None, None, 100)
+        .await
+        .expect("audit answers");
     assert_eq!(after, before, "nothing to record");
 }
 
@@ -58,7 +66,7 @@ pub(crate) async fn every_action_is_recorded_with_who_and_why(harness: &dyn Harn
         .resume(&stage.lane, &why("start"))
         .await
         .expect("resume answers");
-    let all = store.audit(None, 6).await.expect("audit answers");
+    let all = store.audit(None, None, 6).await.expect("audit answers");
     let expected = [
         ("resume", None, "grace", "start"),
         ("pause", None, "grace", "stop"),
@@ -75,7 +83,7 @@ pub(crate) async fn every_action_is_recorded_with_who_and_why(harness: &dyn Harn
             (entry.actor.as_str(), entry.reason.as_str()),
             (actor, reason)
         );
-        assert_eq!(entry.lane, stage.lane);
+        assert_eq!(entry.lane.as_ref(), Some(&stage.lane));
     }
     assert!(
         all[..5].iter().all(|e| e.at == now),
@@ -83,7 +91,7 @@ pub(crate) async fn every_action_is_recorded_with_who_and_why(harness: &dyn Harn
     );
     assert_eq!(after(all[5].at, s(5)), now);
     assert!(all.windows(2).all(|w| w[0].id > w[1].id), "numbers grow");
-    let of_message = store.audit(Some(id), 2).await.expect("audit answers");
+    let of_message = store.audit(Some(id), None, 2).await.expect("audit answers");
     assert_eq!(
         of_message,
         all[2..4],
@@ -94,7 +102,11 @@ pub(crate) async fn every_action_is_recorded_with_who_and_why(harness: &dyn Harn
 pub(crate) async fn refused_moves_leave_no_record(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let id = stage.enqueue_one().await;
-    let before = stage.store.audit(None, 100).await.expect("audit answers");
+    let before = stage
+        .store
+        .audit(None, None, 100)
+        .await
+        .expect("audit answers");
     stage
         .store
         .requeue(&[id], &by())
@@ -107,7 +119,11 @@ pub(crate) async fn refused_moves_leave_no_record(harness: &dyn Harness) {
         .expect("unhold answers");
     let lease = stage.claim(1).await;
     stage.store.hold(&[id], &by()).await.expect("hold answers");
-    let after = stage.store.audit(None, 100).await.expect("audit answers");
+    let after = stage
+        .store
+        .audit(None, None, 100)
+        .await
+        .expect("audit answers");
     assert_eq!(after, before);
     stage.deliver(&lease).await;
 }
@@ -115,7 +131,11 @@ pub(crate) async fn refused_moves_leave_no_record(harness: &dyn Harness) {
 pub(crate) async fn nobody_acts_without_a_name_and_a_reason(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let id = stage.dead_one().await;
-    let before = stage.store.audit(None, 100).await.expect("audit answers");
+    let before = stage
+        .store
+        .audit(None, None, 100)
+        .await
+        .expect("audit answers");
     let nameless = [
         By::new("", "why"),
         By::new("  ", "why"),
@@ -137,7 +157,11 @@ pub(crate) async fn nobody_acts_without_a_name_and_a_reason(harness: &dyn Harnes
         refused(store.put_lane(lane, &policy, &by).await, "invalid_input");
     }
     assert_eq!(stage.kind(id).await, StateKind::Dead, "nothing was moved");
-    let after = stage.store.audit(None, 100).await.expect("audit answers");
+    let after = stage
+        .store
+        .audit(None, None, 100)
+        .await
+        .expect("audit answers");
     assert_eq!(after, before);
     let wordy = By::new("x".repeat(OWNER_BYTES_MAX), "x".repeat(4_096));
     stage

@@ -202,7 +202,11 @@ pub(crate) async fn text_is_data_and_never_code(harness: &dyn Harness) {
         .requeue(&[id], &by)
         .await
         .expect("requeue answers");
-    let audit = stage.store.audit(Some(id), 1).await.expect("audit answers");
+    let audit = stage
+        .store
+        .audit(Some(id), None, 1)
+        .await
+        .expect("audit answers");
     assert_eq!(
         (audit[0].actor.as_str(), audit[0].reason.as_str()),
         (text, text)

@@ -249,7 +249,7 @@ pub(crate) async fn moves_answer_by_id_and_each_id_once(harness: &dyn Harness) {
     for id in sent {
         let audit = stage
             .store
-            .audit(Some(id), 10)
+            .audit(Some(id), None, 10)
             .await
             .expect("audit answers");
         let actions: Vec<&str> = audit.iter().map(|e| e.action.as_str()).collect();

@@ -42,7 +42,7 @@ pub(crate) async fn a_message_nobody_sent_has_no_story(harness: &dyn Harness) {
         assert_eq!(
             stage
                 .store
-                .audit(Some(id), 10)
+                .audit(Some(id), None, 10)
                 .await
                 .expect("audit answers"),
             []

@@ -224,10 +224,10 @@ impl Side {
     }
 
     async fn audit(&self, id: Option<MessageId>, limit: u32) -> String {
-        let entries = self.store.audit(id, limit).await.map(|mut entries| {
+        let entries = self.store.audit(id, None, limit).await.map(|mut entries| {
             let falling = entries.windows(2).all(|pair| pair[0].id > pair[1].id);
             assert!(falling, "audit runs from the newest: {entries:?}");
-            entries.retain(|entry| entry.lane.as_str() != "default");
+            entries.retain(|entry| entry.lane.as_ref().is_none_or(|l| l.as_str() != "default"));
             entries
         });
         self.say(entries)

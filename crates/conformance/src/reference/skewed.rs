@@ -5,9 +5,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use consign_kernel::{
     Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DeadLetter, Enqueued, Expired,
-    Explanation, Filter, Finding, Lane, LaneName, LanePolicy, Lease, LeaseView, Listed,
-    ManualClock, MessageId, Moved, NewMessage, Page, ReferenceStore, ReleaseAnswer, RenewAnswer,
-    Report, Result, SettleAnswer, Store, Token,
+    Explanation, Filter, Finding, Lane, LaneName, LanePolicy, LateResult, Lease, LeaseView, Listed,
+    ManualClock, MessageId, Moved, NewMessage, Page, Redrive, RedriveId, RedrivePlan,
+    ReferenceStore, ReleaseAnswer, RenewAnswer, Report, Result, SettleAnswer, Store, Token,
 };
 use jiff::SignedDuration;
 
@@ -45,16 +45,25 @@ skewed! {
     fn release(token: Token) -> ReleaseAnswer;
     fn begin(token: Token, ids: &[MessageId]) -> BeginAnswer;
     fn settle(token: Token, reports: &[Report]) -> SettleAnswer;
+    fn witness(token: Token, reports: &[Report]) -> Vec<MessageId>;
     fn expire(limit: u32) -> Expired;
     fn wait(lane: &LaneName, timeout: Duration) -> bool;
     fn requeue(ids: &[MessageId], by: &By) -> Vec<Moved>;
     fn hold(ids: &[MessageId], by: &By) -> Vec<Moved>;
     fn unhold(ids: &[MessageId], by: &By) -> Vec<Moved>;
+    fn start_redrive(plan: &RedrivePlan, by: &By) -> Redrive;
+    fn step_redrive(limit: u32) -> Option<Redrive>;
+    fn stop_redrive(id: RedriveId, by: &By) -> Redrive;
+    fn resume_redrive(id: RedriveId, by: &By) -> Redrive;
     fn explain(id: MessageId) -> Option<Explanation>;
     fn history(id: MessageId) -> Vec<Attempt>;
+    fn late(id: MessageId) -> Vec<LateResult>;
     fn list(filter: &Filter, before: Option<Cursor>, limit: u32) -> Page<Listed>;
     fn dead(filter: &Filter, before: Option<Cursor>, limit: u32) -> Page<DeadLetter>;
+    fn count_dead(filter: &Filter, at_most: u64) -> u64;
+    fn redrive(id: RedriveId) -> Option<Redrive>;
+    fn redrives(limit: u32) -> Vec<Redrive>;
     fn leases(limit: u32) -> Vec<LeaseView>;
-    fn audit(id: Option<MessageId>, limit: u32) -> Vec<AuditEntry>;
+    fn audit(id: Option<MessageId>, before: Option<i64>, limit: u32) -> Vec<AuditEntry>;
     fn doctor() -> Vec<Finding>;
 }

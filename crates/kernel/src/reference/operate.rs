@@ -34,7 +34,7 @@ impl Reference {
         });
         lane.policy = policy.clone();
         let lane = lane.clone();
-        self.record_action(now, by, "lane", name, None);
+        self.record_action(now, by, "lane", Some(name), None);
         Ok(lane)
     }
 
@@ -69,7 +69,8 @@ impl Reference {
             None
         };
         let lane = lane.clone();
-        self.record_action(now, by, if paused { "pause" } else { "resume" }, name, None);
+        let action = if paused { "pause" } else { "resume" };
+        self.record_action(now, by, action, Some(name), None);
         Ok(lane)
     }
 
@@ -117,7 +118,7 @@ impl Reference {
                 None => Move::NotHeld { state },
                 Some(entry) => {
                     let lane = self.messages[&id].lane.clone();
-                    self.record_action(now, by, action, &lane, Some(id));
+                    self.record_action(now, by, action, Some(&lane), Some(id));
                     match self.take_turn(entry, now) {
                         Place::Waiting => Move::Moved {
                             state: StateKind::Waiting,
@@ -161,7 +162,7 @@ impl Reference {
                         },
                     );
                     let lane = self.messages[&id].lane.clone();
-                    self.record_action(now, by, "hold", &lane, Some(id));
+                    self.record_action(now, by, "hold", Some(&lane), Some(id));
                     Move::Moved {
                         state: StateKind::Held,
                     }

@@ -166,6 +166,16 @@ impl Reference {
         page(letters, |letter| letter.message_id, before, limit)
     }
 
+    /// How many dead messages fit, counted up to `at_most`.
+    pub fn count_dead(&self, filter: &Filter, at_most: u64) -> u64 {
+        let fits = |dead: &&super::DeadRow| {
+            filter.lane.as_ref().is_none_or(|lane| *lane == dead.lane)
+                && filter.code.as_ref().is_none_or(|code| *code == dead.code)
+        };
+        let count = self.dead.values().filter(fits).count() as u64;
+        count.min(at_most)
+    }
+
     /// Every lease, oldest first.
     pub fn leases(&self, limit: u32) -> Vec<LeaseView> {
         let view = |(fence, lease): (&crate::Fence, &super::LeaseRow)| LeaseView {
@@ -181,12 +191,11 @@ impl Reference {
     }
 
     /// Operator actions, newest first.
-    pub fn audit(&self, id: Option<MessageId>, limit: u32) -> Vec<AuditEntry> {
-        let wanted = self
-            .audit
-            .iter()
-            .rev()
-            .filter(|e| id.is_none() || e.message_id == id);
+    pub fn audit(&self, id: Option<MessageId>, before: Option<i64>, limit: u32) -> Vec<AuditEntry> {
+        let older = |entry: &&AuditEntry| before.is_none_or(|before| entry.id < before);
+        let wanted = (self.audit.iter().rev())
+            .filter(older)
+            .filter(|entry| id.is_none() || entry.message_id == id);
         wanted.take(limit as usize).cloned().collect()
     }
 }

@@ -218,7 +218,7 @@ impl LeaseRow {
     }
 }
 
-fn each_once(reports: &[Report]) -> Result<()> {
+pub(super) fn each_once(reports: &[Report]) -> Result<()> {
     let mut seen = BTreeSet::new();
     match reports.iter().find(|report| !seen.insert(report.id)) {
         Some(report) => Err(Error::invalid(

@@ -23,11 +23,23 @@ fn may_execute(role: &str) -> &'static [&'static str] {
             "release",
             "begin",
             "settle",
+            "witness",
             "expire",
             "until_due",
         ],
         "consign_operator" => &[
-            "put_lane", "pause", "resume", "requeue", "hold", "unhold", "clock", "state_of",
+            "put_lane",
+            "pause",
+            "resume",
+            "requeue",
+            "hold",
+            "unhold",
+            "start_redrive",
+            "step_redrive",
+            "stop_redrive",
+            "resume_redrive",
+            "clock",
+            "state_of",
         ],
         "consign_auditor" => &["clock", "state_of"],
         other => panic!("no such role: {other}"),
@@ -39,6 +51,7 @@ fn may_read(role: &str) -> &'static [&'static str] {
     match role {
         "consign_operator" | "consign_auditor" => &[
             "lane", "message", "ready", "attempt", "dead", "held", "waiting", "turn", "audit",
+            "late", "redrive",
         ],
         _ => &[],
     }
@@ -80,7 +93,7 @@ async fn every_role_may_do_its_own_work_and_nothing_else() {
     )
     .await;
     assert!(
-        functions.len() > 25 && tables.len() == 11,
+        functions.len() > 25 && tables.len() == 13,
         "{functions:?} {tables:?}"
     );
     for role in ROLES {
@@ -222,6 +235,28 @@ async fn roles_act_as_granted() {
             false,
         ),
         (
+            "consign_worker",
+            "SELECT consign.witness(gen_random_uuid(), ARRAY[1])",
+            true,
+        ),
+        ("consign_worker", "SELECT * FROM consign.late", false),
+        ("consign_worker", "SELECT consign.step_redrive()", false),
+        (
+            "consign_operator",
+            "SELECT consign.start_redrive('me', 'why'), consign.step_redrive(10)",
+            true,
+        ),
+        (
+            "consign_operator",
+            "UPDATE consign.redrive SET moved = 0",
+            false,
+        ),
+        (
+            "consign_operator",
+            "SELECT consign.witness(gen_random_uuid(), ARRAY[1])",
+            false,
+        ),
+        (
             "consign_operator",
             "SELECT fence, owner FROM consign.lease",
             true,
@@ -229,6 +264,13 @@ async fn roles_act_as_granted() {
         ("consign_operator", "SELECT token FROM consign.lease", false),
         ("consign_auditor", "SELECT * FROM consign.attempt", true),
         ("consign_auditor", "SELECT * FROM consign.audit", true),
+        ("consign_auditor", "SELECT * FROM consign.late", true),
+        ("consign_auditor", "SELECT * FROM consign.redrive", true),
+        (
+            "consign_auditor",
+            "SELECT consign.start_redrive('me', 'why')",
+            false,
+        ),
         ("consign_auditor", "SELECT token FROM consign.lease", false),
         ("consign_auditor", "DELETE FROM consign.attempt", false),
         (

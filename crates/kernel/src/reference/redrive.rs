@@ -1,0 +1,148 @@
+//! Requeueing the dead by filter, step by step.
+
+use std::ops::Bound;
+
+use jiff::Timestamp;
+
+use super::{RedriveRow, Reference};
+use crate::{
+    By, Filter, MessageId, Move, PAGE_ENTRIES_MAX, Redrive, RedriveId, RedrivePlan, RedriveState,
+    error::{Error, Result},
+    redrive::redrive_by,
+};
+
+impl Reference {
+    /// Starts a redrive; its steps move the messages.
+    pub fn start_redrive(
+        &mut self,
+        now: Timestamp,
+        plan: &RedrivePlan,
+        by: &By,
+    ) -> Result<Redrive> {
+        RedrivePlan::validate_by(by)?;
+        plan.validate()?;
+        if let Some(lane) = &plan.lane {
+            self.known_lane(lane)?;
+        }
+        let filter = Filter {
+            lane: plan.lane.clone(),
+            code: plan.code.clone(),
+            ..Filter::default()
+        };
+        let redrive = Redrive {
+            id: RedriveId(self.redrives.len() as i64 + 1),
+            plan: plan.clone(),
+            state: RedriveState::Running,
+            total: self.count_dead(&filter, u64::MAX),
+            moved: 0,
+            skipped: 0,
+            cursor: None,
+            by: by.clone(),
+            started_at: now,
+            updated_at: now,
+            finished_at: None,
+        };
+        let row = RedriveRow {
+            redrive: redrive.clone(),
+            paced_at: now,
+        };
+        self.redrives.insert(redrive.id, row);
+        self.record_redrive(now, "start_redrive", &redrive, by);
+        Ok(redrive)
+    }
+
+    /// Takes the next step of the running redrive that has waited longest and may take one.
+    pub fn step_redrive(&mut self, now: Timestamp, limit: u32) -> Result<Option<Redrive>> {
+        Redrive::validate_step(limit)?;
+        // A clock set back must not let a redrive wait for the time it showed before.
+        for row in self.redrives.values_mut() {
+            row.paced_at = row.paced_at.min(now);
+        }
+        let may_step = |row: &&RedriveRow| {
+            row.redrive.state == RedriveState::Running
+                && row.redrive.step_len(limit, row.paced_at, now) > 0
+        };
+        let mut waiting: Vec<&RedriveRow> = self.redrives.values().filter(may_step).collect();
+        waiting.sort_by_key(|row| (row.redrive.updated_at, row.redrive.id));
+        let Some(RedriveRow { redrive, paced_at }) = waiting.first().cloned().cloned() else {
+            return Ok(None);
+        };
+        let count = redrive.step_len(limit, paced_at, now) as usize;
+        let (ids, exhausted) = self.next_dead(&redrive, count);
+        let answers = self.requeue(now, &ids, &redrive.recorded_by())?;
+        let is_moved = |answer: &Move| matches!(answer, Move::Moved { .. });
+        let moved = answers.iter().filter(|a| is_moved(&a.answer)).count() as u64;
+        let paced_at = redrive.plan.paced(paced_at, now, moved);
+        let redrive = redrive.after_step(now, moved, ids.last().copied(), exhausted);
+        let row = RedriveRow {
+            redrive: redrive.clone(),
+            paced_at,
+        };
+        self.redrives.insert(redrive.id, row);
+        Ok(Some(redrive))
+    }
+
+    /// What a redrive takes next, and whether nothing is left after that.
+    fn next_dead(&self, redrive: &Redrive, count: usize) -> (Vec<MessageId>, bool) {
+        let after = redrive.cursor.map_or(Bound::Unbounded, Bound::Excluded);
+        let beyond = self.dead.range((after, Bound::Unbounded));
+        let mut next = beyond.filter(|(_, dead)| {
+            dead.at <= redrive.started_at && redrive.plan.covers(&dead.lane, &dead.code)
+        });
+        let ids = next.by_ref().take(count).map(|(id, _)| *id).collect();
+        (ids, next.next().is_none())
+    }
+
+    /// Stops a running redrive.
+    pub fn stop_redrive(&mut self, now: Timestamp, id: RedriveId, by: &By) -> Result<Redrive> {
+        let (from, to) = (RedriveState::Running, RedriveState::Stopped);
+        self.turn_redrive(now, id, by, "stop_redrive", from, to)
+    }
+
+    /// Lets a stopped redrive go on.
+    pub fn resume_redrive(&mut self, now: Timestamp, id: RedriveId, by: &By) -> Result<Redrive> {
+        let (from, to) = (RedriveState::Stopped, RedriveState::Running);
+        self.turn_redrive(now, id, by, "resume_redrive", from, to)
+    }
+
+    fn turn_redrive(
+        &mut self,
+        now: Timestamp,
+        id: RedriveId,
+        by: &By,
+        action: &str,
+        from: RedriveState,
+        to: RedriveState,
+    ) -> Result<Redrive> {
+        RedrivePlan::validate_by(by)?;
+        let row = self.redrives.get_mut(&id);
+        let row = row.ok_or(Error::UnknownRedrive { id })?;
+        if row.redrive.state == from {
+            row.redrive.state = to;
+            row.redrive.updated_at = now;
+            row.paced_at = now;
+            let redrive = row.redrive.clone();
+            self.record_redrive(now, action, &redrive, by);
+        }
+        Ok(self.redrives[&id].redrive.clone())
+    }
+
+    fn record_redrive(&mut self, now: Timestamp, action: &str, redrive: &Redrive, by: &By) {
+        let by = redrive_by(redrive.id, by);
+        self.record_action(now, &by, action, redrive.plan.lane.as_ref(), None);
+    }
+
+    /// One redrive.
+    pub fn redrive(&self, id: RedriveId) -> Option<Redrive> {
+        self.redrives.get(&id).map(|row| row.redrive.clone())
+    }
+
+    /// Redrives, newest first.
+    pub fn redrives(&self, limit: u32) -> Vec<Redrive> {
+        let newest = self.redrives.values().rev();
+        newest
+            .take(limit.min(PAGE_ENTRIES_MAX) as usize)
+            .map(|row| row.redrive.clone())
+            .collect()
+    }
+}

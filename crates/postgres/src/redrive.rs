@@ -1,0 +1,112 @@
+//! Requeueing the dead by filter, step by step.
+
+use consign_kernel::{
+    By, Filter, LaneName, MessageId, PAGE_ENTRIES_MAX, Redrive, RedriveId, RedrivePlan,
+    RedriveState, Result,
+};
+use sqlx::postgres::PgRow;
+
+use crate::{PostgresStore, rows, store::Statement};
+
+impl PostgresStore {
+    pub(crate) async fn start_redrive_impl(&self, plan: &RedrivePlan, by: &By) -> Result<Redrive> {
+        RedrivePlan::validate_by(by)?;
+        plan.validate()?;
+        let statement = sqlx::query("SELECT * FROM consign.start_redrive($1, $2, $3, $4, $5, $6)")
+            .bind(&by.actor)
+            .bind(&by.reason)
+            .bind(plan.lane.as_ref().map(LaneName::as_str))
+            .bind(&plan.code)
+            .bind(plan.rate_per_second.map(i64::from))
+            .bind(plan.limit.map(|limit| limit as i64));
+        self.one_redrive("start a redrive", statement).await
+    }
+
+    pub(crate) async fn step_redrive_impl(&self, limit: u32) -> Result<Option<Redrive>> {
+        Redrive::validate_step(limit)?;
+        let statement = sqlx::query("SELECT * FROM consign.step_redrive($1)").bind(limit as i32);
+        let rows = self.fetch("step a redrive", statement).await?;
+        rows.first().map(redrive).transpose()
+    }
+
+    pub(crate) async fn turn_redrive(
+        &self,
+        function: &'static str,
+        id: RedriveId,
+        by: &By,
+    ) -> Result<Redrive> {
+        RedrivePlan::validate_by(by)?;
+        let statement = sqlx::query(function)
+            .bind(id.0)
+            .bind(&by.actor)
+            .bind(&by.reason);
+        self.one_redrive("stop or resume a redrive", statement)
+            .await
+    }
+
+    async fn one_redrive(
+        &self,
+        attempted: &'static str,
+        statement: Statement<'_>,
+    ) -> Result<Redrive> {
+        let rows = self.fetch(attempted, statement).await?;
+        let row = rows.first();
+        redrive(row.ok_or_else(|| rows::corrupt("a redrive answered nothing"))?)
+    }
+
+    pub(crate) async fn redrive_impl(&self, id: RedriveId) -> Result<Option<Redrive>> {
+        let statement = sqlx::query("SELECT * FROM consign.redrive WHERE id = $1").bind(id.0);
+        let rows = self.fetch("read a redrive", statement).await?;
+        rows.first().map(redrive).transpose()
+    }
+
+    pub(crate) async fn redrives_impl(&self, limit: u32) -> Result<Vec<Redrive>> {
+        let statement = sqlx::query("SELECT * FROM consign.redrive ORDER BY id DESC LIMIT $1")
+            .bind(i64::from(limit.min(PAGE_ENTRIES_MAX)));
+        let rows = self.fetch("list redrives", statement).await?;
+        rows.iter().map(redrive).collect()
+    }
+
+    pub(crate) async fn count_dead_impl(&self, filter: &Filter, at_most: u64) -> Result<u64> {
+        let statement = sqlx::query(include_str!("../sql/count_dead.sql"))
+            .bind(filter.lane.as_ref().map(LaneName::as_str))
+            .bind(filter.code.as_deref())
+            .bind(i64::try_from(at_most).unwrap_or(i64::MAX));
+        let rows = self.fetch("count dead", statement).await?;
+        let row = rows.first();
+        rows::count(
+            row.ok_or_else(|| rows::corrupt("a count answered nothing"))?,
+            "count",
+        )
+    }
+}
+
+fn redrive(row: &PgRow) -> Result<Redrive> {
+    let word: &str = rows::column(row, "state")?;
+    let rate: Option<i64> = rows::column(row, "rate_per_second")?;
+    let rate = rate.map(u32::try_from).transpose();
+    let limit: Option<i64> = rows::column(row, "at_most")?;
+    let cursor: Option<i64> = rows::column(row, "cursor")?;
+    Ok(Redrive {
+        id: RedriveId(rows::column(row, "id")?),
+        plan: RedrivePlan {
+            lane: rows::optional_lane_name(row, "lane")?,
+            code: rows::column(row, "code")?,
+            rate_per_second: rate.map_err(|_| rows::corrupt("a rate is out of range"))?,
+            limit: limit.map(i64::unsigned_abs),
+        },
+        state: RedriveState::from_word(word)
+            .ok_or_else(|| rows::corrupt(format!("state {word:?}")))?,
+        total: rows::count(row, "total")?,
+        moved: rows::count(row, "moved")?,
+        skipped: rows::count(row, "skipped")?,
+        cursor: cursor.map(MessageId),
+        by: By {
+            actor: rows::column(row, "actor")?,
+            reason: rows::column(row, "reason")?,
+        },
+        started_at: rows::time(row, "started_at")?,
+        updated_at: rows::time(row, "updated_at")?,
+        finished_at: rows::optional_time(row, "finished_at")?,
+    })
+}

@@ -1,0 +1,5 @@
+-- Those of these messages that have a late result of this token, in the order given.
+-- ?1 JSON array of ids, ?2 token.
+SELECT asked.value FROM json_each(?1) AS asked
+WHERE EXISTS (SELECT 1 FROM late WHERE message_id = asked.value AND token = ?2)
+ORDER BY asked.key

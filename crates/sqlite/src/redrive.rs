@@ -1,0 +1,229 @@
+//! Requeueing the dead by filter, step by step.
+
+use consign_kernel::{
+    By, Error, Filter, LaneName, MessageId, Move, PAGE_ENTRIES_MAX, Redrive, RedriveId,
+    RedrivePlan, RedriveState, redrive_by,
+};
+use jiff::Timestamp;
+use sqlx::{Row, SqliteConnection, sqlite::SqliteRow};
+
+use crate::{
+    error::{Failure, Result},
+    job::Work,
+    lanes, rows, sql,
+};
+
+/// A redrive, and the time up to which its rate is used up.
+struct Paced {
+    redrive: Redrive,
+    paced_at: Timestamp,
+}
+
+impl Work<'_> {
+    pub(crate) async fn start_redrive(&mut self, plan: &RedrivePlan, by: &By) -> Result<Redrive> {
+        RedrivePlan::validate_by(by)?;
+        plan.validate()?;
+        if let Some(lane) = &plan.lane
+            && lanes::lane(self.connection, lane).await?.is_none()
+        {
+            return Err(lanes::unknown_lane(self.connection, lane).await);
+        }
+        let filter = Filter {
+            lane: plan.lane.clone(),
+            code: plan.code.clone(),
+            ..Filter::default()
+        };
+        let total = count_dead(self.connection, &filter, u64::MAX).await?;
+        let id: i64 = sqlx::query_scalar(sql!("redrive_append"))
+            .bind(plan.lane.as_ref().map(LaneName::as_str))
+            .bind(&plan.code)
+            .bind(plan.rate_per_second)
+            .bind(plan.limit.map(|limit| limit as i64))
+            .bind(total as i64)
+            .bind(&by.actor)
+            .bind(&by.reason)
+            .bind(rows::micros(self.now))
+            .fetch_one(&mut *self.connection)
+            .await?;
+        let Paced { redrive, .. } = self.known_redrive(RedriveId(id)).await?;
+        self.record_redrive("start_redrive", &redrive, by).await?;
+        Ok(redrive)
+    }
+
+    /// Takes the next step of the running redrive that has waited longest and may take one.
+    pub(crate) async fn step_redrive(&mut self, limit: u32) -> Result<Option<Redrive>> {
+        Redrive::validate_step(limit)?;
+        let now = self.now;
+        sqlx::query(sql!("redrive_pace"))
+            .bind(rows::micros(now))
+            .execute(&mut *self.connection)
+            .await?;
+        let running = sqlx::query(sql!("redrive_running"))
+            .fetch_all(&mut *self.connection)
+            .await?;
+        for row in running {
+            let Paced { redrive, paced_at } = Paced::from_row(&row)?;
+            let count = redrive.step_len(limit, paced_at, now);
+            if count == 0 {
+                continue;
+            }
+            let (ids, exhausted) = self.next_dead(&redrive, count).await?;
+            let answers = self.requeue(&ids, &redrive.recorded_by()).await?;
+            let is_moved = |answer: &Move| matches!(answer, Move::Moved { .. });
+            let moved = answers.iter().filter(|a| is_moved(&a.answer)).count() as u64;
+            let paced_at = redrive.plan.paced(paced_at, now, moved);
+            let redrive = redrive.after_step(now, moved, ids.last().copied(), exhausted);
+            self.keep_redrive(&redrive, paced_at).await?;
+            return Ok(Some(redrive));
+        }
+        Ok(None)
+    }
+
+    /// What a redrive takes next, and whether nothing is left after that.
+    async fn next_dead(&mut self, redrive: &Redrive, count: u32) -> Result<(Vec<MessageId>, bool)> {
+        let mut ids: Vec<i64> = sqlx::query_scalar(sql!("dead_next"))
+            .bind(redrive.plan.lane.as_ref().map(LaneName::as_str))
+            .bind(&redrive.plan.code)
+            .bind(redrive.cursor.map_or(i64::MIN, |cursor| cursor.0))
+            .bind(rows::micros(redrive.started_at))
+            .bind(i64::from(count) + 1)
+            .fetch_all(&mut *self.connection)
+            .await?;
+        let exhausted = ids.len() <= count as usize;
+        ids.truncate(count as usize);
+        Ok((ids.into_iter().map(MessageId).collect(), exhausted))
+    }
+
+    pub(crate) async fn stop_redrive(&mut self, id: RedriveId, by: &By) -> Result<Redrive> {
+        let (from, to) = (RedriveState::Running, RedriveState::Stopped);
+        self.turn_redrive(id, by, "stop_redrive", from, to).await
+    }
+
+    pub(crate) async fn resume_redrive(&mut self, id: RedriveId, by: &By) -> Result<Redrive> {
+        let (from, to) = (RedriveState::Stopped, RedriveState::Running);
+        self.turn_redrive(id, by, "resume_redrive", from, to).await
+    }
+
+    async fn turn_redrive(
+        &mut self,
+        id: RedriveId,
+        by: &By,
+        action: &str,
+        from: RedriveState,
+        to: RedriveState,
+    ) -> Result<Redrive> {
+        RedrivePlan::validate_by(by)?;
+        let Paced { mut redrive, .. } = self.known_redrive(id).await?;
+        if redrive.state == from {
+            redrive.state = to;
+            redrive.updated_at = self.now;
+            self.keep_redrive(&redrive, self.now).await?;
+            self.record_redrive(action, &redrive, by).await?;
+        }
+        Ok(redrive)
+    }
+
+    async fn known_redrive(&mut self, id: RedriveId) -> Result<Paced> {
+        let found = one(self.connection, id).await?;
+        found.ok_or_else(|| Error::UnknownRedrive { id }.into())
+    }
+
+    async fn keep_redrive(&mut self, redrive: &Redrive, paced_at: Timestamp) -> Result<()> {
+        sqlx::query(sql!("redrive_update"))
+            .bind(redrive.id.0)
+            .bind(redrive.state.as_str())
+            .bind(redrive.moved as i64)
+            .bind(redrive.skipped as i64)
+            .bind(redrive.cursor.map(|cursor| cursor.0))
+            .bind(rows::micros(redrive.updated_at))
+            .bind(redrive.finished_at.map(rows::micros))
+            .bind(rows::micros(paced_at))
+            .execute(&mut *self.connection)
+            .await?;
+        Ok(())
+    }
+
+    async fn record_redrive(&mut self, action: &str, redrive: &Redrive, by: &By) -> Result<()> {
+        let by = redrive_by(redrive.id, by);
+        let on = [(redrive.plan.lane.as_ref(), None)];
+        self.record_actions(&by, action, &on).await
+    }
+}
+
+impl Paced {
+    fn from_row(row: &SqliteRow) -> Result<Self> {
+        let word: &str = row.try_get("state")?;
+        let state = RedriveState::from_word(word)
+            .ok_or_else(|| Failure::corrupt(format!("{word:?} is not a redrive's state")))?;
+        let time = |name| rows::timestamp(row.try_get(name)?);
+        let count = |name| -> Result<u64> { Ok(row.try_get::<i64, _>(name)?.unsigned_abs()) };
+        let lane: Option<&str> = row.try_get("lane")?;
+        let rate: Option<i64> = row.try_get("rate_per_second")?;
+        let limit: Option<i64> = row.try_get("at_most")?;
+        let finished_at: Option<i64> = row.try_get("finished_at")?;
+        let redrive = Redrive {
+            id: RedriveId(row.try_get("id")?),
+            plan: RedrivePlan {
+                lane: lane.map(rows::lane_name).transpose()?,
+                code: row.try_get("code")?,
+                rate_per_second: rate.map(rows::count).transpose()?,
+                limit: limit.map(i64::unsigned_abs),
+            },
+            state,
+            total: count("total")?,
+            moved: count("moved")?,
+            skipped: count("skipped")?,
+            cursor: row.try_get::<Option<i64>, _>("cursor")?.map(MessageId),
+            by: By {
+                actor: row.try_get("actor")?,
+                reason: row.try_get("reason")?,
+            },
+            started_at: time("started_at")?,
+            updated_at: time("updated_at")?,
+            finished_at: finished_at.map(rows::timestamp).transpose()?,
+        };
+        let paced_at = time("paced_at")?;
+        Ok(Self { redrive, paced_at })
+    }
+}
+
+async fn one(connection: &mut SqliteConnection, id: RedriveId) -> Result<Option<Paced>> {
+    let found = sqlx::query(sql!("redrive_get"))
+        .bind(id.0)
+        .fetch_optional(connection)
+        .await?;
+    found.as_ref().map(Paced::from_row).transpose()
+}
+
+pub(crate) async fn redrive(
+    connection: &mut SqliteConnection,
+    id: RedriveId,
+) -> Result<Option<Redrive>> {
+    Ok(one(connection, id).await?.map(|paced| paced.redrive))
+}
+
+pub(crate) async fn redrives(
+    connection: &mut SqliteConnection,
+    limit: u32,
+) -> Result<Vec<Redrive>> {
+    let found = sqlx::query(sql!("redrive_list"))
+        .bind(limit.min(PAGE_ENTRIES_MAX))
+        .fetch_all(connection)
+        .await?;
+    let paced = found.iter().map(Paced::from_row);
+    paced.map(|paced| Ok(paced?.redrive)).collect()
+}
+
+pub(crate) async fn count_dead(
+    connection: &mut SqliteConnection,
+    filter: &Filter,
+    at_most: u64,
+) -> Result<u64> {
+    let count: i64 = sqlx::query_scalar(sql!("dead_count"))
+        .bind(filter.lane.as_ref().map(LaneName::as_str))
+        .bind(&filter.code)
+        .bind(i64::try_from(at_most).unwrap_or(i64::MAX))
+        .fetch_one(connection)
+        .await?;
+    Ok(count.unsigned_abs())
+}

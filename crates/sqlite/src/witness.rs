@@ -1,0 +1,84 @@
+//! Results that came too late: kept beside the attempts, changing nothing.
+
+use consign_kernel::{AttemptOutcome, Fence, LateResult, MessageId, Outcome, Report, Token};
+use sqlx::SqliteConnection;
+use uuid::Uuid;
+
+use crate::{
+    error::{Failure, Result},
+    job::Work,
+    rows,
+    settle::each_once,
+    sql,
+};
+
+impl Work<'_> {
+    /// Keeps results about messages this token held and lost; answers which are on record.
+    pub(crate) async fn witness(
+        &mut self,
+        token: Token,
+        reports: &[Report],
+    ) -> Result<Vec<MessageId>> {
+        let reports: Vec<Report> = reports.iter().cloned().map(Report::bounded).collect();
+        each_once(&reports)?;
+        let row = |report: &Report| {
+            let outcome = AttemptOutcome::from(report.outcome).as_str();
+            let result = report.result.as_ref().map(rows::json);
+            rows::json(&(report.id, outcome, &report.code, &report.detail, result))
+        };
+        let rows: Vec<String> = reports.iter().map(row).collect();
+        sqlx::query(sql!("late_append"))
+            .bind(format!("[{}]", rows.join(",")))
+            .bind(token.0)
+            .bind(rows::micros(self.now))
+            .execute(&mut *self.connection)
+            .await?;
+        let kept: Vec<i64> = sqlx::query_scalar(sql!("late_kept"))
+            .bind(rows::id_array(reports.iter().map(|report| &report.id)))
+            .bind(token.0)
+            .fetch_all(&mut *self.connection)
+            .await?;
+        Ok(kept.into_iter().map(MessageId).collect())
+    }
+}
+
+type LateColumns = (
+    i64,
+    Uuid,
+    i64,
+    String,
+    String,
+    Option<String>,
+    Option<String>,
+    Option<String>,
+    i64,
+);
+
+pub(crate) async fn late(
+    connection: &mut SqliteConnection,
+    id: MessageId,
+) -> Result<Vec<LateResult>> {
+    let found: Vec<LateColumns> = sqlx::query_as(sql!("late_list"))
+        .bind(id.0)
+        .fetch_all(connection)
+        .await?;
+    let late = |(id, token, fence, owner, outcome, code, detail, result, at): LateColumns| {
+        Ok(LateResult {
+            message_id: MessageId(id),
+            token: Token(token),
+            fence: Fence(fence),
+            owner,
+            outcome: reported(&outcome)?,
+            code,
+            detail,
+            result: result.as_deref().map(rows::document).transpose()?,
+            at: rows::timestamp(at)?,
+        })
+    };
+    found.into_iter().map(late).collect()
+}
+
+fn reported(word: &str) -> Result<Outcome> {
+    let outcome = rows::attempt_outcome(word)?.reported();
+    outcome.ok_or_else(|| Failure::corrupt(format!("nobody reports {word:?}")))
+}
