@@ -1,11 +1,17 @@
 #![doc = include_str!("../README.md")]
 
 mod exposure;
+mod extract;
+mod gate;
+mod openapi;
 mod options;
+mod problem;
 mod router;
+mod routes;
 mod serve;
 mod state;
 mod token;
+mod wire;
 
 pub mod metrics;
 pub mod redrive;

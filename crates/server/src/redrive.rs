@@ -1,11 +1,45 @@
 //! The background stepper of redrives.
 
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+
 use crate::state::AppState;
+
+/// Messages per step: one short transaction.
+const STEP_MESSAGES: u32 = 200;
+/// How soon to look again while a redrive is under way but its rate is used up.
+const BUSY_PAUSE: Duration = Duration::from_millis(100);
+/// How rarely to look when there is nothing to do.
+const IDLE_PAUSE: Duration = Duration::from_secs(2);
+/// How long after its last step a redrive counts as under way.
+const BUSY_FOR: Duration = Duration::from_secs(5);
 
 /// Moves redrives forward until `shutdown` is ready.
 ///
-/// One query every two seconds while there is nothing to do; woken at once by a redrive started
-/// through this process.
-pub async fn run(_state: AppState, shutdown: impl Future<Output = ()>) {
-    shutdown.await;
+/// One query every two seconds while there is nothing to do; a redrive started through this process
+/// wakes it at once. Any number of processes may run it: steps are transactions of the store.
+pub async fn run(state: AppState, shutdown: impl Future<Output = ()>) {
+    let mut shutdown = std::pin::pin!(shutdown);
+    let mut last_step: Option<Instant> = None;
+    loop {
+        // A step that has begun is let to its end: it is short, and never left half way.
+        let pause = match state.store.step_redrive(STEP_MESSAGES).await {
+            Ok(Some(_)) => {
+                last_step = Some(Instant::now());
+                Duration::ZERO
+            }
+            Ok(None) if last_step.is_some_and(|at| at.elapsed() < BUSY_FOR) => BUSY_PAUSE,
+            Ok(None) => IDLE_PAUSE,
+            Err(error) => {
+                tracing::warn!(%error, code = error.code(), "a redrive could not go on for now");
+                IDLE_PAUSE
+            }
+        };
+        tokio::select! {
+            biased;
+            () = &mut shutdown => return,
+            _ = timeout(pause, state.redrive_started.notified()) => {}
+        }
+    }
 }

@@ -1,12 +1,60 @@
 //! All routes, behind all guards.
 
-use axum::{Router, routing::get};
+use std::{sync::Arc, time::Duration};
 
-use crate::{options::ServerOptions, state::AppState};
+use axum::{
+    Router,
+    extract::Request,
+    http::{HeaderValue, header},
+    middleware::{Next, from_fn},
+    response::{IntoResponse, Response},
+};
 
-/// The whole API.
-pub fn router(state: AppState, _options: &ServerOptions) -> Router {
-    Router::new()
-        .route("/healthz", get(|| async { "ok" }))
+use crate::{
+    gate::{Shared, observe},
+    options::ServerOptions,
+    problem::{Problem, codes},
+    routes::Routes,
+    state::AppState,
+};
+
+/// The whole API. Serve it with [`Server`](crate::Server), which tells it who calls: otherwise
+/// nobody counts as being on this machine.
+pub fn router(mut state: AppState, options: &ServerOptions) -> Router {
+    state.tick_age_max = options.tick_age_max();
+    let shared = Arc::new(Shared::new(options));
+    Routes::new(shared)
+        .router
+        .fallback(nothing_here)
+        .method_not_allowed_fallback(other_methods)
+        .layer(from_fn(plainly))
         .with_state(state)
+}
+
+async fn nothing_here(request: Request) -> Response {
+    let problem = Problem::new(codes::NOT_FOUND, "there is nothing at this path");
+    refused(&request, problem)
+}
+
+async fn other_methods(request: Request) -> Response {
+    let detail = format!("{} is not a method of this path", request.method());
+    refused(&request, Problem::new(codes::METHOD_NOT_ALLOWED, detail))
+}
+
+fn refused(request: &Request, problem: Problem) -> Response {
+    let response = problem.into_response();
+    observe::answered(request.method(), "none", &response, Duration::ZERO);
+    response
+}
+
+/// Answers are data about this moment: no browser shall guess their type, and nobody keep them.
+async fn plainly(request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    let headers = response.headers_mut();
+    let nosniff = HeaderValue::from_static("nosniff");
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, nosniff);
+    headers
+        .entry(header::CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
+    response
 }

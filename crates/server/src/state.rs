@@ -1,11 +1,16 @@
 //! What the handlers share.
 
-use std::{fmt, future::Future, pin::Pin, sync::Arc};
+use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use consign_kernel::Store;
 use consign_worker::WorkerStatus;
 use jiff::Timestamp;
-use tokio::sync::{Notify, watch};
+use tokio::{
+    sync::{Mutex, Notify, watch},
+    time::Instant,
+};
+
+use crate::options::ServerOptions;
 
 /// What the server knows of a worker in the same process.
 pub trait WorkerView: Send + Sync {
@@ -27,6 +32,9 @@ type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 type SchemaCheck =
     Arc<dyn Fn() -> Pin<Box<dyn Future<Output = consign_kernel::Result<()>> + Send>> + Send + Sync>;
 
+/// When the database was checked, and what was wrong with it.
+pub(crate) type Checked = (Instant, Option<String>);
+
 /// What the handlers share. Clones share it too.
 #[derive(Clone)]
 pub struct AppState {
@@ -35,6 +43,12 @@ pub struct AppState {
     pub(crate) metrics: Metrics,
     pub(crate) schema_check: Option<SchemaCheck>,
     pub(crate) clock: Clock,
+    /// A worker whose claim loop was not seen for this long is not ready; the options decide.
+    pub(crate) tick_age_max: Duration,
+    /// The last check of the database.
+    pub(crate) last_check: Arc<Mutex<Option<Checked>>>,
+    /// Held while a lane's policy is read, changed and written.
+    pub(crate) lane_changes: Arc<Mutex<()>>,
     /// Wakes the stepper of redrives when one is started here.
     pub(crate) redrive_started: Arc<Notify>,
     draining: Arc<watch::Sender<bool>>,
@@ -49,6 +63,9 @@ impl AppState {
             metrics: Arc::new(String::new),
             schema_check: None,
             clock: Arc::new(Timestamp::now),
+            tick_age_max: ServerOptions::default().tick_age_max(),
+            last_check: Arc::default(),
+            lane_changes: Arc::default(),
             redrive_started: Arc::new(Notify::new()),
             draining: Arc::new(watch::Sender::new(false)),
         }

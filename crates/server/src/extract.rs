@@ -1,0 +1,222 @@
+//! Reading requests, with answers that say where they are wrong.
+
+use axum::{
+    body::{Bytes, to_bytes},
+    extract::{FromRequest, FromRequestParts, Path, Query, Request},
+    http::{HeaderMap, header, request::Parts},
+};
+use consign_kernel::{LaneName, MessageId, Token, nearest};
+use serde::de::DeserializeOwned;
+
+use crate::problem::{Problem, codes};
+
+/// A JSON body. Anything not declared as JSON is refused, so that a web page cannot make a browser
+/// send one without asking first.
+#[derive(Debug)]
+pub(crate) struct Json<T>(pub(crate) T);
+
+/// A JSON body that may be left out.
+#[derive(Debug)]
+pub(crate) struct MaybeJson<T>(pub(crate) T);
+
+/// The parameters after the question mark.
+#[derive(Debug)]
+pub(crate) struct Params<T>(pub(crate) T);
+
+/// The one variable part of the path.
+#[derive(Debug)]
+pub(crate) struct InPath<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        let (headers, bytes) = whole(request).await?;
+        check_type(&headers, "application/json")?;
+        Ok(Self(parse(&bytes)?))
+    }
+}
+
+impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for MaybeJson<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        let (headers, bytes) = whole(request).await?;
+        if bytes.is_empty() {
+            return Ok(Self(T::default()));
+        }
+        check_type(&headers, "application/json")?;
+        Ok(Self(parse(&bytes)?))
+    }
+}
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let query = Query::<T>::try_from_uri(&parts.uri).map_err(|rejection| {
+            let text = rejection.body_text();
+            let why = text.split_once(": ").map_or(text.as_str(), |(_, why)| why);
+            let problem = Problem::new(codes::BAD_QUERY, with_suggestion(why));
+            problem.with("suggestion", suggestion(why))
+        })?;
+        Ok(Self(query.0))
+    }
+}
+
+impl<S: Send + Sync, T: Segment> FromRequestParts<S> for InPath<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let path = Path::<String>::from_request_parts(parts, state).await;
+        let Path(text) = path.map_err(|error| Problem::invalid("path", &error.body_text()))?;
+        T::parse(&text).map(Self)
+    }
+}
+
+/// What a variable part of a path can be.
+pub(crate) trait Segment: Sized {
+    fn parse(text: &str) -> Result<Self, Problem>;
+}
+
+impl Segment for LaneName {
+    fn parse(text: &str) -> Result<Self, Problem> {
+        Ok(text.parse()?)
+    }
+}
+
+impl Segment for MessageId {
+    fn parse(text: &str) -> Result<Self, Problem> {
+        let id = text.parse().map(MessageId);
+        id.map_err(|_| Problem::invalid("id", "must be a whole number"))
+    }
+}
+
+impl Segment for Token {
+    /// Never repeats the text: a token is a permission, even with a typing error in it.
+    fn parse(text: &str) -> Result<Self, Problem> {
+        let token = text.parse().map(Self);
+        token.map_err(|_| Problem::invalid("token", "must be the token of a lease"))
+    }
+}
+
+impl Segment for String {
+    fn parse(text: &str) -> Result<Self, Problem> {
+        Ok(text.to_owned())
+    }
+}
+
+/// The gate has read the body already, within its limits.
+pub(crate) async fn whole(request: Request) -> Result<(HeaderMap, Bytes), Problem> {
+    let (parts, body) = request.into_parts();
+    let bytes = to_bytes(body, usize::MAX).await;
+    let bytes = bytes.map_err(|error| crate::problem::internal(error.to_string()))?;
+    Ok((parts.headers, bytes))
+}
+
+/// Whether the body is declared as `wanted`.
+pub(crate) fn is_type(headers: &HeaderMap, wanted: &str) -> bool {
+    let declared = headers.get(header::CONTENT_TYPE);
+    let declared = declared.and_then(|value| value.to_str().ok()).unwrap_or("");
+    let essence = declared.split(';').next().unwrap_or("").trim();
+    essence.eq_ignore_ascii_case(wanted)
+}
+
+pub(crate) fn check_type(headers: &HeaderMap, wanted: &str) -> Result<(), Problem> {
+    if is_type(headers, wanted) {
+        return Ok(());
+    }
+    let detail = format!("send `Content-Type: {wanted}`");
+    Err(Problem::new(codes::UNSUPPORTED_MEDIA_TYPE, detail))
+}
+
+/// A body, or where it is wrong.
+pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    // Keeping track of the path costs time, and most bodies are well.
+    serde_json::from_slice(bytes).map_err(|error| wrong::<T>(bytes, &error))
+}
+
+fn wrong<T: DeserializeOwned>(bytes: &[u8], error: &serde_json::Error) -> Problem {
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let path = match serde_path_to_error::deserialize::<_, T>(&mut reader) {
+        Err(found) => found.path().to_string(),
+        // Only what follows the value is wrong.
+        Ok(_) => ".".to_owned(),
+    };
+    let why = error.to_string();
+    let unknown = suggestion(&why).is_some() || why.starts_with("unknown field");
+    let meaning = if unknown {
+        codes::UNKNOWN_FIELD
+    } else {
+        codes::BAD_JSON
+    };
+    let place = match path.as_str() {
+        "." | "" => String::new(),
+        path => format!("{path}: "),
+    };
+    Problem::new(meaning, format!("{place}{}", with_suggestion(&why)))
+        .with("path", path)
+        .with("line", error.line())
+        .with("column", error.column())
+        .with("suggestion", suggestion(&why))
+}
+
+/// The text of an error with a guess at what was meant.
+fn with_suggestion(why: &str) -> String {
+    match suggestion(why) {
+        Some(name) => format!("{why} (did you mean `{name}`?)"),
+        None => why.to_owned(),
+    }
+}
+
+/// serde names the unknown field and then those it knows, all in backticks.
+fn suggestion(why: &str) -> Option<String> {
+    let rest = why.strip_prefix("unknown field `")?;
+    let (unknown, rest) = rest.split_once('`')?;
+    let known = rest.split('`').skip(1).step_by(2);
+    nearest(unknown, known).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Order {
+        #[expect(dead_code)]
+        items: Vec<Item>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Item {
+        #[expect(dead_code)]
+        delay_ms: u64,
+        #[expect(dead_code)]
+        group: Option<String>,
+    }
+
+    fn detail(body: &str) -> String {
+        format!("{:?}", parse::<Order>(body.as_bytes()).unwrap_err())
+    }
+
+    #[test]
+    fn errors_say_where_and_what_was_meant() {
+        let typo = detail(r#"{"items": [{"delay_ms": 1}, {"delay_sm": 1}]}"#);
+        assert!(typo.contains("items[1]"), "{typo}");
+        assert!(typo.contains("did you mean `delay_ms`?"), "{typo}");
+        let kind = detail(r#"{"items": [{"delay_ms": "soon"}]}"#);
+        assert!(kind.contains("items[0].delay_ms"), "{kind}");
+        assert!(detail(r#"{"items": []} extra"#).contains("trailing"));
+    }
+
+    #[test]
+    fn hostile_bodies_are_refused() {
+        let deep = format!("{{\"items\": {}", "[".repeat(100_000));
+        assert!(detail(&deep).contains("bad_json"));
+        let broken = parse::<Order>(b"{\"items\": [\xff\xfe]}");
+        assert!(broken.is_err());
+    }
+}

@@ -1,0 +1,226 @@
+//! Who may do what.
+
+use std::net::IpAddr;
+
+use axum::http::{HeaderMap, header, request::Parts};
+use subtle::{Choice, ConditionallySelectable};
+
+use crate::{
+    options::{ServerOptions, TokenEntry},
+    problem::{Problem, codes},
+    serve::Peer,
+    token::{Scope, Token},
+};
+
+/// Who says so; not proven by anything.
+const ACTOR_HEADER: &str = "x-consign-actor";
+const ACTOR_BYTES_MAX: usize = 100;
+
+/// What a route asks of its callers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Nothing: probes, and what the documentation says anyway.
+    Open,
+    /// What `metrics_open` says.
+    Metrics,
+    /// One of these scopes.
+    Scopes(&'static [Scope]),
+}
+
+impl Access {
+    pub(crate) const ENQUEUE: Self = Self::Scopes(&[Scope::Producer]);
+    pub(crate) const WORK: Self = Self::Scopes(&[Scope::Worker]);
+    pub(crate) const OPERATE: Self = Self::Scopes(&[Scope::Operator]);
+    pub(crate) const READ: Self = Self::Scopes(&[Scope::Auditor, Scope::Operator]);
+
+    /// The scopes of which one is needed; none where no token is ever needed.
+    pub(crate) fn scopes(self) -> &'static [Scope] {
+        match self {
+            Self::Open => &[],
+            Self::Metrics => &[Scope::Auditor, Scope::Operator],
+            Self::Scopes(scopes) => scopes,
+        }
+    }
+}
+
+/// Who calls, as far as known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Caller {
+    /// What the rate limit counts by.
+    pub(crate) client: String,
+    /// What the audit says.
+    pub(crate) actor: String,
+}
+
+/// Lets a caller in, or says why not.
+pub(crate) fn admit(
+    options: &ServerOptions,
+    access: Access,
+    request: &Parts,
+) -> Result<Caller, Problem> {
+    let peer = request.extensions.get::<Peer>().copied();
+    let address = peer.map(|Peer(peer)| peer.ip().to_canonical());
+    let name = match access {
+        Access::Open => None,
+        Access::Metrics if metrics_are_open(options, address, &request.headers) => {
+            check_host(options, request)?;
+            None
+        }
+        Access::Metrics | Access::Scopes(_) if options.tokens.is_empty() => {
+            check_local(options, address, &request.headers)?;
+            check_host(options, request)?;
+            None
+        }
+        Access::Metrics | Access::Scopes(_) => {
+            let entry = authenticate(&options.tokens, &request.headers)?;
+            check_scopes(entry, access.scopes())?;
+            Some(entry.name.clone())
+        }
+    };
+    let address = address.map_or("unknown".to_owned(), |address| address.to_string());
+    let client = name.unwrap_or_else(|| format!("anonymous@{address}"));
+    Ok(Caller {
+        actor: actor(&client, &request.headers)?,
+        client,
+    })
+}
+
+fn metrics_are_open(options: &ServerOptions, address: Option<IpAddr>, headers: &HeaderMap) -> bool {
+    options
+        .metrics_open
+        .unwrap_or_else(|| is_local(address, headers))
+}
+
+/// Whether the caller is on this machine, and not merely the proxy that stands in for it.
+fn is_local(address: Option<IpAddr>, headers: &HeaderMap) -> bool {
+    let forwarded = ["forwarded", "x-forwarded-for", "x-real-ip"];
+    address.is_some_and(|address| address.is_loopback())
+        && !forwarded.iter().any(|name| headers.contains_key(*name))
+}
+
+fn check_local(
+    options: &ServerOptions,
+    address: Option<IpAddr>,
+    headers: &HeaderMap,
+) -> Result<(), Problem> {
+    if options.allow_anonymous || is_local(address, headers) {
+        return Ok(());
+    }
+    let detail = "this server has no tokens and serves only callers on its own machine, not those \
+                  behind a proxy either";
+    Err(Problem::new(codes::NOT_LOCAL, detail))
+}
+
+/// A web page can make a browser on this machine call any name its author controls, and let that
+/// name point here. It cannot choose the Host header, which tells.
+fn check_host(options: &ServerOptions, request: &Parts) -> Result<(), Problem> {
+    let host = request.headers.get(header::HOST);
+    let host = host.and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let name = host_name(host);
+    let is_address = name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
+    let is_known = name.eq_ignore_ascii_case("localhost")
+        || options
+            .allowed_hosts
+            .iter()
+            .any(|allowed| allowed == "*" || allowed.eq_ignore_ascii_case(name));
+    if is_address || is_known {
+        return Ok(());
+    }
+    let detail = format!("this server does not go by the name {name:?}");
+    Err(Problem::new(codes::HOST_NOT_ALLOWED, detail))
+}
+
+/// A Host header without its port.
+fn host_name(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    }
+}
+
+/// The token a request carries, compared with every one that is known: neither its duration nor
+/// its end tells how far a guess got.
+fn authenticate<'o>(
+    tokens: &'o [TokenEntry],
+    headers: &HeaderMap,
+) -> Result<&'o TokenEntry, Problem> {
+    let refuse = |detail: &str, challenge: &str| {
+        Problem::new(codes::UNAUTHORIZED, detail).with_header(header::WWW_AUTHENTICATE, challenge)
+    };
+    let bearer = bearer(headers).ok_or_else(|| {
+        refuse(
+            "send `Authorization: Bearer <token>`",
+            "Bearer realm=\"consign\"",
+        )
+    })?;
+    let hash = Token::new(bearer).hash();
+    let none = tokens.len() as u64;
+    let mut found = none;
+    for (index, entry) in (0..).zip(tokens) {
+        let matches: Choice = entry.hash.matches(&hash);
+        found = u64::conditional_select(&found, &index, matches);
+    }
+    tokens.get(found as usize).ok_or_else(|| {
+        refuse(
+            "the server does not know this token",
+            "Bearer realm=\"consign\", error=\"invalid_token\"",
+        )
+    })
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    scheme
+        .eq_ignore_ascii_case("bearer")
+        .then_some(token.trim())
+}
+
+fn check_scopes(entry: &TokenEntry, needed: &[Scope]) -> Result<(), Problem> {
+    if needed.iter().any(|scope| entry.scopes.contains(scope)) {
+        return Ok(());
+    }
+    let words: Vec<&str> = needed.iter().map(|scope| scope.as_str()).collect();
+    let list = words.join(" or ");
+    let detail = format!("token {:?} lacks the scope {list}", entry.name);
+    let challenge = format!(
+        "Bearer realm=\"consign\", error=\"insufficient_scope\", scope=\"{}\"",
+        words.join(" ")
+    );
+    Err(Problem::new(codes::SCOPE_MISSING, detail)
+        .with("scopes", words)
+        .with_header(header::WWW_AUTHENTICATE, &challenge))
+}
+
+/// Who the audit names: what is known, and what the caller says of itself.
+fn actor(known: &str, headers: &HeaderMap) -> Result<String, Problem> {
+    let Some(said) = headers.get(ACTOR_HEADER) else {
+        return Ok(known.to_owned());
+    };
+    let said = std::str::from_utf8(said.as_bytes())
+        .unwrap_or_default()
+        .trim();
+    if said.is_empty() || said.len() > ACTOR_BYTES_MAX || said.contains(char::is_control) {
+        let why = format!("must be 1 to {ACTOR_BYTES_MAX} bytes of printable text");
+        return Err(Problem::invalid("X-Consign-Actor", &why));
+    }
+    Ok(format!("{known}, {said} (as said)"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_no_part_of_a_name() {
+        for (host, name) in [
+            ("localhost", "localhost"),
+            ("localhost:8787", "localhost"),
+            ("127.0.0.1:1", "127.0.0.1"),
+            ("[::1]:8787", "[::1]"),
+            ("evil.example:8787", "evil.example"),
+        ] {
+            assert_eq!(host_name(host), name);
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! A request ends in time; what it has begun in the database is never cut off half way.
+
+use std::time::Duration;
+
+use axum::{extract::Request, http::Method, middleware::Next, response::Response};
+use tokio::{sync::watch, time::timeout};
+
+use super::slots::Slot;
+use crate::problem::{Problem, codes, internal};
+
+/// Tells a handler that nobody waits for its answer any more.
+#[derive(Clone, Debug)]
+pub(crate) struct Client(watch::Receiver<()>);
+
+impl Client {
+    /// Whether the client has hung up, or the time is over.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.0.has_changed().is_err()
+    }
+
+    /// Returns once it has.
+    pub(crate) async fn gone(&self) {
+        let mut waiting = self.0.clone();
+        while waiting.changed().await.is_ok() {}
+    }
+}
+
+/// Runs a handler in a task of its own.
+///
+/// When the client hangs up or the time is over, a request that only reads is dropped; one that
+/// writes goes on by itself to its end, so that no transaction is left half way, and the client is
+/// told that the outcome is unknown. The place it works in is taken until then.
+pub(crate) async fn run(
+    mut request: Request,
+    next: Next,
+    slot: Option<Slot>,
+    limit: Duration,
+) -> Result<Response, Problem> {
+    let (waits, client) = watch::channel(());
+    request.extensions_mut().insert(Client(client));
+    let only_reads = matches!(*request.method(), Method::GET | Method::HEAD);
+    let mut task = tokio::spawn(async move {
+        let response = next.run(request).await;
+        drop(slot);
+        response
+    });
+    let _reader = only_reads.then(|| Abort(task.abort_handle()));
+    let ended = timeout(limit, &mut task).await;
+    drop(waits);
+    match ended {
+        Ok(Ok(response)) => Ok(response),
+        Ok(Err(error)) => Err(internal(panic_text(error))),
+        Err(_) => Err(too_late(limit, only_reads)),
+    }
+}
+
+fn too_late(limit: Duration, only_reads: bool) -> Problem {
+    let limit = limit.as_millis();
+    let problem = |more: &str| {
+        let detail = format!("no answer within {limit} ms{more}");
+        Problem::new(codes::REQUEST_TIMEOUT, detail)
+    };
+    if only_reads {
+        return problem("");
+    }
+    problem("; it may still happen. Repeat it with the same key or token to find out")
+        .with("outcome", "unknown")
+}
+
+/// Ends a task when dropped.
+struct Abort(tokio::task::AbortHandle);
+
+impl Drop for Abort {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+fn panic_text(error: tokio::task::JoinError) -> String {
+    match error.try_into_panic() {
+        Ok(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+            format!("a handler panicked: {}", text.unwrap_or("no message"))
+        }
+        Err(error) => format!("a handler ended: {error}"),
+    }
+}

@@ -1,0 +1,236 @@
+//! The OpenAPI document: from the handlers, their types, and the table of routes.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+};
+
+use utoipa::{
+    OpenApi,
+    openapi::{
+        Content, PathItem, Ref, RefOr, Response, SecurityRequirement,
+        path::Operation,
+        security::{HttpAuthScheme, HttpBuilder, SecurityScheme},
+    },
+};
+
+use crate::{
+    gate::{Shared, access::Access},
+    options::ServerOptions,
+    problem::codes::{self, Meaning},
+    routes::{
+        Endpoint, Routes, about, audit, claims, enqueue, health, lanes, leases, messages, redrives,
+    },
+    wire::shapes,
+};
+
+/// What any guarded route may answer with.
+const GUARDED: &[&Meaning] = &[
+    codes::INVALID_INPUT,
+    codes::UNAUTHORIZED,
+    codes::SCOPE_MISSING,
+    codes::NOT_LOCAL,
+    codes::HOST_NOT_ALLOWED,
+    codes::RATE_LIMITED,
+    codes::FORBIDDEN,
+    codes::CORRUPT,
+    codes::INTERNAL,
+    codes::SCHEMA_MISMATCH,
+    codes::DATABASE_UNAVAILABLE,
+    codes::OVERLOADED,
+    codes::REQUEST_TIMEOUT,
+];
+
+/// What any route that takes a body may answer with.
+const WITH_BODY: &[&Meaning] = &[
+    codes::BAD_JSON,
+    codes::UNKNOWN_FIELD,
+    codes::UNSUPPORTED_MEDIA_TYPE,
+    codes::BODY_TOO_LARGE,
+    codes::BODY_TIMEOUT,
+];
+
+const SCHEME: &str = "bearer";
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "consign",
+        description = "A transactional outbox: enqueue, work, operate. Errors are RFC 9457 \
+                       problem details with a stable `code`; GET /problems/{code} explains it.",
+        license(name = "MIT OR Apache-2.0"),
+    ),
+    paths(
+        about::index, about::openapi_json, about::problem,
+        health::health, health::healthz, health::readyz, health::metrics, health::worker,
+        enqueue::one, enqueue::batch,
+        messages::list, messages::show, messages::attempts, messages::dead,
+        messages::requeue, messages::hold, messages::unhold,
+        messages::requeue_many, messages::hold_many, messages::unhold_many,
+        lanes::list, lanes::show, lanes::put, lanes::patch, lanes::pause, lanes::resume,
+        claims::claim,
+        leases::list, leases::renew, leases::begin, leases::settle, leases::release,
+        redrives::start, redrives::list, redrives::show, redrives::stop, redrives::resume,
+        audit::list,
+    ),
+    components(schemas(shapes::Problem)),
+    tags(
+        (name = "enqueue", description = "For producers"),
+        (name = "messages", description = "Where messages are, and why"),
+        (name = "lanes", description = "Lanes and their policies"),
+        (name = "operate", description = "Moving messages by hand, and the record of it"),
+        (name = "redrives", description = "Requeueing dead messages by filter"),
+        (name = "work", description = "For workers that cannot reach the database"),
+        (name = "health", description = "Probes and metrics"),
+        (name = "about", description = "The API itself"),
+    ),
+)]
+struct Document;
+
+/// The document as JSON.
+pub(crate) fn text() -> &'static str {
+    static TEXT: OnceLock<String> = OnceLock::new();
+    TEXT.get_or_init(|| {
+        let document = document();
+        document
+            .to_json()
+            .expect("invariant: the document serialises")
+    })
+}
+
+fn document() -> utoipa::openapi::OpenApi {
+    let mut document = Document::openapi();
+    let components = document.components.get_or_insert_default();
+    let bearer = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .description(Some(
+            "A token of server.tokens. None is needed on loopback while there are none.",
+        ))
+        .build();
+    components.add_security_scheme(SCHEME, SecurityScheme::Http(bearer));
+    for endpoint in endpoints() {
+        let item = document.paths.paths.get_mut(endpoint.path);
+        if let Some(operation) = item.and_then(|item| operation(item, endpoint.method)) {
+            complete(operation, &endpoint);
+        }
+    }
+    document
+}
+
+/// The table of routes.
+fn endpoints() -> Vec<Endpoint> {
+    let shared = Arc::new(Shared::new(&ServerOptions::default()));
+    Routes::new(shared).endpoints
+}
+
+fn operation<'i>(item: &'i mut PathItem, method: &str) -> Option<&'i mut Operation> {
+    match method {
+        "get" => item.get.as_mut(),
+        "post" => item.post.as_mut(),
+        "put" => item.put.as_mut(),
+        "patch" => item.patch.as_mut(),
+        _ => None,
+    }
+}
+
+/// Adds what follows from the table: who may call, and what may go wrong.
+fn complete(operation: &mut Operation, endpoint: &Endpoint) {
+    if endpoint.access != Access::Open {
+        // Any one of the scopes will do.
+        let scopes = endpoint.access.scopes().iter();
+        let needs = scopes.map(|scope| SecurityRequirement::new(SCHEME, [scope.as_str()]));
+        operation.security = Some(needs.collect());
+    }
+    let guarded = match endpoint.access {
+        Access::Open => &[],
+        _ => GUARDED,
+    };
+    let with_body = match operation.request_body {
+        Some(_) => WITH_BODY,
+        None => &[],
+    };
+    let mut by_status: BTreeMap<String, Vec<&Meaning>> = BTreeMap::new();
+    for meaning in endpoint.problems.iter().chain(guarded).chain(with_body) {
+        let status = meaning.status.as_str().to_owned();
+        by_status.entry(status).or_default().push(meaning);
+    }
+    for (status, meanings) in by_status {
+        let responses = &mut operation.responses.responses;
+        responses
+            .entry(status)
+            .or_insert_with(|| RefOr::T(problem_response(&meanings)));
+    }
+}
+
+fn problem_response(meanings: &[&Meaning]) -> Response {
+    let lines = meanings
+        .iter()
+        .map(|meaning| format!("`{}`: {}", meaning.code, meaning.title));
+    let mut response = Response::new(lines.collect::<Vec<_>>().join("; "));
+    let problem = Ref::from_schema_name("Problem");
+    let content = RefOr::T(Content::new(Some(problem)));
+    response
+        .content
+        .insert("application/problem+json".to_owned(), content);
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_route_is_described_and_everything_described_is_a_route() {
+        let routes: BTreeSet<(String, String)> = endpoints()
+            .iter()
+            .map(|endpoint| (endpoint.method.to_owned(), endpoint.path.to_owned()))
+            .collect();
+        let document: serde_json::Value = serde_json::from_str(text()).unwrap();
+        let paths = document["paths"].as_object().unwrap();
+        let described: BTreeSet<(String, String)> = paths
+            .iter()
+            .flat_map(|(path, item)| {
+                let methods = item.as_object().unwrap().keys();
+                methods.map(|method| (method.clone(), path.clone()))
+            })
+            .collect();
+        assert_eq!(routes, described);
+        assert!(routes.len() > 30, "{}", routes.len());
+    }
+
+    #[test]
+    fn every_operation_has_a_name_of_its_own_a_summary_and_problems() {
+        let document: serde_json::Value = serde_json::from_str(text()).unwrap();
+        let mut names = BTreeSet::new();
+        for (path, item) in document["paths"].as_object().unwrap() {
+            for (method, operation) in item.as_object().unwrap() {
+                let name = operation["operationId"].as_str().unwrap();
+                assert!(names.insert(name.to_owned()), "two are named {name}");
+                assert!(operation["summary"].is_string(), "{method} {path}");
+                if path.starts_with("/v1/") {
+                    assert!(operation["security"].is_array(), "{method} {path}");
+                    assert!(operation["responses"]["503"].is_object(), "{method} {path}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_code_of_the_api_is_documented_somewhere_and_codes_are_unique() {
+        let text = text();
+        // These belong to no route, or to every connection.
+        let elsewhere = ["not_found", "method_not_allowed"];
+        let mut seen = BTreeSet::new();
+        for meaning in codes::ALL {
+            assert!(seen.insert(meaning.code), "{} twice", meaning.code);
+            let named = text.contains(&format!("`{}`", meaning.code));
+            assert!(
+                named || elsewhere.contains(&meaning.code),
+                "{}",
+                meaning.code
+            );
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Errors as answers: RFC 9457 problem details with a stable code.
+
+use std::{error::Error as StdError, fmt::Write as _, time::Duration};
+
+use axum::{
+    body::Body,
+    http::{HeaderName, HeaderValue, header},
+    response::{IntoResponse, Response},
+};
+use consign_kernel::{Certainty, Error};
+use serde_json::{Map, Value, json};
+
+pub(crate) mod codes;
+
+use codes::Meaning;
+
+/// When to come back after a failure that may pass by itself.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// An answer that says what went wrong.
+#[derive(Clone, Debug)]
+pub(crate) struct Problem {
+    pub(crate) meaning: &'static Meaning,
+    detail: String,
+    context: Map<String, Value>,
+    headers: Vec<(HeaderName, HeaderValue)>,
+    /// For the log only.
+    cause: Option<String>,
+}
+
+/// What the log says about a failed request; travels with the response.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: &'static str,
+    pub(crate) cause: String,
+}
+
+impl Problem {
+    pub(crate) fn new(meaning: &'static Meaning, detail: impl Into<String>) -> Self {
+        Self {
+            meaning,
+            detail: detail.into(),
+            context: Map::new(),
+            headers: Vec::new(),
+            cause: None,
+        }
+    }
+
+    /// The same with one more fact for programs.
+    pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.context.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// The same with a header. Values that no header can carry are left out.
+    pub(crate) fn with_header(mut self, name: HeaderName, value: &str) -> Self {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            self.headers.push((name, value));
+        }
+        self
+    }
+
+    /// The same, to be tried again after `delay`, rounded up to whole seconds.
+    pub(crate) fn retry_after(self, delay: Duration) -> Self {
+        let seconds = delay.as_millis().div_ceil(1_000).max(1);
+        self.with_header(header::RETRY_AFTER, &seconds.to_string())
+    }
+
+    /// The same with what the log should say about it.
+    pub(crate) fn caused_by(mut self, cause: impl Into<String>) -> Self {
+        self.cause = Some(cause.into());
+        self
+    }
+
+    /// An argument that cannot be accepted.
+    pub(crate) fn invalid(what: &str, why: &str) -> Self {
+        Self::new(codes::INVALID_INPUT, format!("{what}: {why}")).with("what", what)
+    }
+
+    /// A message that does not exist.
+    pub(crate) fn no_such_message(id: consign_kernel::MessageId) -> Self {
+        Self::new(codes::NO_SUCH_MESSAGE, format!("there is no message {id}")).with("id", json!(id))
+    }
+
+    fn body(&self) -> Value {
+        let mut body = self.context.clone();
+        let Meaning {
+            code,
+            status,
+            title,
+            ..
+        } = *self.meaning;
+        body.insert("type".into(), format!("/problems/{code}").into());
+        body.insert("title".into(), title.into());
+        body.insert("status".into(), status.as_u16().into());
+        body.insert("detail".into(), self.detail.clone().into());
+        body.insert("code".into(), code.into());
+        Value::Object(body)
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let body = self.body().to_string();
+        let mut response = Response::new(Body::from(body));
+        *response.status_mut() = self.meaning.status;
+        let json = HeaderValue::from_static("application/problem+json");
+        response.headers_mut().insert(header::CONTENT_TYPE, json);
+        response.headers_mut().extend(self.headers);
+        response.extensions_mut().insert(Failure {
+            code: self.meaning.code,
+            cause: self.cause.unwrap_or(self.detail),
+        });
+        response
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let meaning = codes::of_store(&error);
+        let problem = Self::new(meaning, error.to_string()).caused_by(chain(&error));
+        match error {
+            Error::UnknownLane { lane, suggestion } => {
+                problem.with("lane", lane).with("suggestion", suggestion)
+            }
+            Error::KeyConflict { lane, key, id } => problem
+                .with("lane", lane.as_str())
+                .with("key", key)
+                .with("id", json!(id)),
+            Error::PayloadTooLarge {
+                index,
+                lane,
+                bytes,
+                bytes_max,
+            } => problem
+                .with("index", index)
+                .with("lane", lane.as_str())
+                .with("bytes", bytes)
+                .with("bytes_max", bytes_max),
+            Error::InvalidInput { what, .. } => problem.with("what", what),
+            Error::LaneNotEmpty { lane } => problem.with("lane", lane.as_str()),
+            Error::Schema { found, needed, .. } => {
+                problem.with("found", found).with("needed", needed)
+            }
+            Error::Unavailable { certainty, .. } => unavailable(problem, certainty),
+            // What the database says of itself is for the log, not for whoever calls.
+            Error::Forbidden { .. } | Error::Corrupt { .. } => Self {
+                detail: meaning.title.to_owned(),
+                ..problem
+            },
+            _ => problem,
+        }
+    }
+}
+
+fn unavailable(problem: Problem, certainty: Certainty) -> Problem {
+    let (outcome, more) = match certainty {
+        Certainty::Definite => ("not_done", "nothing was written"),
+        Certainty::Unknown => (
+            "unknown",
+            "it may have happened all the same; repeat it with the same key or token to find out",
+        ),
+    };
+    Problem {
+        detail: format!("{}; {more}", problem.detail),
+        ..problem
+    }
+    .with("outcome", outcome)
+    .retry_after(RETRY_AFTER)
+}
+
+/// An error with all its causes.
+fn chain(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        write!(text, ": {error}").expect("invariant: strings take everything");
+        source = error.source();
+    }
+    text
+}
+
+/// A defect: the client is told nothing but that.
+pub(crate) fn internal(cause: impl Into<String>) -> Problem {
+    let detail = "the request failed because of a defect in the server; its log has more";
+    Problem::new(codes::INTERNAL, detail).caused_by(cause)
+}

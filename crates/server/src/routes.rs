@@ -1,0 +1,236 @@
+//! Every route: what it asks of its callers, and which problems it may answer with.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    handler::Handler,
+    middleware::from_fn_with_state,
+    routing::{MethodFilter, on},
+};
+
+use crate::{
+    gate::{Gate, Shared, access::Access, pass},
+    problem::codes::{self, Meaning},
+    state::AppState,
+};
+
+pub(crate) mod about;
+pub(crate) mod audit;
+pub(crate) mod claims;
+pub(crate) mod enqueue;
+pub(crate) mod health;
+pub(crate) mod lanes;
+pub(crate) mod leases;
+pub(crate) mod messages;
+pub(crate) mod redrives;
+
+/// One route, as far as the documentation is concerned.
+#[derive(Clone, Debug)]
+pub(crate) struct Endpoint {
+    pub(crate) method: &'static str,
+    pub(crate) path: &'static str,
+    pub(crate) access: Access,
+    /// Problems of its own, besides those every guarded route may answer with.
+    pub(crate) problems: &'static [&'static Meaning],
+}
+
+/// Routes being collected.
+pub(crate) struct Routes {
+    shared: Arc<Shared>,
+    pub(crate) router: Router<AppState>,
+    pub(crate) endpoints: Vec<Endpoint>,
+}
+
+const GET: (&str, MethodFilter) = ("get", MethodFilter::GET);
+const POST: (&str, MethodFilter) = ("post", MethodFilter::POST);
+const PUT: (&str, MethodFilter) = ("put", MethodFilter::PUT);
+const PATCH: (&str, MethodFilter) = ("patch", MethodFilter::PATCH);
+
+impl Routes {
+    /// Every route.
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        let mut routes = Self {
+            shared,
+            router: Router::new(),
+            endpoints: Vec::new(),
+        };
+        routes.about();
+        routes.enqueueing();
+        routes.reading();
+        routes.operating();
+        routes.working();
+        routes
+    }
+
+    fn about(&mut self) {
+        self.add(GET, "/", Access::Open, &[], about::index);
+        self.add(GET, "/openapi.json", Access::Open, &[], about::openapi_json);
+        let unknown = &[codes::NOT_FOUND];
+        self.add(
+            GET,
+            "/problems/{code}",
+            Access::Open,
+            unknown,
+            about::problem,
+        );
+        self.add(GET, "/health", Access::Open, &[], health::health);
+        self.add(GET, "/healthz", Access::Open, &[], health::healthz);
+        self.add(GET, "/readyz", Access::Open, &[], health::readyz);
+        self.add(GET, "/metrics", Access::Metrics, &[], health::metrics);
+    }
+
+    fn enqueueing(&mut self) {
+        const ONE: &[&Meaning] = &[
+            codes::UNKNOWN_LANE,
+            codes::KEY_CONFLICT,
+            codes::KEY_MISMATCH,
+            codes::PAYLOAD_TOO_LARGE,
+        ];
+        const BATCH: &[&Meaning] = &[
+            codes::UNKNOWN_LANE,
+            codes::KEY_CONFLICT,
+            codes::PAYLOAD_TOO_LARGE,
+            codes::BATCH_TOO_LARGE,
+        ];
+        let path = "/v1/lanes/{lane}/messages";
+        self.add(POST, path, Access::ENQUEUE, ONE, enqueue::one);
+        self.add(POST, "/v1/messages", Access::ENQUEUE, BATCH, enqueue::batch);
+    }
+
+    fn reading(&mut self) {
+        const QUERY: &[&Meaning] = &[codes::BAD_QUERY];
+        const MESSAGE: &[&Meaning] = &[codes::NO_SUCH_MESSAGE];
+        const LANE: &[&Meaning] = &[codes::UNKNOWN_LANE];
+        const REDRIVE: &[&Meaning] = &[codes::UNKNOWN_REDRIVE];
+        let read = Access::READ;
+        self.add(GET, "/v1/messages", read, QUERY, messages::list);
+        self.add(GET, "/v1/messages/{id}", read, MESSAGE, messages::show);
+        let attempts = "/v1/messages/{id}/attempts";
+        self.add(GET, attempts, read, MESSAGE, messages::attempts);
+        self.add(GET, "/v1/dead", read, QUERY, messages::dead);
+        self.add(GET, "/v1/lanes", read, &[], lanes::list);
+        self.add(GET, "/v1/lanes/{lane}", read, LANE, lanes::show);
+        self.add(GET, "/v1/leases", read, QUERY, leases::list);
+        self.add(GET, "/v1/redrives", read, QUERY, redrives::list);
+        self.add(GET, "/v1/redrives/{id}", read, REDRIVE, redrives::show);
+        self.add(GET, "/v1/audit", read, QUERY, audit::list);
+        self.add(GET, "/v1/worker", read, &[], health::worker);
+    }
+
+    fn operating(&mut self) {
+        use messages::{hold, hold_many, requeue, requeue_many, unhold, unhold_many};
+        const REASON: &Meaning = codes::REASON_REQUIRED;
+        const MANY: &[&Meaning] = &[REASON, codes::BATCH_TOO_LARGE];
+        const REQUEUE: &[&Meaning] = &[REASON, codes::NO_SUCH_MESSAGE, codes::NOT_DEAD];
+        const HOLD: &[&Meaning] = &[REASON, codes::NO_SUCH_MESSAGE, codes::NOT_HOLDABLE];
+        const UNHOLD: &[&Meaning] = &[REASON, codes::NO_SUCH_MESSAGE, codes::NOT_HELD];
+        const PUT_LANE: &[&Meaning] = &[REASON, codes::LANE_NOT_EMPTY];
+        const PATCH_LANE: &[&Meaning] = &[REASON, codes::UNKNOWN_LANE, codes::LANE_NOT_EMPTY];
+        const LANE: &[&Meaning] = &[REASON, codes::UNKNOWN_LANE];
+        const REDRIVE: &[&Meaning] = &[REASON, codes::UNKNOWN_REDRIVE];
+        let operate = Access::OPERATE;
+        self.add(POST, "/v1/messages/{id}/requeue", operate, REQUEUE, requeue);
+        self.add(POST, "/v1/messages/{id}/hold", operate, HOLD, hold);
+        self.add(POST, "/v1/messages/{id}/unhold", operate, UNHOLD, unhold);
+        self.add(POST, "/v1/messages/requeue", operate, MANY, requeue_many);
+        self.add(POST, "/v1/messages/hold", operate, MANY, hold_many);
+        self.add(POST, "/v1/messages/unhold", operate, MANY, unhold_many);
+        self.add(PUT, "/v1/lanes/{lane}", operate, PUT_LANE, lanes::put);
+        self.add(PATCH, "/v1/lanes/{lane}", operate, PATCH_LANE, lanes::patch);
+        self.add(POST, "/v1/lanes/{lane}/pause", operate, LANE, lanes::pause);
+        self.add(
+            POST,
+            "/v1/lanes/{lane}/resume",
+            operate,
+            LANE,
+            lanes::resume,
+        );
+        self.add(POST, "/v1/redrives", operate, LANE, redrives::start);
+        self.add(
+            POST,
+            "/v1/redrives/{id}/stop",
+            operate,
+            REDRIVE,
+            redrives::stop,
+        );
+        let resume = "/v1/redrives/{id}/resume";
+        self.add(POST, resume, operate, REDRIVE, redrives::resume);
+    }
+
+    fn working(&mut self) {
+        const LOST: &[&Meaning] = &[codes::LEASE_LOST];
+        const HELD: &[&Meaning] = &[codes::LEASE_LOST, codes::NOT_IN_LEASE];
+        let work = Access::WORK;
+        let patience = self.shared.options.wait_max();
+        let lane = &[codes::UNKNOWN_LANE];
+        self.add_patient(POST, "/v1/claims", work, lane, claims::claim, patience);
+        self.add(POST, "/v1/leases/{token}/renew", work, LOST, leases::renew);
+        self.add(POST, "/v1/leases/{token}/begin", work, HELD, leases::begin);
+        self.add(
+            POST,
+            "/v1/leases/{token}/settle",
+            work,
+            HELD,
+            leases::settle,
+        );
+        self.add(
+            POST,
+            "/v1/leases/{token}/release",
+            work,
+            LOST,
+            leases::release,
+        );
+    }
+
+    fn add<H, T>(
+        &mut self,
+        method: (&'static str, MethodFilter),
+        path: &'static str,
+        access: Access,
+        problems: &'static [&'static Meaning],
+        handler: H,
+    ) where
+        H: Handler<T, AppState>,
+        T: 'static,
+    {
+        self.add_patient(method, path, access, problems, handler, Duration::ZERO);
+    }
+
+    fn add_patient<H, T>(
+        &mut self,
+        (method, filter): (&'static str, MethodFilter),
+        path: &'static str,
+        access: Access,
+        problems: &'static [&'static Meaning],
+        handler: H,
+        patience: Duration,
+    ) where
+        H: Handler<T, AppState>,
+        T: 'static,
+    {
+        let gate = Gate {
+            shared: Arc::clone(&self.shared),
+            route: path,
+            access,
+            patience,
+        };
+        let guarded = on(filter, handler).route_layer(from_fn_with_state(gate, pass));
+        self.router = std::mem::take(&mut self.router).route(path, guarded);
+        self.endpoints.push(Endpoint {
+            method,
+            path,
+            access,
+            problems,
+        });
+    }
+}
+
+/// The Link header that leads to the next page: the same query from another place on.
+fn next_link(path: &str, query: Option<&str>, before: i64) -> String {
+    let kept = query.unwrap_or_default().split('&');
+    let kept = kept.filter(|pair| !pair.is_empty() && !pair.starts_with("before="));
+    let next = format!("before={before}");
+    let query: Vec<&str> = kept.chain([next.as_str()]).collect();
+    format!("<{path}?{}>; rel=\"next\"", query.join("&"))
+}

@@ -1,0 +1,97 @@
+//! Claims, for workers that cannot reach the database.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Extension, Json as Answer,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use consign_kernel::{Claim, Lease};
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use crate::{
+    extract::Json,
+    gate::{Shared, access::Caller, deadline::Client, slots::Slot},
+    problem::Problem,
+    state::AppState,
+    wire::leases::{ClaimBody, LeaseBody},
+};
+
+/// A claim that waits asks the database no more often than this, however often it is woken.
+const PACE: Duration = Duration::from_millis(20);
+
+/// Claim messages
+///
+/// Answers 204 if there are none, after `wait_ms` if that is given. A client that hangs up while
+/// it waits gets no lease.
+#[utoipa::path(
+    post, path = "/v1/claims", operation_id = "claim", tag = "work",
+    request_body = ClaimBody,
+    responses(
+        (status = 200, description = "A lease", body = LeaseBody),
+        (status = 204, description = "Nothing to do"),
+    ),
+)]
+pub(crate) async fn claim(
+    State(state): State<AppState>,
+    Extension(shared): Extension<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    Extension(slot): Extension<Option<Slot>>,
+    Extension(client): Extension<Client>,
+    Json(body): Json<ClaimBody>,
+) -> Result<Response, Problem> {
+    let wait = Duration::from_millis(body.wait_ms).min(shared.options.wait_max());
+    let claim = Claim {
+        lane: body.lane,
+        owner: body.owner.unwrap_or(caller.client),
+        limit: body.limit,
+        ttl: body.ttl_ms.map(Duration::from_millis),
+    };
+    let mut lease = state.store.claim(&claim).await?;
+    if lease.is_none() && !wait.is_zero() {
+        slot.iter().for_each(Slot::give_up);
+        lease = wait_for(&state, &shared, &claim, &client, wait).await?;
+    }
+    let Some(lease) = lease else {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    };
+    if client.is_gone() {
+        // Nobody would hear of it, and its messages would rest until it expired.
+        state.store.release(lease.token).await?;
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    Ok(Answer(LeaseBody::from(lease)).into_response())
+}
+
+/// Claims again whenever the lane may have work, until `wait` is over or nobody waits any more.
+async fn wait_for(
+    state: &AppState,
+    shared: &Shared,
+    claim: &Claim,
+    client: &Client,
+    wait: Duration,
+) -> Result<Option<Lease>, Problem> {
+    let Some(_place) = shared.slots.wait() else {
+        return Ok(None);
+    };
+    let ends = Instant::now() + wait;
+    let mut pace = interval(PACE);
+    pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        pace.tick().await;
+        let left = ends.saturating_duration_since(Instant::now());
+        let woken = tokio::select! {
+            woken = state.store.wait(&claim.lane, left) => woken?,
+            () = client.gone() => return Ok(None),
+            () = state.drained() => return Ok(None),
+        };
+        if let Some(lease) = state.store.claim(claim).await? {
+            return Ok(Some(lease));
+        }
+        if !woken || left.is_zero() {
+            return Ok(None);
+        }
+    }
+}

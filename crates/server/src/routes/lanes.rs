@@ -1,0 +1,160 @@
+//! Lanes: reading, creating, changing, pausing.
+
+use axum::{Extension, Json as Answer, extract::State};
+use consign_kernel::{Error, LaneName, LanePolicy, nearest};
+use serde_json::Value;
+
+use crate::{
+    extract::{InPath, Json, MaybeJson, parse},
+    gate::access::Caller,
+    problem::Problem,
+    state::AppState,
+    wire::{
+        lanes::{LaneBody, LaneList, LaneView, PatchLaneBody, PutLaneBody},
+        operate::{ReasonBody, by},
+        worker::LaneWorkerView,
+    },
+};
+
+/// List lanes with their counts and ages
+#[utoipa::path(
+    get, path = "/v1/lanes", operation_id = "list_lanes", tag = "lanes",
+    responses((status = 200, description = "Every lane, by name", body = LaneList)),
+)]
+pub(crate) async fn list(State(state): State<AppState>) -> Result<Answer<LaneList>, Problem> {
+    let lanes = views(&state).await?;
+    Ok(Answer(LaneList { lanes }))
+}
+
+/// One lane with its counts and ages
+#[utoipa::path(
+    get, path = "/v1/lanes/{lane}", operation_id = "show_lane", tag = "lanes",
+    params(("lane" = String, Path, description = "The lane")),
+    responses((status = 200, description = "The lane", body = LaneView)),
+)]
+pub(crate) async fn show(
+    State(state): State<AppState>,
+    InPath(lane): InPath<LaneName>,
+) -> Result<Answer<LaneView>, Problem> {
+    let mut views = views(&state).await?;
+    match views.iter().position(|view| view.name == lane) {
+        Some(found) => Ok(Answer(views.swap_remove(found))),
+        None => {
+            let names = views.iter().map(|view| view.name.as_str());
+            Err(unknown(&lane, nearest(lane.as_str(), names)))
+        }
+    }
+}
+
+/// Create a lane, or give it another policy
+#[utoipa::path(
+    put, path = "/v1/lanes/{lane}", operation_id = "put_lane", tag = "lanes",
+    params(("lane" = String, Path, description = "The lane")),
+    request_body = PutLaneBody,
+    responses((status = 200, description = "The lane as it is now", body = LaneBody)),
+)]
+pub(crate) async fn put(
+    State(state): State<AppState>,
+    Extension(caller): Extension<Caller>,
+    InPath(lane): InPath<LaneName>,
+    Json(body): Json<PutLaneBody>,
+) -> Result<Answer<LaneBody>, Problem> {
+    let by = by(&caller, body.reason)?;
+    let lane = state.store.put_lane(&lane, &body.policy, &by).await?;
+    Ok(Answer(lane.into()))
+}
+
+/// Change some of a lane's policy
+///
+/// Reads the policy, changes what is named, and writes it: of two changes at the same moment
+/// through different servers, the later one may undo the earlier one's.
+#[utoipa::path(
+    patch, path = "/v1/lanes/{lane}", operation_id = "patch_lane", tag = "lanes",
+    params(("lane" = String, Path, description = "The lane")),
+    request_body = PatchLaneBody,
+    responses((status = 200, description = "The lane as it is now", body = LaneBody)),
+)]
+pub(crate) async fn patch(
+    State(state): State<AppState>,
+    Extension(caller): Extension<Caller>,
+    InPath(name): InPath<LaneName>,
+    Json(body): Json<PatchLaneBody>,
+) -> Result<Answer<LaneBody>, Problem> {
+    let by = by(&caller, body.reason)?;
+    let _alone = state.lane_changes.lock().await;
+    let Some(lane) = state.store.lane(&name).await? else {
+        return Err(unknown(&name, None));
+    };
+    let policy = merged(&lane.policy, body.policy)?;
+    let lane = state.store.put_lane(&name, &policy, &by).await?;
+    Ok(Answer(lane.into()))
+}
+
+/// Pause a lane: nothing is claimed from it
+#[utoipa::path(
+    post, path = "/v1/lanes/{lane}/pause", operation_id = "pause_lane", tag = "lanes",
+    params(("lane" = String, Path, description = "The lane")),
+    request_body = ReasonBody,
+    responses((status = 200, description = "The lane as it is now", body = LaneBody)),
+)]
+pub(crate) async fn pause(
+    State(state): State<AppState>,
+    Extension(caller): Extension<Caller>,
+    InPath(lane): InPath<LaneName>,
+    MaybeJson(body): MaybeJson<ReasonBody>,
+) -> Result<Answer<LaneBody>, Problem> {
+    let by = by(&caller, body.reason)?;
+    Ok(Answer(state.store.pause(&lane, &by).await?.into()))
+}
+
+/// Let a paused lane be claimed again
+#[utoipa::path(
+    post, path = "/v1/lanes/{lane}/resume", operation_id = "resume_lane", tag = "lanes",
+    params(("lane" = String, Path, description = "The lane")),
+    request_body = ReasonBody,
+    responses((status = 200, description = "The lane as it is now", body = LaneBody)),
+)]
+pub(crate) async fn resume(
+    State(state): State<AppState>,
+    Extension(caller): Extension<Caller>,
+    InPath(lane): InPath<LaneName>,
+    MaybeJson(body): MaybeJson<ReasonBody>,
+) -> Result<Answer<LaneBody>, Problem> {
+    let by = by(&caller, body.reason)?;
+    Ok(Answer(state.store.resume(&lane, &by).await?.into()))
+}
+
+async fn views(state: &AppState) -> Result<Vec<LaneView>, Problem> {
+    let lanes = state.store.lanes().await?;
+    let now = (state.clock)();
+    let status = state.worker.as_ref().map(|worker| worker.status());
+    let mut working: Vec<LaneWorkerView> = status
+        .map(|status| status.lanes.into_iter().map(LaneWorkerView::from).collect())
+        .unwrap_or_default();
+    let views = lanes.into_iter().map(|(lane, counts)| {
+        let worker = working.iter().position(|view| view.lane == lane.name);
+        let worker = worker.map(|found| working.swap_remove(found));
+        LaneView::new((lane, counts), worker, now)
+    });
+    Ok(views.collect())
+}
+
+fn unknown(lane: &LaneName, suggestion: Option<&str>) -> Problem {
+    Problem::from(Error::UnknownLane {
+        lane: lane.to_string(),
+        suggestion: suggestion.map(str::to_owned),
+    })
+}
+
+/// A policy with some of its fields replaced.
+fn merged(
+    policy: &LanePolicy,
+    changes: serde_json::Map<String, Value>,
+) -> Result<LanePolicy, Problem> {
+    let mut whole = serde_json::to_value(policy).expect("invariant: policies serialise");
+    let fields = whole.as_object_mut();
+    fields
+        .expect("invariant: a policy is an object")
+        .extend(changes);
+    parse(whole.to_string().as_bytes())
+}

@@ -1,0 +1,131 @@
+//! What the holder of a lease does under it. The token in the path is the permission.
+
+use std::time::Duration;
+
+use axum::{Json as Answer, extract::State};
+use consign_kernel::{
+    BeginAnswer, MessageId, ReleaseAnswer, RenewAnswer, Report, SettleAnswer, Token,
+};
+use serde_json::json;
+
+use crate::{
+    extract::{InPath, Json, MaybeJson, Params},
+    problem::{Problem, codes},
+    state::AppState,
+    wire::{
+        leases::{
+            BeginBody, BegunBody, LeaseList, ReleaseBody, ReleasedBody, RenewBody, RenewedBody,
+            SettleBody, SettledBody,
+        },
+        messages::LimitParams,
+    },
+};
+
+/// List leases, oldest first
+#[utoipa::path(
+    get, path = "/v1/leases", operation_id = "list_leases", tag = "work",
+    params(LimitParams),
+    responses((status = 200, description = "Who holds what", body = LeaseList)),
+)]
+pub(crate) async fn list(
+    State(state): State<AppState>,
+    Params(params): Params<LimitParams>,
+) -> Result<Answer<LeaseList>, Problem> {
+    let leases = state.store.leases(params.limit()).await?;
+    Ok(Answer(LeaseList { leases }))
+}
+
+/// Prolong a lease
+#[utoipa::path(
+    post, path = "/v1/leases/{token}/renew", operation_id = "renew_lease", tag = "work",
+    params(("token" = String, Path, description = "The lease's token")),
+    request_body = RenewBody,
+    responses((status = 200, description = "Prolonged", body = RenewedBody)),
+)]
+pub(crate) async fn renew(
+    State(state): State<AppState>,
+    InPath(token): InPath<Token>,
+    Json(body): Json<RenewBody>,
+) -> Result<Answer<RenewedBody>, Problem> {
+    let ttl = Duration::from_millis(body.ttl_ms);
+    match state.store.renew(token, ttl).await? {
+        RenewAnswer::Renewed { expires_at } => Ok(Answer(RenewedBody { expires_at })),
+        RenewAnswer::LeaseLost => Err(lost()),
+    }
+}
+
+/// Record that transport calls are about to start
+#[utoipa::path(
+    post, path = "/v1/leases/{token}/begin", operation_id = "begin", tag = "work",
+    params(("token" = String, Path, description = "The lease's token")),
+    request_body = BeginBody,
+    responses((status = 200, description = "Recorded", body = BegunBody)),
+)]
+pub(crate) async fn begin(
+    State(state): State<AppState>,
+    InPath(token): InPath<Token>,
+    Json(body): Json<BeginBody>,
+) -> Result<Answer<BegunBody>, Problem> {
+    match state.store.begin(token, &body.ids).await? {
+        BeginAnswer::Begun => Ok(Answer(BegunBody { begun: true })),
+        BeginAnswer::LeaseLost => Err(lost()),
+        BeginAnswer::NotInLease(ids) => Err(not_in_lease(&ids)),
+    }
+}
+
+/// Record outcomes
+///
+/// Repeating a settle that was recorded answers 200 with `repeated`. After the lease has ended, the
+/// reports are kept as evidence where this token once held the message, and the answer is 409.
+#[utoipa::path(
+    post, path = "/v1/leases/{token}/settle", operation_id = "settle", tag = "work",
+    params(("token" = String, Path, description = "The lease's token")),
+    request_body = SettleBody,
+    responses((status = 200, description = "Recorded", body = SettledBody)),
+)]
+pub(crate) async fn settle(
+    State(state): State<AppState>,
+    InPath(token): InPath<Token>,
+    Json(body): Json<SettleBody>,
+) -> Result<Answer<SettledBody>, Problem> {
+    let reports: Vec<Report> = body.reports.into_iter().map(Report::from).collect();
+    let (recorded, repeated) = match state.store.settle(token, &reports).await? {
+        SettleAnswer::Settled(recorded) => (recorded, false),
+        SettleAnswer::AlreadySettled(recorded) => (recorded, true),
+        SettleAnswer::NotInLease(ids) => return Err(not_in_lease(&ids)),
+        SettleAnswer::LeaseLost => {
+            let kept = state.store.witness(token, &reports).await?;
+            return Err(lost().with("kept_as_evidence", json!(kept)));
+        }
+    };
+    Ok(Answer(SettledBody { recorded, repeated }))
+}
+
+/// Give back what has not begun, uncounted
+#[utoipa::path(
+    post, path = "/v1/leases/{token}/release", operation_id = "release_lease", tag = "work",
+    params(("token" = String, Path, description = "The lease's token")),
+    request_body = Option<ReleaseBody>,
+    responses((status = 200, description = "Given back", body = ReleasedBody)),
+)]
+pub(crate) async fn release(
+    State(state): State<AppState>,
+    InPath(token): InPath<Token>,
+    MaybeJson(ReleaseBody {}): MaybeJson<ReleaseBody>,
+) -> Result<Answer<ReleasedBody>, Problem> {
+    match state.store.release(token).await? {
+        ReleaseAnswer::Released(ids) => Ok(Answer(ReleasedBody { ids })),
+        ReleaseAnswer::LeaseLost => Err(lost()),
+    }
+}
+
+fn lost() -> Problem {
+    let detail = "the lease has ended or never was; stop working on its messages, because \
+                  somebody else may hold them";
+    Problem::new(codes::LEASE_LOST, detail)
+}
+
+fn not_in_lease(ids: &[MessageId]) -> Problem {
+    let detail = "the lease does not hold some of these messages; nothing was written";
+    Problem::new(codes::NOT_IN_LEASE, detail).with("ids", json!(ids))
+}

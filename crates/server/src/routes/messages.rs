@@ -1,0 +1,236 @@
+//! Reading messages, and moving them by hand.
+
+use axum::{
+    Extension, Json as Answer,
+    extract::{RawQuery, State},
+    http::{HeaderName, header},
+    response::IntoResponse,
+};
+use consign_kernel::{By, MessageId, Move, Moved, StateKind};
+use serde_json::json;
+
+use super::next_link;
+use crate::{
+    extract::{InPath, Json, MaybeJson, Params},
+    gate::access::Caller,
+    problem::{Problem, codes},
+    state::AppState,
+    wire::{
+        messages::{
+            AttemptList, AttemptView, DeadPage, DeadParams, LateView, ListParams, MessagePage,
+            MessageView, Selection,
+        },
+        operate::{MoveAnswer, MoveBody, ReasonBody, by},
+        shapes,
+    },
+};
+
+const MOVES_MAX: usize = 1_000;
+const AUDIT_ENTRIES_MAX: u32 = 1_000;
+
+/// Why a message is where it is
+///
+/// The message, its state with an explanation in plain words, its attempts, late results, and what
+/// was done to it by hand.
+#[utoipa::path(
+    get, path = "/v1/messages/{id}", operation_id = "show_message", tag = "messages",
+    params(("id" = i64, Path, description = "The message")),
+    responses((status = 200, description = "The message", body = MessageView)),
+)]
+pub(crate) async fn show(
+    State(state): State<AppState>,
+    InPath(id): InPath<MessageId>,
+) -> Result<Answer<MessageView>, Problem> {
+    let store = &state.store;
+    let explanation = store.explain(id).await?;
+    let explanation = explanation.ok_or_else(|| Problem::no_such_message(id))?;
+    let attempts = store.history(id).await?;
+    let late_results = store.late(id).await?;
+    let audit = store.audit(Some(id), None, AUDIT_ENTRIES_MAX).await?;
+    Ok(Answer(MessageView {
+        explanation: explanation.sentence(),
+        message: explanation.message,
+        state: explanation.state,
+        attempts: attempts.into_iter().map(AttemptView::from).collect(),
+        late_results: late_results.into_iter().map(LateView::from).collect(),
+        audit,
+        now: explanation.now,
+    }))
+}
+
+/// The attempts of a message
+#[utoipa::path(
+    get, path = "/v1/messages/{id}/attempts", operation_id = "list_attempts", tag = "messages",
+    params(("id" = i64, Path, description = "The message")),
+    responses((status = 200, description = "Its attempts, first to last", body = AttemptList)),
+)]
+pub(crate) async fn attempts(
+    State(state): State<AppState>,
+    InPath(id): InPath<MessageId>,
+) -> Result<Answer<AttemptList>, Problem> {
+    let attempts = state.store.history(id).await?;
+    if attempts.is_empty() && state.store.explain(id).await?.is_none() {
+        return Err(Problem::no_such_message(id));
+    }
+    let attempts = attempts.into_iter().map(AttemptView::from).collect();
+    Ok(Answer(AttemptList { attempts }))
+}
+
+/// List messages, newest first
+#[utoipa::path(
+    get, path = "/v1/messages", operation_id = "list_messages", tag = "messages",
+    params(ListParams),
+    responses((status = 200, description = "A page; the Link header leads to the next", body = MessagePage)),
+)]
+pub(crate) async fn list(
+    State(state): State<AppState>,
+    RawQuery(query): RawQuery,
+    Params(params): Params<ListParams>,
+) -> Result<impl IntoResponse, Problem> {
+    let (filter, before, limit) = Selection::from(params);
+    let page = state.store.list(&filter, before, limit).await?;
+    let link = link("/v1/messages", query, page.next);
+    let (messages, next) = (page.items, page.next);
+    Ok((link, Answer(MessagePage { messages, next })))
+}
+
+/// List dead messages, newest first
+#[utoipa::path(
+    get, path = "/v1/dead", operation_id = "list_dead", tag = "messages",
+    params(DeadParams),
+    responses((status = 200, description = "A page; the Link header leads to the next", body = DeadPage)),
+)]
+pub(crate) async fn dead(
+    State(state): State<AppState>,
+    RawQuery(query): RawQuery,
+    Params(params): Params<DeadParams>,
+) -> Result<impl IntoResponse, Problem> {
+    let (filter, before, limit) = Selection::from(params);
+    let page = state.store.dead(&filter, before, limit).await?;
+    let link = link("/v1/dead", query, page.next);
+    let (dead, next) = (page.items, page.next);
+    Ok((link, Answer(DeadPage { dead, next })))
+}
+
+fn link(
+    path: &str,
+    query: Option<String>,
+    next: Option<MessageId>,
+) -> Option<[(HeaderName, String); 1]> {
+    let MessageId(next) = next?;
+    Some([(header::LINK, next_link(path, query.as_deref(), next))])
+}
+
+/// What can be done to messages by hand.
+#[derive(Clone, Copy)]
+enum Action {
+    Requeue,
+    Hold,
+    Unhold,
+}
+
+impl Action {
+    async fn run(
+        self,
+        state: &AppState,
+        ids: &[MessageId],
+        by: &By,
+    ) -> Result<Vec<Moved>, Problem> {
+        let store = &state.store;
+        Ok(match self {
+            Self::Requeue => store.requeue(ids, by).await?,
+            Self::Hold => store.hold(ids, by).await?,
+            Self::Unhold => store.unhold(ids, by).await?,
+        })
+    }
+
+    async fn one(
+        self,
+        state: &AppState,
+        caller: &Caller,
+        id: MessageId,
+        body: ReasonBody,
+    ) -> Result<Answer<Moved>, Problem> {
+        let by = by(caller, body.reason)?;
+        let moved = self.run(state, &[id], &by).await?;
+        let moved = moved.into_iter().next();
+        let moved = moved.expect("invariant: one message, one answer");
+        match moved.answer {
+            Move::Moved { .. } => Ok(Answer(moved)),
+            Move::NoSuchMessage => Err(Problem::no_such_message(id)),
+            Move::NotDead { state } => Err(elsewhere(codes::NOT_DEAD, id, state)),
+            Move::NotHeld { state } => Err(elsewhere(codes::NOT_HELD, id, state)),
+            Move::NotHoldable { state } => Err(elsewhere(codes::NOT_HOLDABLE, id, state)),
+        }
+    }
+
+    async fn many(
+        self,
+        state: &AppState,
+        caller: &Caller,
+        body: MoveBody,
+    ) -> Result<Answer<MoveAnswer>, Problem> {
+        let by = by(caller, body.reason)?;
+        if body.ids.len() > MOVES_MAX {
+            let detail = format!("{} ids; one call moves {MOVES_MAX}", body.ids.len());
+            return Err(Problem::new(codes::BATCH_TOO_LARGE, detail).with("batch_max", MOVES_MAX));
+        }
+        let messages = self.run(state, &body.ids, &by).await?;
+        Ok(Answer(MoveAnswer { messages }))
+    }
+}
+
+fn elsewhere(meaning: &'static codes::Meaning, id: MessageId, state: StateKind) -> Problem {
+    Problem::new(
+        meaning,
+        format!("message {id} is {state}; {}", meaning.title),
+    )
+    .with("id", json!(id))
+    .with("state", state.as_str())
+}
+
+/// The routes of one action: on a message, and on many.
+macro_rules! action {
+    ($action:ident: $one:ident $one_path:literal $one_does:literal,
+     $many:ident $many_path:literal $many_does:literal) => {
+        #[utoipa::path(
+            post, path = $one_path, summary = $one_does, tag = "operate",
+            params(("id" = i64, Path, description = "The message")),
+            request_body = ReasonBody,
+            responses((status = 200, description = "Done", body = shapes::Moved)),
+        )]
+        pub(crate) async fn $one(
+            State(state): State<AppState>,
+            Extension(caller): Extension<Caller>,
+            InPath(id): InPath<MessageId>,
+            MaybeJson(body): MaybeJson<ReasonBody>,
+        ) -> Result<Answer<Moved>, Problem> {
+            Action::$action.one(&state, &caller, id, body).await
+        }
+
+        #[utoipa::path(
+            post, path = $many_path, summary = $many_does, tag = "operate",
+            description = "Answers with what became of each; those that cannot be moved do not \
+                           stop the others.",
+            request_body = MoveBody,
+            responses((status = 200, description = "What became of each", body = MoveAnswer)),
+        )]
+        pub(crate) async fn $many(
+            State(state): State<AppState>,
+            Extension(caller): Extension<Caller>,
+            Json(body): Json<MoveBody>,
+        ) -> Result<Answer<MoveAnswer>, Problem> {
+            Action::$action.many(&state, &caller, body).await
+        }
+    };
+}
+
+action!(Requeue:
+    requeue "/v1/messages/{id}/requeue" "Give a dead message a fresh set of tries",
+    requeue_many "/v1/messages/requeue" "Give dead messages a fresh set of tries");
+action!(Hold:
+    hold "/v1/messages/{id}/hold" "Park a ready or waiting message",
+    hold_many "/v1/messages/hold" "Park ready and waiting messages");
+action!(Unhold:
+    unhold "/v1/messages/{id}/unhold" "Put a held message back",
+    unhold_many "/v1/messages/unhold" "Put held messages back");

@@ -1,0 +1,14 @@
+//! The JSON of requests and answers.
+//!
+//! Types of the kernel are serialised as they are; `shapes` describes them for the OpenAPI
+//! document, and the tests hold every answer to that description.
+
+pub(crate) mod enqueue;
+pub(crate) mod health;
+pub(crate) mod lanes;
+pub(crate) mod leases;
+pub(crate) mod messages;
+pub(crate) mod operate;
+pub(crate) mod redrives;
+pub(crate) mod shapes;
+pub(crate) mod worker;

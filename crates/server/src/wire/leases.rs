@@ -1,0 +1,216 @@
+//! Working without a database connection: claims and what follows them.
+
+use std::time::Duration;
+
+use consign_kernel::{
+    ClaimedMessage, Fence, LaneName, Lease, LeaseView, Message, MessageId, Outcome, Recorded,
+    Report, Token,
+};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use super::shapes;
+
+/// A request for messages.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ClaimBody {
+    /// The lane to take from.
+    #[schema(value_type = String)]
+    pub(crate) lane: LaneName,
+    /// A name people recognise in leases and attempts; the caller's own unless said.
+    pub(crate) owner: Option<String>,
+    /// At most this many messages; 1 unless said.
+    #[serde(default = "one")]
+    pub(crate) limit: u32,
+    /// How long the lease shall live; the lane's policy decides unless said.
+    pub(crate) ttl_ms: Option<u64>,
+    /// How long to wait for messages if there are none; not at all unless said.
+    #[serde(default)]
+    pub(crate) wait_ms: u64,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// Messages, and the permission to speak for them.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct LeaseBody {
+    /// The permission: keep it to yourself.
+    #[schema(value_type = String)]
+    token: Token,
+    /// Grows with every lease; pass it on, so that the far side can refuse older holders.
+    #[schema(value_type = i64)]
+    fence: Fence,
+    claimed_at: Timestamp,
+    /// By the database's clock.
+    expires_at: Timestamp,
+    /// The same as a duration from the claim, for clocks that differ.
+    expires_in_ms: u64,
+    /// Oldest due first.
+    messages: Vec<ClaimedBody>,
+}
+
+impl From<Lease> for LeaseBody {
+    fn from(lease: Lease) -> Self {
+        let lives = lease.expires_at.duration_since(lease.claimed_at);
+        Self {
+            token: lease.token,
+            fence: lease.fence,
+            claimed_at: lease.claimed_at,
+            expires_at: lease.expires_at,
+            expires_in_ms: u64::try_from(lives.as_millis()).unwrap_or(0),
+            messages: lease.messages.into_iter().map(ClaimedBody::from).collect(),
+        }
+    }
+}
+
+/// A message in a lease.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ClaimedBody {
+    #[schema(value_type = i64)]
+    id: MessageId,
+    #[schema(value_type = String)]
+    lane: LaneName,
+    key: Option<String>,
+    group: Option<String>,
+    payload: Value,
+    #[schema(value_type = Object)]
+    headers: Map<String, Value>,
+    created_at: Timestamp,
+    /// The number its attempt will get.
+    attempt_no: u32,
+    /// Earlier attempts that count toward the lane's limit.
+    tries: u32,
+    /// Whether an earlier delivery may have happened: ask the far side before sending.
+    in_doubt: bool,
+}
+
+impl From<ClaimedMessage> for ClaimedBody {
+    fn from(claimed: ClaimedMessage) -> Self {
+        let Message {
+            id,
+            lane,
+            key,
+            group,
+            payload,
+            headers,
+            created_at,
+        } = claimed.message;
+        Self {
+            id,
+            lane,
+            key,
+            group,
+            payload,
+            headers,
+            created_at,
+            attempt_no: claimed.attempt_no,
+            tries: claimed.tries,
+            in_doubt: claimed.in_doubt,
+        }
+    }
+}
+
+/// How long a lease shall live from now on.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RenewBody {
+    /// From now; never shortens the lease.
+    pub(crate) ttl_ms: u64,
+}
+
+/// When the lease ends now.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct RenewedBody {
+    /// By the database's clock.
+    pub(crate) expires_at: Timestamp,
+}
+
+/// Messages whose transport call is about to start.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BeginBody {
+    #[schema(value_type = Vec<i64>)]
+    pub(crate) ids: Vec<MessageId>,
+}
+
+/// That it has been recorded: should the lease end now, these messages are uncertain.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct BegunBody {
+    pub(crate) begun: bool,
+}
+
+/// Nothing is asked.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReleaseBody {}
+
+/// What went back, uncounted.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ReleasedBody {
+    #[schema(value_type = Vec<i64>)]
+    pub(crate) ids: Vec<MessageId>,
+}
+
+/// Outcomes.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SettleBody {
+    pub(crate) reports: Vec<ReportBody>,
+}
+
+/// What happened to one message.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReportBody {
+    #[schema(value_type = i64)]
+    id: MessageId,
+    #[schema(value_type = shapes::OutcomeWord)]
+    outcome: Outcome,
+    /// A short word for programs, such as `http_503`.
+    #[serde(default)]
+    code: Option<String>,
+    /// A sentence for people.
+    #[serde(default)]
+    detail: Option<String>,
+    /// What the far side answered, if worth keeping.
+    #[serde(default)]
+    result: Option<Value>,
+    /// When to try again; the lane's policy decides unless said.
+    #[serde(default)]
+    retry_in_ms: Option<u64>,
+}
+
+impl From<ReportBody> for Report {
+    fn from(body: ReportBody) -> Self {
+        Self {
+            id: body.id,
+            outcome: body.outcome,
+            code: body.code,
+            detail: body.detail,
+            result: body.result,
+            retry_in: body.retry_in_ms.map(Duration::from_millis),
+        }
+    }
+}
+
+/// What was recorded.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct SettledBody {
+    /// In the order of the reports.
+    #[schema(value_type = Vec<shapes::Recorded>)]
+    pub(crate) recorded: Vec<Recorded>,
+    /// Whether all of it had been recorded before, so that nothing was written.
+    pub(crate) repeated: bool,
+}
+
+/// Leases, oldest first.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct LeaseList {
+    #[schema(value_type = Vec<shapes::LeaseView>)]
+    pub(crate) leases: Vec<LeaseView>,
+}

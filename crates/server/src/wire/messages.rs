@@ -1,0 +1,212 @@
+//! Reading messages.
+
+use consign_kernel::{
+    Attempt, AttemptOutcome, AuditEntry, Cursor, Fence, Filter, LaneName, LateResult, Listed,
+    Message, MessageId, Outcome, State, StateKind,
+};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+
+use super::shapes;
+
+/// A message with all that is known about it.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct MessageView {
+    #[schema(value_type = shapes::Message)]
+    pub(crate) message: Message,
+    #[schema(value_type = shapes::State)]
+    pub(crate) state: State,
+    /// Why it is there and what to do, in plain words.
+    pub(crate) explanation: String,
+    /// First to last.
+    pub(crate) attempts: Vec<AttemptView>,
+    /// Results that came after their lease had ended, in order of arrival.
+    pub(crate) late_results: Vec<LateView>,
+    /// What was done to it by hand, newest first.
+    #[schema(value_type = Vec<shapes::AuditEntry>)]
+    pub(crate) audit: Vec<AuditEntry>,
+    /// The database's clock when it was asked.
+    pub(crate) now: Timestamp,
+}
+
+/// What happened to a message in one lease. Without the lease's token: that is a permission.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct AttemptView {
+    attempt_no: u32,
+    #[schema(value_type = shapes::AttemptOutcomeWord)]
+    outcome: AttemptOutcome,
+    owner: String,
+    #[schema(value_type = i64)]
+    fence: Fence,
+    claimed_at: Timestamp,
+    finished_at: Timestamp,
+    code: Option<String>,
+    detail: Option<String>,
+    result: Option<Value>,
+    next_due_at: Option<Timestamp>,
+}
+
+impl From<Attempt> for AttemptView {
+    fn from(attempt: Attempt) -> Self {
+        Self {
+            attempt_no: attempt.attempt_no,
+            outcome: attempt.outcome,
+            owner: attempt.owner,
+            fence: attempt.fence,
+            claimed_at: attempt.claimed_at,
+            finished_at: attempt.finished_at,
+            code: attempt.code,
+            detail: attempt.detail,
+            result: attempt.result,
+            next_due_at: attempt.next_due_at,
+        }
+    }
+}
+
+/// A result that came after its lease had ended: evidence, never an outcome.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct LateView {
+    #[schema(value_type = i64)]
+    fence: Fence,
+    owner: String,
+    #[schema(value_type = shapes::OutcomeWord)]
+    outcome: Outcome,
+    code: Option<String>,
+    detail: Option<String>,
+    result: Option<Value>,
+    at: Timestamp,
+}
+
+impl From<LateResult> for LateView {
+    fn from(late: LateResult) -> Self {
+        Self {
+            fence: late.fence,
+            owner: late.owner,
+            outcome: late.outcome,
+            code: late.code,
+            detail: late.detail,
+            result: late.result,
+            at: late.at,
+        }
+    }
+}
+
+/// The attempts of one message, first to last.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct AttemptList {
+    pub(crate) attempts: Vec<AttemptView>,
+}
+
+/// Which messages to list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ListParams {
+    /// Only this lane.
+    #[param(value_type = Option<String>)]
+    lane: Option<LaneName>,
+    /// Only messages in this place.
+    #[param(value_type = Option<shapes::StateWord>)]
+    state: Option<StateKind>,
+    /// Only this key.
+    key: Option<String>,
+    /// Only dead messages with this code.
+    code: Option<String>,
+    /// Only messages below this id: the `next` of the page before.
+    before: Option<i64>,
+    /// How many; 100 unless said, 1,000 at most.
+    limit: Option<u32>,
+}
+
+/// Which dead messages to list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct DeadParams {
+    /// Only this lane.
+    #[param(value_type = Option<String>)]
+    lane: Option<LaneName>,
+    /// Only this code.
+    code: Option<String>,
+    /// Only messages below this id: the `next` of the page before.
+    before: Option<i64>,
+    /// How many; 100 unless said, 1,000 at most.
+    limit: Option<u32>,
+}
+
+/// How much of a list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct LimitParams {
+    /// How many; 100 unless said, 1,000 at most.
+    limit: Option<u32>,
+}
+
+/// A filter, where to begin, and how many.
+pub(crate) type Selection = (Filter, Option<Cursor>, u32);
+
+impl From<ListParams> for Selection {
+    fn from(params: ListParams) -> Self {
+        let filter = Filter {
+            lane: params.lane,
+            state: params.state,
+            key: params.key,
+            code: params.code,
+        };
+        (
+            filter,
+            params.before.map(MessageId),
+            page_size(params.limit),
+        )
+    }
+}
+
+impl From<DeadParams> for Selection {
+    fn from(params: DeadParams) -> Self {
+        let filter = Filter {
+            lane: params.lane,
+            code: params.code,
+            ..Filter::default()
+        };
+        (
+            filter,
+            params.before.map(MessageId),
+            page_size(params.limit),
+        )
+    }
+}
+
+impl LimitParams {
+    pub(crate) fn limit(&self) -> u32 {
+        page_size(self.limit)
+    }
+}
+
+pub(crate) fn page_size(asked: Option<u32>) -> u32 {
+    asked
+        .unwrap_or(100)
+        .clamp(1, consign_kernel::PAGE_ENTRIES_MAX)
+}
+
+/// Some messages, newest first.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct MessagePage {
+    #[schema(value_type = Vec<shapes::Listed>)]
+    pub(crate) messages: Vec<Listed>,
+    /// What to give as `before` for the next page; absent on the last one.
+    #[schema(value_type = Option<i64>)]
+    pub(crate) next: Option<Cursor>,
+}
+
+/// Some dead messages, newest first.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct DeadPage {
+    #[schema(value_type = Vec<shapes::DeadLetter>)]
+    pub(crate) dead: Vec<consign_kernel::DeadLetter>,
+    /// What to give as `before` for the next page; absent on the last one.
+    #[schema(value_type = Option<i64>)]
+    pub(crate) next: Option<Cursor>,
+}

@@ -1,0 +1,71 @@
+//! What operators do.
+
+use consign_kernel::{AuditEntry, By, MessageId, Moved};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::shapes;
+use crate::{
+    gate::access::Caller,
+    problem::{Problem, codes},
+};
+
+/// Why something is done.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReasonBody {
+    /// Why; the audit keeps it.
+    #[schema(required, value_type = String)]
+    pub(crate) reason: Option<String>,
+}
+
+/// Messages to move by hand.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MoveBody {
+    /// Which; 1,000 at most.
+    #[schema(value_type = Vec<i64>)]
+    pub(crate) ids: Vec<MessageId>,
+    /// Why; the audit keeps it.
+    #[schema(required, value_type = String)]
+    pub(crate) reason: Option<String>,
+}
+
+/// What became of each message, by id.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct MoveAnswer {
+    #[schema(value_type = Vec<shapes::Moved>)]
+    pub(crate) messages: Vec<Moved>,
+}
+
+/// Operator actions, newest first.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct AuditPage {
+    #[schema(value_type = Vec<shapes::AuditEntry>)]
+    pub(crate) audit: Vec<AuditEntry>,
+    /// What to give as `before` for the next page; absent on the last one.
+    pub(crate) next: Option<i64>,
+}
+
+/// Which operator actions to list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct AuditParams {
+    /// Only those on this message.
+    pub(crate) message_id: Option<i64>,
+    /// Only entries below this id: the `next` of the page before.
+    pub(crate) before: Option<i64>,
+    /// How many; 100 unless said, 1,000 at most.
+    pub(crate) limit: Option<u32>,
+}
+
+/// Who acts and why, or that nobody said why.
+pub(crate) fn by(caller: &Caller, reason: Option<String>) -> Result<By, Problem> {
+    let reason = reason.filter(|reason| !reason.trim().is_empty());
+    let reason = reason.ok_or_else(|| {
+        let detail = "say why, as in {\"reason\": \"...\"}; the audit keeps it";
+        Problem::new(codes::REASON_REQUIRED, detail)
+    })?;
+    Ok(By::new(&caller.actor, reason))
+}

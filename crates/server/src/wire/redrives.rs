@@ -1,0 +1,65 @@
+//! Requeueing dead messages by filter.
+
+use consign_kernel::{DeadLetter, LaneName, Redrive, RedrivePlan};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::shapes;
+
+/// Which dead messages to requeue.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StartRedriveBody {
+    /// Only this lane.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    lane: Option<LaneName>,
+    /// Only messages dead with this code.
+    #[serde(default)]
+    code: Option<String>,
+    /// At most this many a second.
+    #[serde(default)]
+    rate_per_second: Option<u32>,
+    /// At most this many.
+    #[serde(default)]
+    limit: Option<u64>,
+    /// Only says what would be requeued.
+    #[serde(default)]
+    pub(crate) dry_run: bool,
+    /// Why; the audit keeps it. Not needed to look.
+    #[serde(default)]
+    pub(crate) reason: Option<String>,
+}
+
+impl StartRedriveBody {
+    /// What it asks for, apart from the reason.
+    pub(crate) fn plan(&self) -> RedrivePlan {
+        RedrivePlan {
+            lane: self.lane.clone(),
+            code: self.code.clone(),
+            rate_per_second: self.rate_per_second,
+            limit: self.limit,
+        }
+    }
+}
+
+/// What a redrive would requeue.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct RedrivePreview {
+    #[schema(value_type = shapes::RedrivePlan)]
+    pub(crate) plan: RedrivePlan,
+    /// How many messages it would take.
+    pub(crate) count: u64,
+    /// Whether there may be more than `count`: counting stopped there.
+    pub(crate) or_more: bool,
+    /// Some of them, newest first.
+    #[schema(value_type = Vec<shapes::DeadLetter>)]
+    pub(crate) samples: Vec<DeadLetter>,
+}
+
+/// Redrives, newest first.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct RedriveList {
+    #[schema(value_type = Vec<shapes::Redrive>)]
+    pub(crate) redrives: Vec<Redrive>,
+}

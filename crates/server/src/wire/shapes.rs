@@ -1,0 +1,292 @@
+//! What the kernel's types look like as JSON, for the OpenAPI document only.
+#![expect(dead_code, reason = "described, never constructed")]
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+/// Where a message is.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum StateWord {
+    Waiting,
+    Ready,
+    Leased,
+    Held,
+    Dead,
+    Delivered,
+}
+
+/// What a worker reports about a message.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum OutcomeWord {
+    Delivered,
+    Retry,
+    Dead,
+    Uncertain,
+}
+
+/// What an attempt says happened.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum AttemptOutcomeWord {
+    Delivered,
+    Retry,
+    Dead,
+    Uncertain,
+    Expired,
+}
+
+/// A message as stored; it never changes.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Message {
+    id: i64,
+    lane: String,
+    key: Option<String>,
+    group: Option<String>,
+    payload: Value,
+    #[schema(value_type = Object)]
+    headers: Map<String, Value>,
+    created_at: Timestamp,
+}
+
+/// Where a message is, with what matters there.
+#[derive(Serialize, ToSchema)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub(crate) enum State {
+    /// Its turn has not come: `behind` is the message of its group that comes first.
+    Waiting { behind: Option<i64> },
+    /// It may be claimed once due.
+    Ready { due_at: Timestamp },
+    /// Somebody holds it.
+    Leased {
+        owner: String,
+        fence: i64,
+        expires_at: Timestamp,
+        begun: bool,
+    },
+    /// Parked until somebody decides.
+    Held { at: Timestamp, reason: String },
+    /// Not tried again unless requeued.
+    Dead {
+        at: Timestamp,
+        code: String,
+        detail: Option<String>,
+    },
+    /// Done.
+    Delivered { at: Timestamp },
+}
+
+/// A message in a list.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Listed {
+    id: i64,
+    lane: String,
+    key: Option<String>,
+    group: Option<String>,
+    created_at: Timestamp,
+    state: StateWord,
+    attempts: u32,
+}
+
+/// A message that is not tried again.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct DeadLetter {
+    message_id: i64,
+    lane: String,
+    at: Timestamp,
+    attempt_no: u32,
+    code: String,
+    detail: Option<String>,
+}
+
+/// A lease as others see it: its token is its owner's alone.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct LeaseView {
+    fence: i64,
+    lane: String,
+    owner: String,
+    ids: Vec<i64>,
+    begun: Vec<i64>,
+    claimed_at: Timestamp,
+    expires_at: Timestamp,
+}
+
+/// What a person did, and why.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct AuditEntry {
+    id: i64,
+    at: Timestamp,
+    actor: String,
+    action: String,
+    /// None for a redrive of all lanes.
+    lane: Option<String>,
+    message_id: Option<i64>,
+    reason: String,
+}
+
+/// What a settle recorded about one message.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Recorded {
+    id: i64,
+    attempt_no: u32,
+    outcome: AttemptOutcomeWord,
+    next_due_at: Option<Timestamp>,
+    state: StateWord,
+}
+
+/// What became of one message that was to be moved.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Moved {
+    id: i64,
+    answer: MoveWord,
+    /// Where it is; absent if there is no such message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<StateWord>,
+}
+
+/// What became of a move.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum MoveWord {
+    Moved,
+    NotDead,
+    NotHeld,
+    NotHoldable,
+    NoSuchMessage,
+}
+
+/// Who did something, and why.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct By {
+    actor: String,
+    reason: String,
+}
+
+/// Which dead messages to requeue, and how fast.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct RedrivePlan {
+    lane: Option<String>,
+    code: Option<String>,
+    rate_per_second: Option<u32>,
+    limit: Option<u64>,
+}
+
+/// How far a redrive has come.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum RedriveState {
+    Running,
+    Stopped,
+    Done,
+}
+
+/// Dead messages being requeued by filter, step by step.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Redrive {
+    id: i64,
+    plan: RedrivePlan,
+    state: RedriveState,
+    /// Messages that were dead at its start and that the plan covers.
+    total: u64,
+    /// Messages it has requeued.
+    moved: u64,
+    /// Messages that somebody else requeued before it came to them.
+    skipped: u64,
+    /// The last message it came to.
+    cursor: Option<i64>,
+    by: By,
+    started_at: Timestamp,
+    updated_at: Timestamp,
+    finished_at: Option<Timestamp>,
+}
+
+/// The rules of a lane.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct LanePolicy {
+    lease_ttl_ms: u64,
+    attempts_max: u32,
+    retry: RetrySchedule,
+    on_uncertain: OnUncertain,
+    ordered: bool,
+    on_dead: OnDead,
+    notify: bool,
+    payload_max_bytes: u64,
+    concurrency: u32,
+    rate_per_second: Option<u32>,
+    timeout_ms: u64,
+    record_begin: bool,
+}
+
+/// Some rules of a lane. What is left out of a PUT has its default, of a PATCH keeps its value.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct LanePolicyChange {
+    lease_ttl_ms: Option<u64>,
+    attempts_max: Option<u32>,
+    retry: Option<RetrySchedule>,
+    on_uncertain: Option<OnUncertain>,
+    ordered: Option<bool>,
+    on_dead: Option<OnDead>,
+    notify: Option<bool>,
+    payload_max_bytes: Option<u64>,
+    concurrency: Option<u32>,
+    rate_per_second: Option<u32>,
+    timeout_ms: Option<u64>,
+    record_begin: Option<bool>,
+}
+
+/// How long a message rests after a failed try.
+#[derive(Serialize, ToSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(crate) enum RetrySchedule {
+    Fixed {
+        delay_ms: u64,
+    },
+    Table {
+        delays_ms: Vec<u64>,
+    },
+    Exponential {
+        base_ms: u64,
+        factor: f64,
+        max_ms: u64,
+        jitter: f64,
+    },
+}
+
+/// What an uncertain outcome leads to.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum OnUncertain {
+    Resend,
+    Probe,
+    Hold,
+}
+
+/// What a dead message does to its group.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum OnDead {
+    Block,
+    Continue,
+}
+
+/// An answer that says what went wrong (RFC 9457). Further fields depend on the code.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Problem {
+    /// `/problems/` and the code.
+    #[serde(rename = "type")]
+    kind: String,
+    /// The same for every problem of this code.
+    title: String,
+    /// The HTTP status.
+    status: u16,
+    /// What went wrong this time, for people.
+    detail: String,
+    /// For programs.
+    code: String,
+    /// Whether what was asked may have happened: `not_done` or `unknown`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outcome: Option<String>,
+}

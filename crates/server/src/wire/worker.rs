@@ -1,0 +1,91 @@
+//! The worker of this process.
+
+use consign_kernel::LaneName;
+use consign_worker::{BreakerState, LaneStatus, WorkerStatus};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// A worker and its lanes.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct WorkerBody {
+    /// Whether a worker runs in this process.
+    running: bool,
+    /// Its name in leases and attempts.
+    owner: Option<String>,
+    /// Whether it has stopped claiming.
+    draining: bool,
+    lanes: Vec<LaneWorkerView>,
+}
+
+impl From<Option<WorkerStatus>> for WorkerBody {
+    fn from(status: Option<WorkerStatus>) -> Self {
+        let running = status.is_some();
+        let (owner, draining, lanes) = match status {
+            Some(status) => (Some(status.owner), status.draining, status.lanes),
+            None => (None, false, Vec::new()),
+        };
+        Self {
+            running,
+            owner,
+            draining,
+            lanes: lanes.into_iter().map(LaneWorkerView::from).collect(),
+        }
+    }
+}
+
+/// One lane as its worker sees it.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct LaneWorkerView {
+    #[schema(value_type = String)]
+    pub(crate) lane: LaneName,
+    /// The kind of its sink.
+    sink: &'static str,
+    /// Where its sink delivers to.
+    destination: String,
+    /// Deliveries under way.
+    in_flight: usize,
+    /// Claimed and waiting for their turn.
+    prefetched: usize,
+    /// Deliveries allowed at once, as policy says.
+    concurrency: u32,
+    /// Deliveries allowed at once for now.
+    concurrency_now: u32,
+    paused: bool,
+    #[schema(value_type = BreakerWord)]
+    breaker: BreakerState,
+    /// How long ago the claim loop was seen alive.
+    last_tick_age_seconds: f64,
+    /// Results known but not yet recorded.
+    unrecorded: usize,
+    /// The last failure to reach the database, if it has not been reached since.
+    database_error: Option<String>,
+}
+
+impl From<LaneStatus> for LaneWorkerView {
+    fn from(status: LaneStatus) -> Self {
+        Self {
+            lane: status.lane,
+            sink: status.sink,
+            destination: status.destination,
+            in_flight: status.in_flight,
+            prefetched: status.prefetched,
+            concurrency: status.concurrency,
+            concurrency_now: status.concurrency_now,
+            paused: status.paused,
+            breaker: status.breaker,
+            last_tick_age_seconds: status.last_tick_age.as_secs_f64(),
+            unrecorded: status.unrecorded,
+            database_error: status.database_error,
+        }
+    }
+}
+
+/// Whether deliveries to a sink are let through.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[expect(dead_code, reason = "described, never constructed")]
+pub(crate) enum BreakerWord {
+    Closed,
+    Open,
+    HalfOpen,
+}
