@@ -12,7 +12,7 @@ mod outcome;
 mod probe;
 mod sign;
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use consign_kernel::{LaneName, Outcome};
@@ -36,6 +36,7 @@ use crate::{
     Secret, SinkError,
     cloudevents::{self, EventDefaults, EventMode},
     config::Kind,
+    limit::own_limit,
 };
 
 pub use self::config::{HttpConfig, HttpMethod};
@@ -80,7 +81,6 @@ impl Kind for HttpConfig {
 }
 
 /// One lane's http sink. Everything that can be checked or computed once has been.
-#[derive(Debug)]
 struct Http {
     destination: String,
     url: Url,
@@ -94,6 +94,16 @@ struct Http {
     keep_response: bool,
     prober: Option<Prober>,
     client: Client,
+}
+
+impl fmt::Debug for Http {
+    /// The address itself may hold secrets, and the rest says little.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Http")
+            .field("destination", &self.destination)
+            .field("method", &self.method)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Http {
@@ -171,9 +181,4 @@ impl Sink for Http {
         let ends = Instant::now() + own_limit(delivery.timeout);
         prober.ask(&self.client, &self.fixed, delivery, ends).await
     }
-}
-
-/// A little less than the worker allows: our own verdict tells more than being cut off.
-fn own_limit(timeout: Duration) -> Duration {
-    timeout - (timeout / 20).min(Duration::from_millis(100))
 }

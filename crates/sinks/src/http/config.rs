@@ -117,6 +117,11 @@ pub(super) fn parse_url(option: &str, text: &str, https_only: bool) -> Result<Ur
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
         return Err(refuse("must start with https:// or http://"));
     }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(refuse(
+            "must not hold a user or password; use `bearer_token` or `headers`",
+        ));
+    }
     if https_only && url.scheme() != "https" {
         return Err(refuse("must start with https://, as `https_only` demands"));
     }
