@@ -142,7 +142,12 @@ impl LaneLoop {
                 Ok(()) = self.orders.changed() => {}
                 Some(fence) = self.keeper.lost() => self.found_lost(fence),
                 Some(event) = self.operations.join_next() => match event {
-                    Ok(event) => self.happened(event),
+                    Ok(event) => {
+                        self.happened(event);
+                        // Lets the keeper take note of a new lease before a sink that blocks its
+                        // thread gets hold of this one.
+                        tokio::task::yield_now().await;
+                    }
                     // Only waits are aborted, and what could panic is caught.
                     Err(gone) => assert!(gone.is_cancelled(), "an operation panicked: {gone}"),
                 },

@@ -1,0 +1,148 @@
+//! Policy is read while the worker runs, and idleness is cheap.
+
+use std::{sync::Arc, time::Duration};
+
+use consign_kernel::{LanePolicy, StateKind, Store};
+use consign_testkit::eventually;
+use consign_worker::WorkerOptions;
+use tokio::time::Instant;
+
+use crate::support::{
+    FaultyStore, Gate, SOON, ScriptedSink, all_are, by, end, enqueue, lane, make_lane, options,
+    postgres, postgres_database, running_reference, sqlite, state, work, work_with,
+};
+
+#[tokio::test]
+async fn concurrency_changes_while_the_worker_runs() {
+    let store: Arc<dyn Store> = Arc::new(running_reference());
+    let at_once = |concurrency| LanePolicy {
+        concurrency,
+        ..LanePolicy::default()
+    };
+    make_lane(&*store, "mail", &at_once(2)).await;
+    let gate = Gate::default();
+    let sink = ScriptedSink::gated(&gate);
+    let ids = enqueue(&*store, "mail", 30).await;
+    let worker = work(&store, "mail", &sink);
+    eventually("two at once", SOON, || async { sink.now() == 2 }).await;
+    make_lane(&*store, "mail", &at_once(9)).await;
+    eventually("nine at once", SOON, || async { sink.now() == 9 }).await;
+    gate.open();
+    all_are(&*store, &ids, StateKind::Delivered).await;
+    assert_eq!(sink.most(), 9);
+    end(&worker, &*store).await;
+}
+
+#[tokio::test]
+async fn a_paused_lane_rests_until_it_is_resumed() {
+    let store: Arc<dyn Store> = Arc::new(running_reference());
+    make_lane(&*store, "mail", &LanePolicy::default()).await;
+    store.pause(&lane("mail"), &by()).await.unwrap();
+    let sink = ScriptedSink::willing();
+    let worker = work(&store, "mail", &sink);
+    eventually("the worker knows", SOON, || async {
+        worker.status().lanes[0].paused
+    })
+    .await;
+    let ids = enqueue(&*store, "mail", 5).await;
+    assert_eq!(state(&*store, ids[0]).await, StateKind::Ready);
+    assert_eq!(sink.seen().len(), 0);
+    store.resume(&lane("mail"), &by()).await.unwrap();
+    all_are(&*store, &ids, StateKind::Delivered).await;
+    eventually("the worker knows", SOON, || async {
+        !worker.status().lanes[0].paused
+    })
+    .await;
+    end(&worker, &*store).await;
+}
+
+#[tokio::test]
+async fn a_lane_that_is_created_later_is_worked_from_then_on() {
+    let store: Arc<dyn Store> = Arc::new(running_reference());
+    let sink = ScriptedSink::willing();
+    let worker = work(&store, "mail", &sink);
+    make_lane(&*store, "mail", &LanePolicy::default()).await;
+    let ids = enqueue(&*store, "mail", 5).await;
+    all_are(&*store, &ids, StateKind::Delivered).await;
+    end(&worker, &*store).await;
+}
+
+/// Store calls of an idle worker with default options in `seconds`.
+async fn calls_when_idle(inner: Arc<dyn Store>, policy: &LanePolicy, seconds: u64) -> usize {
+    let faulty = FaultyStore::new(inner);
+    let store: Arc<dyn Store> = faulty.clone();
+    make_lane(&*store, "mail", policy).await;
+    let ids = enqueue(&*store, "mail", 10).await;
+    let sink = ScriptedSink::willing();
+    let worker = work_with(&store, "mail", &sink, WorkerOptions::new("idler"));
+    all_are(&*store, &ids, StateKind::Delivered).await;
+    let settled = Instant::now();
+    eventually("it has calmed down", SOON, || async {
+        settled.elapsed() > Duration::from_secs(2)
+    })
+    .await;
+    let (before, since) = (faulty.all_calls(), Instant::now());
+    eventually("a while has passed", SOON, || async {
+        since.elapsed() > Duration::from_secs(seconds)
+    })
+    .await;
+    let calls = faulty.all_calls() - before;
+    end(&worker, &*store).await;
+    calls
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_lane_costs_less_than_two_queries_a_second() {
+    let database = postgres_database().await;
+    let store = postgres(database.url()).await;
+    let calls = calls_when_idle(store.clone(), &LanePolicy::default(), 6).await;
+    assert!(calls < 9, "{calls} in 6 s where wake-ups come");
+    let silent = LanePolicy {
+        notify: false,
+        ..LanePolicy::default()
+    };
+    let calls = calls_when_idle(store, &silent, 4).await;
+    assert!(calls < 8, "{calls} in 4 s where none come");
+}
+
+async fn pickup_is_quick(store: Arc<dyn Store>, limit: Duration) {
+    make_lane(&*store, "mail", &LanePolicy::default()).await;
+    let sink = ScriptedSink::willing();
+    let worker = work_with(&store, "mail", &sink, options());
+    let first = enqueue(&*store, "mail", 1).await;
+    all_are(&*store, &first, StateKind::Delivered).await;
+    let mut times = Vec::new();
+    for round in 0..20 {
+        let settled = Instant::now();
+        eventually("the worker is idle again", SOON, || async {
+            settled.elapsed() > Duration::from_millis(50)
+        })
+        .await;
+        enqueue(&*store, "mail", 1).await;
+        let enqueued = Instant::now();
+        eventually("it is picked up", SOON, || async {
+            sink.seen().len() == round + 2
+        })
+        .await;
+        times.push(
+            sink.seen()[round + 1]
+                .at
+                .saturating_duration_since(enqueued),
+        );
+    }
+    times.sort();
+    assert!(times[10] < limit, "{times:?}");
+    end(&worker, &*store).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_worker_picks_up_at_once_over_postgres() {
+    let database = postgres_database().await;
+    pickup_is_quick(postgres(database.url()).await, Duration::from_millis(30)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_worker_picks_up_at_once_over_sqlite() {
+    let (store, _folder) = sqlite().await;
+    pickup_is_quick(store, Duration::from_millis(30)).await;
+}
