@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand, error::ErrorKind};
 use crate::{
     commands::{
         bench, completions, config, demo, doctor, enqueue, explain, hold, lanes, leases, ls,
-        migrate, pause, requeue, serve, show, token, work,
+        migrate, pause, redrive, requeue, serve, show, token, work,
     },
     config::Sources,
     context::Context,
@@ -18,10 +18,11 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  all is well
   1  something is wrong: doctor found something, or a message could not be moved
-  2  the command line does not make sense
+  2  the command line or the configuration does not make sense
   3  the input was refused: unknown lane, key conflict, bad JSON
   4  there is no such message
-  5  the database cannot be used: not reachable, not migrated, not permitted";
+  5  the database cannot be used: not reachable, not migrated, not permitted
+  130, 143  serve and work: told twice to stop (SIGINT, SIGTERM), stopped at once";
 
 /// Shown below a command's own options.
 const GLOBAL: &str = "Everywhere";
@@ -71,6 +72,8 @@ enum Command {
     Lanes(lanes::Lanes),
     /// Give dead messages a fresh set of tries
     Requeue(requeue::Requeue),
+    /// Requeue dead messages by filter, little by little
+    Redrive(redrive::RedriveCommand),
     /// Park messages that are ready or waiting
     Hold(hold::Hold),
     /// Put held messages back
@@ -119,6 +122,7 @@ impl Cli {
             Command::Leases(command) => Box::pin(command.run(&context)).await,
             Command::Lanes(command) => Box::pin(command.run(&context)).await,
             Command::Requeue(command) => Box::pin(command.run(&context)).await,
+            Command::Redrive(command) => Box::pin(command.run(&context)).await,
             Command::Hold(command) => Box::pin(command.run(&context)).await,
             Command::Unhold(command) => Box::pin(command.run(&context)).await,
             Command::Pause(command) => Box::pin(command.run(&context)).await,

@@ -13,6 +13,7 @@ pub(crate) mod leases;
 pub(crate) mod ls;
 pub(crate) mod migrate;
 pub(crate) mod pause;
+pub(crate) mod redrive;
 pub(crate) mod requeue;
 pub(crate) mod serve;
 pub(crate) mod show;

@@ -120,7 +120,10 @@ impl Config {
                 };
                 file::read(text, &origin, &mut problems)
             }
-            None => file::read(EXAMPLE, &|_| Origin::Example, &mut problems),
+            None if cfg!(feature = "log") => {
+                file::read(EXAMPLE, &|_| Origin::Example, &mut problems)
+            }
+            None => Layer::new(),
         });
         entries.extend(environment::read(&sources.variables, &mut problems));
         for (path, value, name) in &sources.flags {
@@ -128,6 +131,7 @@ impl Config {
             entries.insert(KeyPath::of(path), Entry { value, origin });
         }
         if !problems.is_empty() {
+            problems.sort_by_key(Problem::line);
             return Err(problems);
         }
         let settings = Settings::read(&entries)?;

@@ -90,6 +90,14 @@ impl Failure {
         }
     }
 
+    /// The same failure under another code.
+    pub(crate) fn with_code(self, code: &'static str) -> Self {
+        match self {
+            Self::BrokenPipe => Self::BrokenPipe,
+            Self::Told { exit, message, .. } => Self::new(exit, code, message),
+        }
+    }
+
     /// The same failure, its message rewritten.
     pub(crate) fn map_message(self, rewrite: impl FnOnce(String) -> String) -> Self {
         match self {
@@ -130,6 +138,7 @@ impl From<Error> for Failure {
             | Error::PayloadTooLarge { .. }
             | Error::InvalidInput { .. }
             | Error::LaneNotEmpty { .. } => Exit::Refused,
+            Error::UnknownRedrive { .. } => Exit::NotFound,
             Error::Corrupt { .. } => Exit::Wrong,
             _ => Exit::Unavailable,
         };

@@ -165,12 +165,8 @@ impl Service {
     ) -> Vec<JoinHandle<()>> {
         let every = Duration::from_millis(self.config.settings.telemetry.sample_interval_ms);
         let sampler = Sampler::new(Arc::clone(store), every, telemetry.upkeep());
-        let mut helpers = vec![tokio::spawn(sampler.run())];
-        if matches!(self.role, Role::Serve) {
-            let redrives = consign_server::redrive::run(state.clone(), std::future::pending());
-            helpers.push(tokio::spawn(redrives));
-        }
-        helpers
+        let redrives = consign_server::redrive::run(state.clone(), std::future::pending());
+        vec![tokio::spawn(sampler.run()), tokio::spawn(redrives)]
     }
 }
 

@@ -1,7 +1,9 @@
 //! `consign show`: a message, its attempts, and what was done to it by hand.
 
 use clap::Args;
-use consign_kernel::{Attempt, AuditEntry, Explanation, Message, MessageId, State};
+use consign_kernel::{
+    Attempt, AttemptOutcome, AuditEntry, Explanation, LateResult, Message, MessageId, State,
+};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -30,6 +32,7 @@ struct Shown<'a> {
     message: &'a Message,
     state: &'a State,
     attempts: Vec<Value>,
+    late: Vec<Value>,
     audit: &'a [AuditEntry],
 }
 
@@ -41,26 +44,29 @@ impl Show {
             .await?
             .ok_or_else(|| Failure::no_such_message(self.id))?;
         let attempts = store.history(self.id).await?;
+        let late = store.late(self.id).await?;
         let audit = store.audit(Some(self.id), None, AUDIT_ENTRIES_MAX).await?;
         if context.out.is_json() {
             context.out.json(&Shown {
                 message: &explanation.message,
                 state: &explanation.state,
-                attempts: attempts.iter().map(attempt_json).collect(),
+                attempts: attempts.iter().map(without_token).collect(),
+                late: late.iter().map(without_token).collect(),
                 audit: &audit,
             })?;
             return Ok(Exit::Fine);
         }
         print_message(context.out, &explanation)?;
         print_attempts(context.out, &attempts, explanation.now)?;
+        print_late(context.out, &late, explanation.now)?;
         print_audit(context.out, &audit, explanation.now)?;
         Ok(Exit::Fine)
     }
 }
 
-/// An attempt without its token: while its lease lives, the token is a permission.
-pub(crate) fn attempt_json(attempt: &Attempt) -> Value {
-    let mut value = json!(attempt);
+/// An attempt or a late result without its token: while its lease lives, the token is a permission.
+pub(crate) fn without_token(record: &impl Serialize) -> Value {
+    let mut value = json!(record);
     if let Some(fields) = value.as_object_mut() {
         fields.remove("token");
     }
@@ -119,6 +125,26 @@ pub(crate) fn print_attempts(
             or_dash(attempt.code.as_deref()),
             or_dash(attempt.detail.as_deref()),
             or_dash(next.as_deref()),
+        ]);
+    }
+    Ok(out.table(&table)?)
+}
+
+/// Results that came after their lease was lost: evidence, not outcomes.
+fn print_late(out: Output, late: &[LateResult], now: Timestamp) -> Result<(), Failure> {
+    if late.is_empty() {
+        return Ok(());
+    }
+    out.line("")?;
+    let mut table = Table::new(["came too late", "owner", ">fence", "at", "code", "detail"]);
+    for result in late {
+        table.row([
+            AttemptOutcome::from(result.outcome).as_str().to_owned(),
+            result.owner.clone(),
+            result.fence.to_string(),
+            fine_stamp(result.at, now),
+            or_dash(result.code.as_deref()),
+            or_dash(result.detail.as_deref()),
         ]);
     }
     Ok(out.table(&table)?)

@@ -24,6 +24,14 @@ impl Problem {
             what: what.into(),
         }
     }
+
+    /// The line of the file, so that a file is mended from top to bottom.
+    pub(crate) fn line(&self) -> usize {
+        match self.origin {
+            Some(Origin::File { line, .. }) => line,
+            _ => usize::MAX,
+        }
+    }
 }
 
 impl fmt::Display for Problem {

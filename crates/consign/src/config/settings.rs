@@ -1,7 +1,7 @@
 //! Settings in types.
 
 use consign_postgres::Pooler;
-use consign_server::ServerOptions;
+use consign_server::{Scope, ServerOptions, TokenHash};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -83,7 +83,7 @@ struct Sections {
 
 impl Settings {
     pub(super) fn read(entries: &Layer) -> Result<Self, Vec<Problem>> {
-        let mut problems = incomplete_tokens(entries);
+        let mut problems = wrong_tokens(entries);
         let lanes = lanes::read(entries, &mut problems);
         if !problems.is_empty() {
             return Err(problems);
@@ -131,16 +131,25 @@ fn list_tokens(server: &mut Value) {
     server["tokens"] = list;
 }
 
-/// Tokens that lack their hash or their scopes.
-fn incomplete_tokens(entries: &Layer) -> Vec<Problem> {
+/// Tokens that lack something, or say something that cannot be.
+fn wrong_tokens(entries: &Layer) -> Vec<Problem> {
     let table = KeyPath::of("server.tokens");
     let is_token = |path: &&KeyPath| path.starts_with(&table) && path.segments().len() == 3;
     let mut problems = Vec::new();
     for path in entries.keys().filter(is_token) {
         for part in ["hash", "scopes"] {
-            if !entries.contains_key(&path.child(part)) {
+            let place = path.child(part);
+            let Some(entry) = entries.get(&place) else {
                 let what = format!("a token needs a {part}; `consign token new` makes one");
                 problems.push(Problem::at(&entries[path].origin, path, what));
+                continue;
+            };
+            let read = match part {
+                "hash" => serde_json::from_value::<TokenHash>(entry.value.clone()).map(drop),
+                _ => serde_json::from_value::<Vec<Scope>>(entry.value.clone()).map(drop),
+            };
+            if let Err(error) = read {
+                problems.push(Problem::at(&entry.origin, &place, error.to_string()));
             }
         }
     }

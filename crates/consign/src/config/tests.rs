@@ -1,1 +1,288 @@
 //! Tables of what is said and what comes of it.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::*;
+
+/// The file, the environment, and the flags of one case.
+fn load(file: Option<&str>, variables: &[(&str, &str)], flags: Flags) -> Result<Config, String> {
+    let owned = |(name, value): &(&str, &str)| (name.to_string(), value.to_string());
+    let sources = Sources {
+        file: None,
+        variables: variables.iter().map(owned).collect(),
+        flags,
+    };
+    let named = file.map(|text| (text, FILE_NAME));
+    Config::assemble(named, &sources, None).map_err(|problems| {
+        let lines: Vec<String> = problems.iter().map(Problem::to_string).collect();
+        lines.join("\n")
+    })
+}
+
+/// What is not as it is by default, one line each.
+fn said(config: &Config) -> String {
+    let line = |(path, entry): (&KeyPath, &Entry)| {
+        let value = shown(path, &entry.value);
+        format!("{path} = {value}  # {}\n", entry.origin)
+    };
+    let by_default = |(_, entry): &(&KeyPath, &Entry)| entry.origin == Origin::Default;
+    let changed = config.values().filter(|value| !by_default(value));
+    changed.map(line).collect()
+}
+
+fn wrong(file: &str) -> String {
+    load(Some(file), &[], Flags::new()).expect_err("it must be refused")
+}
+
+const FULL: &str = r#"[database]
+url = "postgres://me:s3cret@db/shop"
+pooler = "transaction"
+
+[server]
+listen = "127.0.0.1:9000"
+rate_limit.per_second = 10
+
+[server.tokens.ci]
+hash = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+scopes = ["producer", "auditor"]
+
+[lanes."eu.mail"]
+concurrency = 4
+retry = { kind = "table", delays_ms = [5, 30] }
+
+[lanes."eu.mail".sink]
+kind = "discard"
+
+[lanes.letters]
+"#;
+
+#[test]
+fn every_layer_wins_over_the_one_before() {
+    let variables = [
+        ("DATABASE_URL", "elsewhere.db"),
+        ("CONSIGN_SERVER__LISTEN", "127.0.0.1:9001"),
+        ("CONSIGN_LANES__LETTERS__ORDERED", "true"),
+        ("CONSIGN_TEST_SOMETHING", "not a setting"),
+        ("CONSIGN_LOG__FILTER", ""),
+    ];
+    let flags = vec![("server.listen", "127.0.0.1:9002".into(), "--listen")];
+    let shown = [
+        (
+            "nothing at all",
+            said(&load(None, &[], Flags::new()).unwrap()),
+        ),
+        (
+            "a file",
+            said(&load(Some(FULL), &[], Flags::new()).unwrap()),
+        ),
+        (
+            "variables",
+            said(&load(Some(FULL), &variables, Flags::new()).unwrap()),
+        ),
+        ("flags", said(&load(Some(FULL), &variables, flags).unwrap())),
+    ];
+    let text: Vec<String> = shown
+        .iter()
+        .map(|(name, text)| format!("--- {name}\n{text}"))
+        .collect();
+    insta::assert_snapshot!(text.join("\n"));
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_line_and_what_was_meant() {
+    let cases = [
+        "[server]\nlistn = \"x\"",
+        "[serve]\nlisten = \"127.0.0.1:1\"",
+        "listen = \"127.0.0.1:1\"",
+        "[server]\nlisten = 8787",
+        "[server]\nlisten = \"localhost\"",
+        "[worker]\n\ngrace_ms = \"soon\"",
+        "[database]\npooler = \"statement\"\nconnections_max = 0",
+        "server = 3",
+        "[server.listen]\nx = 1",
+        "[lanes.orders]\nconcurency = 3",
+        "[lanes.Orders]\nconcurrency = 3",
+        "[lanes.orders]\nconcurrency = 0",
+        "[lanes.orders.retry]\nkind = \"fixed\"",
+        "[lanes.orders.retry]\nkind = \"fixed\"\ndelay = 3",
+        "[lanes.orders.sink]\nurl = \"http://x\"",
+        "[lanes.orders.sink]\nkind = \"discrad\"",
+        "[lanes.orders.sink]\nkind = \"discard\"\nspeed = 1",
+        "[server.tokens.ci]\nscopes = [\"producer\"]",
+        "[server.tokens.ci]\nhash = \"x\"\nscopes = [\"producr\"]",
+        "[log]\nformat = \"xml\"\nfilter = 3\ncolour = true",
+        "[log\nformat = 1",
+        "[a]\nb = 1\n[a]\nb = 2",
+    ];
+    let told: Vec<String> = cases
+        .iter()
+        .map(|file| format!("{file}\n=> {}", wrong(file).replace('\n', "\n=> ")))
+        .collect();
+    insta::assert_snapshot!(told.join("\n\n"));
+}
+
+#[test]
+fn a_variable_that_is_wrong_is_named() {
+    let cases = [
+        ("CONSIGN_SERVER__LISTN", "127.0.0.1:1"),
+        ("CONSIGN_SERVER_LISTEN", "127.0.0.1:1"),
+        ("CONSIGN_WORKER__GRACE_MS", "soon"),
+        ("CONSIGN_SERVER__RATE_LIMIT", "3"),
+        ("CONSIGN_LANES__ORDERS__RETRY__KIND", "linear"),
+    ];
+    let told: Vec<String> = cases
+        .iter()
+        .map(|(name, value)| {
+            let refused = load(Some(""), &[(name, value)], Flags::new());
+            format!(
+                "{name}={value}\n=> {}",
+                refused.expect_err("it must be refused")
+            )
+        })
+        .collect();
+    insta::assert_snapshot!(told.join("\n\n"));
+}
+
+#[test]
+fn a_lane_keeps_what_the_file_does_not_mention() {
+    let config = load(Some(FULL), &[], Flags::new()).unwrap();
+    let lanes = &config.settings.lanes;
+    let names: Vec<&str> = lanes.iter().map(|lane| lane.name.as_str()).collect();
+    assert_eq!(names, ["eu.mail", "letters"]);
+    let before = consign_kernel::LanePolicy {
+        attempts_max: 3,
+        concurrency: 99,
+        ..Default::default()
+    };
+    let after = lanes[0].policy(&before);
+    assert_eq!((after.attempts_max, after.concurrency), (3, 4));
+    assert_eq!(lanes[1].policy(&before), before, "nothing is said about it");
+    assert!(lanes[0].sink.is_some() && lanes[1].sink.is_none());
+}
+
+#[test]
+fn a_schedule_is_taken_as_a_whole_and_completed() {
+    let file = "[lanes.a.retry]\nbase_ms = 50";
+    let config = load(Some(file), &[], Flags::new()).unwrap();
+    let policy = config.settings.lanes[0].policy(&Default::default());
+    let expected = consign_kernel::RetrySchedule::Exponential {
+        base_ms: 50,
+        factor: 2.0,
+        max_ms: 3_600_000,
+        jitter: 0.2,
+    };
+    assert_eq!(policy.retry, expected);
+}
+
+#[test]
+fn a_change_is_told_apart_by_what_it_takes() {
+    let before = load(Some(FULL), &[], Flags::new()).unwrap();
+    let change = |from: &str, to: &str| {
+        assert!(FULL.contains(from), "{from}");
+        load(Some(&FULL.replace(from, to)), &[], Flags::new()).unwrap()
+    };
+    let policy = change("concurrency = 4", "concurrency = 5");
+    assert_eq!(before.differs_beyond_policies(&policy), [""; 0]);
+    let more = change("listen = \"127.0.0.1:9000\"", "listen = \"127.0.0.1:9005\"");
+    assert_eq!(before.differs_beyond_policies(&more), ["server.listen"]);
+    let sink = change("kind = \"discard\"", "kind = \"discard\" # the same");
+    assert_eq!(before.differs_beyond_policies(&sink), [""; 0]);
+    let mut kept = before.clone();
+    let both = load(
+        Some(
+            &FULL
+                .replace("concurrency = 4", "concurrency = 5")
+                .replace("9000", "9005"),
+        ),
+        &[],
+        Flags::new(),
+    )
+    .unwrap();
+    kept.take_policies(both.clone());
+    assert_eq!(
+        kept.differs_beyond_policies(&both),
+        ["server.listen"],
+        "said again next time"
+    );
+    let concurrency = |config: &Config| {
+        config.settings.lanes[0]
+            .policy(&Default::default())
+            .concurrency
+    };
+    assert_eq!(concurrency(&kept), 5);
+}
+
+/// The settings a text about TOML names: `key = …`, also behind `#`, under its last heading.
+fn named_in(text: &str) -> BTreeSet<String> {
+    let mut table = String::new();
+    let mut named = BTreeSet::new();
+    for line in text.lines() {
+        let line = line.trim_start_matches(['#', ' ']);
+        if let Some(heading) = line
+            .strip_prefix('[')
+            .and_then(|rest| rest.split(']').next())
+        {
+            table = heading.replace(".orders", ".*").replace(".ci", ".*");
+        }
+        let words = line.split_once(" = ").map(|(name, _)| name.trim());
+        let name = words.map(|name| name.rsplit(' ').next().unwrap_or(name));
+        if let Some(name) = name.filter(|_| !table.is_empty()) {
+            named.insert(format!("{table}.{name}"));
+        }
+    }
+    named
+}
+
+#[test]
+fn the_defaults_mention_every_setting() {
+    let named = named_in(DEFAULTS);
+    let missing: Vec<&str> = key::KEYS
+        .iter()
+        .map(|key| key.path)
+        .filter(|path| !named.contains(*path))
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "not in config/default.toml: {missing:?}"
+    );
+}
+
+#[test]
+fn the_documentation_explains_every_setting() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    let document = std::fs::read_to_string(path).unwrap();
+    let missing: Vec<&str> = key::KEYS
+        .iter()
+        .map(|key| key.path)
+        .filter(|path| !document.contains(&format!("| `{}` |", path.replace('*', "NAME"))))
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "no row in docs/configuration.md: {missing:?}"
+    );
+}
+
+#[test]
+fn the_defaults_are_those_of_the_parts() {
+    let config = load(Some(""), &[], Flags::new()).unwrap();
+    let server = consign_server::ServerOptions::default();
+    assert_eq!(config.settings.server, server);
+    let worker = consign_worker::WorkerOptions::new("w");
+    assert_eq!(
+        u128::from(config.settings.worker.grace_ms),
+        worker.grace.as_millis()
+    );
+    let policy = serde_json::json!(consign_kernel::LanePolicy::default());
+    let commented = DEFAULTS.replace("# [lanes.orders", "[lanes.orders");
+    for (name, value) in policy.as_object().unwrap() {
+        if matches!(value, Value::Object(_) | Value::Null) {
+            continue;
+        }
+        assert!(
+            commented.contains(&format!("# {name} = {value}")),
+            "{name} = {value}"
+        );
+    }
+}

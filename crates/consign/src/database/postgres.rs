@@ -40,11 +40,27 @@ pub(super) async fn open(url: &str, reach: &Reach) -> Result<Arc<dyn Store>, Fai
         connections_max: reach.connections_max,
         ..PostgresOptions::new(url)
     };
-    Ok(Arc::new(PostgresStore::connect(&options).await?))
+    let store = PostgresStore::connect(&options).await.map_err(refused)?;
+    Ok(Arc::new(store))
+}
+
+/// Tells a server that does not let us in from one that is not there: only the second may come.
+fn refused(error: Error) -> Failure {
+    let cause = match &error {
+        Error::Unavailable { source, .. } => source.downcast_ref::<sqlx::Error>(),
+        _ => None,
+    };
+    let database = cause.and_then(sqlx::Error::as_database_error);
+    let code = database.and_then(|error| error.code()).unwrap_or_default();
+    // Wrong credentials, or no such database.
+    match code.starts_with("28") || code == "3D000" {
+        true => Failure::from(error).with_code("forbidden"),
+        false => error.into(),
+    }
 }
 
 pub(super) async fn migrate(url: &str) -> Result<(), Failure> {
-    consign_postgres::migrate(url).await?;
+    consign_postgres::migrate(url).await.map_err(refused)?;
     Ok(())
 }
 

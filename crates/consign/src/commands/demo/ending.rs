@@ -10,7 +10,7 @@ use super::{
 use crate::{
     commands::{
         explain::{self, explanation_json},
-        show::{attempt_json, print_attempts},
+        show::{print_attempts, without_token},
     },
     failure::Failure,
 };
@@ -60,7 +60,7 @@ async fn history(store: &dyn Store, story: &Story, dead: MessageId) -> Result<()
         return check(false, || format!("message {dead} cannot be explained"));
     };
     let text = format!("the history of message {dead}, and why it is where it is:");
-    let told: Vec<Value> = attempts.iter().map(attempt_json).collect();
+    let told: Vec<Value> = attempts.iter().map(without_token).collect();
     let facts = json!({"attempts": told, "explanation": explanation_json(&explanation)});
     story.happened("history", &text, facts)?;
     if !story.out().is_json() {

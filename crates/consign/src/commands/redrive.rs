@@ -1,0 +1,228 @@
+//! `consign redrive`: requeueing the dead by filter, little by little, carried out by whoever runs
+//! `serve` or `work`.
+
+use clap::{Args, Subcommand};
+use consign_kernel::{Filter, LaneName, Redrive, RedriveId, RedrivePlan, RedriveState};
+use jiff::Timestamp;
+use serde_json::json;
+
+use crate::{
+    arguments::ByArgs,
+    context::{Context, known_lane},
+    failure::{Exit, Failure},
+    output::{Output, Table, count, or_dash, plain},
+    when::{age, stamp},
+};
+
+/// A preview need not count further.
+const COUNT_MAX: u64 = 1_000_000;
+
+/// Requeue dead messages by filter, little by little.
+///
+/// It is kept in the database and carried out by `consign serve` and `consign work`, within its
+/// rate; it survives their restarts and can be stopped and resumed. `consign requeue` does the same
+/// at once and by itself.
+#[derive(Args, Debug)]
+pub(crate) struct RedriveCommand {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand, Debug)]
+enum Action {
+    /// Show what would be requeued; with --yes, start
+    Start(Start),
+    /// List redrives, newest first
+    Ls {
+        /// At most this many
+        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+        limit: u32,
+    },
+    /// Show how far a redrive has come
+    Show {
+        /// The redrive
+        #[arg(value_parser = redrive_id)]
+        id: RedriveId,
+    },
+    /// Stop a redrive; what it has moved stays moved
+    Stop(Named),
+    /// Let a stopped redrive go on
+    Resume(Named),
+}
+
+#[derive(Args, Debug)]
+struct Start {
+    /// Only this lane
+    #[arg(long)]
+    lane: Option<LaneName>,
+    /// Only messages dead with this code
+    #[arg(long)]
+    code: Option<String>,
+    /// At most this many a second
+    #[arg(long, value_name = "PER_SECOND")]
+    rate: Option<u32>,
+    /// At most this many in all, oldest first
+    #[arg(long)]
+    limit: Option<u64>,
+    /// Only show what would be done, also with --yes
+    #[arg(long)]
+    dry_run: bool,
+    /// Do it
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    by: ByArgs,
+}
+
+#[derive(Args, Debug)]
+struct Named {
+    /// The redrive
+    #[arg(value_parser = redrive_id)]
+    id: RedriveId,
+    #[command(flatten)]
+    by: ByArgs,
+}
+
+fn redrive_id(text: &str) -> Result<RedriveId, String> {
+    let parsed = text.parse().map(RedriveId);
+    parsed.map_err(|_| "a redrive's id is a whole number, as `consign redrive ls` prints it".into())
+}
+
+impl RedriveCommand {
+    pub(crate) async fn run(self, context: &Context) -> Result<Exit, Failure> {
+        match self.action {
+            Action::Start(start) => start.run(context).await,
+            Action::Ls { limit } => list(context, limit).await,
+            Action::Show { id } => {
+                let found = context.store().await?.redrive(id).await?;
+                let missing = || Failure::new(Exit::NotFound, "unknown_redrive", unknown(id));
+                print(context.out, &found.ok_or_else(missing)?)
+            }
+            Action::Stop(Named { id, by }) => {
+                let by = by.by("stopped by hand");
+                print(
+                    context.out,
+                    &context.store().await?.stop_redrive(id, &by).await?,
+                )
+            }
+            Action::Resume(Named { id, by }) => {
+                let by = by.by("resumed by hand");
+                let resumed = context.store().await?.resume_redrive(id, &by).await?;
+                print(context.out, &resumed)
+            }
+        }
+    }
+}
+
+fn unknown(id: RedriveId) -> String {
+    format!("there is no redrive {id}; `consign redrive ls` lists those there are")
+}
+
+impl Start {
+    async fn run(self, context: &Context) -> Result<Exit, Failure> {
+        let store = context.store().await?;
+        if let Some(lane) = &self.lane {
+            known_lane(&*store, lane).await?;
+        }
+        let plan = RedrivePlan {
+            lane: self.lane.clone(),
+            code: self.code.clone(),
+            rate_per_second: self.rate,
+            limit: self.limit,
+        };
+        plan.validate()?;
+        if self.yes && !self.dry_run {
+            let by = self.by.by("redriven by hand");
+            let started = store.start_redrive(&plan, &by).await?;
+            return print(context.out, &started);
+        }
+        let filter = Filter {
+            lane: self.lane,
+            code: self.code,
+            ..Filter::default()
+        };
+        let at_most = self.limit.unwrap_or(COUNT_MAX).min(COUNT_MAX);
+        let total = store.count_dead(&filter, at_most).await?;
+        if context.out.is_json() {
+            let preview = json!({"preview": true, "total": total, "plan": plan});
+            context.out.json(&preview)?;
+            return Ok(Exit::Fine);
+        }
+        let or_more = if total == COUNT_MAX { " or more" } else { "" };
+        context.out.line(format_args!(
+            "{}{or_more} would be requeued. Nothing was changed: run it again with --yes.",
+            count(total, "message")
+        ))?;
+        Ok(Exit::Fine)
+    }
+}
+
+async fn list(context: &Context, limit: u32) -> Result<Exit, Failure> {
+    let redrives = context.store().await?.redrives(limit).await?;
+    if context.out.is_json() {
+        context.out.json(&json!({"items": redrives}))?;
+        return Ok(Exit::Fine);
+    }
+    if redrives.is_empty() {
+        context.out.note("there has been no redrive")?;
+        return Ok(Exit::Fine);
+    }
+    let now = Timestamp::now();
+    let mut table = Table::new([
+        ">id", "state", "lane", "code", ">moved", ">skipped", ">of", "started", "by", "reason",
+    ]);
+    for redrive in &redrives {
+        table.row([
+            redrive.id.to_string(),
+            redrive.state.as_str().to_owned(),
+            or_dash(redrive.plan.lane.as_ref().map(LaneName::as_str)),
+            or_dash(redrive.plan.code.as_deref()),
+            redrive.moved.to_string(),
+            redrive.skipped.to_string(),
+            redrive.total.to_string(),
+            stamp(redrive.started_at, now),
+            redrive.by.actor.clone(),
+            redrive.by.reason.clone(),
+        ]);
+    }
+    context.out.table(&table)?;
+    Ok(Exit::Fine)
+}
+
+fn print(out: Output, redrive: &Redrive) -> Result<Exit, Failure> {
+    if out.is_json() {
+        out.json(redrive)?;
+        return Ok(Exit::Fine);
+    }
+    let now = Timestamp::now();
+    let field = |name: &str, value: &str| out.line(format_args!("{name:<10}{}", plain(value)));
+    let plan = &redrive.plan;
+    let limit = |number: Option<String>| number.unwrap_or("-".into());
+    field("redrive", &redrive.id.to_string())?;
+    field("state", redrive.state.as_str())?;
+    field("lane", &or_dash(plan.lane.as_ref().map(LaneName::as_str)))?;
+    field("code", &or_dash(plan.code.as_deref()))?;
+    field(
+        "rate",
+        &limit(plan.rate_per_second.map(|rate| format!("{rate} a second"))),
+    )?;
+    field("limit", &limit(plan.limit.map(|limit| limit.to_string())))?;
+    let moved = format!(
+        "{} of {}, {} had left the dead meanwhile",
+        redrive.moved, redrive.total, redrive.skipped
+    );
+    field("moved", &moved)?;
+    field("started", &stamp(redrive.started_at, now))?;
+    match redrive.finished_at {
+        Some(at) => field("finished", &stamp(at, now))?,
+        None => field("updated", &age(redrive.updated_at, now))?,
+    }
+    field(
+        "by",
+        &format!("{}: {}", redrive.by.actor, redrive.by.reason),
+    )?;
+    if redrive.state == RedriveState::Running {
+        out.note("it is carried out by `consign serve` or `consign work`")?;
+    }
+    Ok(Exit::Fine)
+}
