@@ -17,6 +17,7 @@ pub mod metrics;
 pub mod redrive;
 
 pub use exposure::{Exposed, check_exposure};
+pub use openapi::openapi_json;
 pub use options::{RateLimit, ServerOptions, TokenEntry};
 pub use router::router;
 pub use serve::{Peer, Server, StartError};

@@ -87,8 +87,8 @@ const SCHEME: &str = "bearer";
 )]
 struct Document;
 
-/// The document as JSON.
-pub(crate) fn text() -> &'static str {
+/// The OpenAPI document of the whole API, as JSON.
+pub fn openapi_json() -> &'static str {
     static TEXT: OnceLock<String> = OnceLock::new();
     TEXT.get_or_init(|| {
         let document = document();
@@ -187,7 +187,7 @@ mod tests {
             .iter()
             .map(|endpoint| (endpoint.method.to_owned(), endpoint.path.to_owned()))
             .collect();
-        let document: serde_json::Value = serde_json::from_str(text()).unwrap();
+        let document: serde_json::Value = serde_json::from_str(openapi_json()).unwrap();
         let paths = document["paths"].as_object().unwrap();
         let described: BTreeSet<(String, String)> = paths
             .iter()
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn every_operation_has_a_name_of_its_own_a_summary_and_problems() {
-        let document: serde_json::Value = serde_json::from_str(text()).unwrap();
+        let document: serde_json::Value = serde_json::from_str(openapi_json()).unwrap();
         let mut names = BTreeSet::new();
         for (path, item) in document["paths"].as_object().unwrap() {
             for (method, operation) in item.as_object().unwrap() {
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn every_code_of_the_api_is_documented_somewhere_and_codes_are_unique() {
-        let text = text();
+        let text = openapi_json();
         // These belong to no route, or to every connection.
         let elsewhere = ["not_found", "method_not_allowed"];
         let mut seen = BTreeSet::new();

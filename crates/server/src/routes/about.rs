@@ -39,7 +39,7 @@ pub(crate) async fn index() -> impl IntoResponse {
 pub(crate) async fn openapi_json() -> impl IntoResponse {
     (
         [(header::CONTENT_TYPE, "application/json")],
-        openapi::text(),
+        openapi::openapi_json(),
     )
 }
 

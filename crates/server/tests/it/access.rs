@@ -1,0 +1,307 @@
+//! Who may do what: every route with every scope, and every way around it.
+
+use axum::http::Method;
+use consign_server::{Scope, ServerOptions, Token, TokenEntry, openapi_json};
+use serde_json::{Value, json};
+
+use crate::bench::{Bench, LOCAL, on_stores, peer, request, set};
+
+/// What each route asks for, written down a second time on purpose.
+const ROUTES: &[(&str, &str, &[Scope])] = {
+    const OPEN: &[Scope] = &[];
+    const ENQUEUE: &[Scope] = &[Scope::Producer];
+    const WORK: &[Scope] = &[Scope::Worker];
+    const READ: &[Scope] = &[Scope::Operator, Scope::Auditor];
+    const OPERATE: &[Scope] = &[Scope::Operator];
+    &[
+        ("GET", "/", OPEN),
+        ("GET", "/openapi.json", OPEN),
+        ("GET", "/problems/{code}", OPEN),
+        ("GET", "/health", OPEN),
+        ("GET", "/healthz", OPEN),
+        ("GET", "/readyz", OPEN),
+        ("GET", "/metrics", READ),
+        ("POST", "/v1/lanes/{lane}/messages", ENQUEUE),
+        ("POST", "/v1/messages", ENQUEUE),
+        ("GET", "/v1/messages", READ),
+        ("GET", "/v1/messages/{id}", READ),
+        ("GET", "/v1/messages/{id}/attempts", READ),
+        ("GET", "/v1/dead", READ),
+        ("GET", "/v1/lanes", READ),
+        ("GET", "/v1/lanes/{lane}", READ),
+        ("GET", "/v1/leases", READ),
+        ("GET", "/v1/redrives", READ),
+        ("GET", "/v1/redrives/{id}", READ),
+        ("GET", "/v1/audit", READ),
+        ("GET", "/v1/worker", READ),
+        ("POST", "/v1/messages/{id}/requeue", OPERATE),
+        ("POST", "/v1/messages/{id}/hold", OPERATE),
+        ("POST", "/v1/messages/{id}/unhold", OPERATE),
+        ("POST", "/v1/messages/requeue", OPERATE),
+        ("POST", "/v1/messages/hold", OPERATE),
+        ("POST", "/v1/messages/unhold", OPERATE),
+        ("PUT", "/v1/lanes/{lane}", OPERATE),
+        ("PATCH", "/v1/lanes/{lane}", OPERATE),
+        ("POST", "/v1/lanes/{lane}/pause", OPERATE),
+        ("POST", "/v1/lanes/{lane}/resume", OPERATE),
+        ("POST", "/v1/redrives", OPERATE),
+        ("POST", "/v1/redrives/{id}/stop", OPERATE),
+        ("POST", "/v1/redrives/{id}/resume", OPERATE),
+        ("POST", "/v1/claims", WORK),
+        ("POST", "/v1/leases/{token}/renew", WORK),
+        ("POST", "/v1/leases/{token}/begin", WORK),
+        ("POST", "/v1/leases/{token}/settle", WORK),
+        ("POST", "/v1/leases/{token}/release", WORK),
+    ]
+};
+
+on_stores!(
+    every_route_asks_for_its_scopes,
+    tokens_are_asked_for_even_on_this_machine,
+    without_tokens_only_this_machine_is_served,
+    names_a_web_page_could_use_are_refused,
+    metrics_are_open_where_the_options_say_so,
+    the_audit_names_the_token,
+);
+
+#[test]
+fn the_table_names_every_route() {
+    let document: Value = serde_json::from_str(openapi_json()).unwrap();
+    let mut described: Vec<(String, String)> = Vec::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for method in item.as_object().unwrap().keys() {
+            described.push((method.to_uppercase(), path.clone()));
+        }
+    }
+    let mut listed: Vec<(String, String)> = ROUTES
+        .iter()
+        .map(|(method, path, _)| ((*method).to_owned(), (*path).to_owned()))
+        .collect();
+    described.sort();
+    listed.sort();
+    assert_eq!(listed, described);
+}
+
+fn secret(scope: Scope) -> String {
+    format!("secret-of-{scope}")
+}
+
+fn options() -> ServerOptions {
+    let entry = |scope: Scope| TokenEntry {
+        name: format!("the {scope}"),
+        hash: Token::new(secret(scope)).hash(),
+        scopes: vec![scope],
+    };
+    ServerOptions {
+        tokens: Scope::ALL.map(entry).into(),
+        metrics_open: Some(false),
+        ..ServerOptions::default()
+    }
+}
+
+fn filled_in(path: &str) -> String {
+    path.replace("{lane}", "mail")
+        .replace("{id}", "1")
+        .replace("{code}", "internal")
+        .replace("{token}", "00000000-0000-4000-8000-000000000000")
+}
+
+async fn every_route_asks_for_its_scopes(bench: Bench) {
+    let bench = bench.with_options(&options());
+    for (method, path, wanted) in ROUTES {
+        let method: Method = method.parse().unwrap();
+        let concrete = filled_in(path);
+        for scope in Scope::ALL {
+            let body = (method != Method::GET).then(|| json!({}));
+            let mut request = request(method.clone(), &concrete, body);
+            let bearer = format!("Bearer {}", secret(scope));
+            set(&mut request, &[("authorization", &bearer)]);
+            // From another machine: scopes are all that counts.
+            request.extensions_mut().insert(peer("192.0.2.7:40000"));
+            let answer = bench.call(request).await;
+            let context = format!("{method} {path} as {scope}: {}", answer.text);
+            if wanted.is_empty() || wanted.contains(&scope) {
+                assert!(!matches!(answer.status.as_u16(), 401 | 403), "{context}");
+            } else {
+                assert_eq!(answer.json["code"], "scope_missing", "{context}");
+                let scopes = answer.json["scopes"].as_array().unwrap();
+                for scope in wanted.iter() {
+                    assert!(scopes.contains(&json!(scope)), "{context}");
+                }
+                let challenge = answer.header("www-authenticate");
+                assert!(challenge.contains("insufficient_scope"), "{challenge}");
+            }
+        }
+    }
+}
+
+async fn tokens_are_asked_for_even_on_this_machine(bench: Bench) {
+    let bench = bench.with_options(&options());
+    let close = format!("Bearer {}x", secret(Scope::Auditor));
+    let basic = format!("Basic {}", secret(Scope::Auditor));
+    for header in [
+        None,
+        Some(close.as_str()),
+        Some(basic.as_str()),
+        Some("Bearer "),
+        Some(""),
+    ] {
+        for (method, path, wanted) in ROUTES {
+            let method: Method = method.parse().unwrap();
+            let body = (method != Method::GET).then(|| json!({}));
+            let mut request = request(method, &filled_in(path), body);
+            set(
+                &mut request,
+                &header
+                    .map(|value| ("authorization", value))
+                    .into_iter()
+                    .collect::<Vec<_>>(),
+            );
+            let answer = bench.call(request).await;
+            if wanted.is_empty() {
+                assert_ne!(answer.status, 401, "{path}");
+                continue;
+            }
+            answer.is_problem(401, "unauthorized");
+            assert!(
+                answer
+                    .header("www-authenticate")
+                    .starts_with("Bearer realm")
+            );
+        }
+    }
+    let mut small = request(Method::GET, "/v1/lanes", None);
+    let bearer = format!("bearer   {}", secret(Scope::Auditor));
+    set(&mut small, &[("authorization", &bearer)]);
+    bench.call(small).await.is(200);
+}
+
+async fn without_tokens_only_this_machine_is_served(bench: Bench) {
+    for address in [LOCAL, "127.3.2.1:5", "[::1]:5", "[::ffff:127.0.0.1]:5"] {
+        let mut request = request(Method::GET, "/v1/lanes", None);
+        request.extensions_mut().insert(peer(address));
+        bench.call(request).await.is(200);
+    }
+    for address in ["192.0.2.7:5", "[2001:db8::1]:5", "10.0.0.1:5"] {
+        let mut request = request(Method::GET, "/v1/lanes", None);
+        request.extensions_mut().insert(peer(address));
+        bench.call(request).await.is_problem(403, "not_local");
+    }
+    for header in ["x-forwarded-for", "forwarded", "x-real-ip"] {
+        let mut request = request(Method::GET, "/v1/lanes", None);
+        set(&mut request, &[(header, "192.0.2.7")]);
+        bench.call(request).await.is_problem(403, "not_local");
+    }
+    let open = bench.with_options(&ServerOptions {
+        allow_anonymous: true,
+        ..ServerOptions::default()
+    });
+    let mut request = request(Method::GET, "/v1/lanes", None);
+    request.extensions_mut().insert(peer("192.0.2.7:5"));
+    open.call(request).await.is(200);
+}
+
+/// DNS rebinding: the page's own name suddenly points to this machine.
+async fn names_a_web_page_could_use_are_refused(bench: Bench) {
+    let ask = async |bench: &Bench, host: &str, path: &str| {
+        let mut request = request(Method::GET, path, None);
+        set(&mut request, &[("host", host)]);
+        bench.call(request).await
+    };
+    for host in [
+        "localhost",
+        "LOCALHOST:8787",
+        "127.0.0.1:8787",
+        "[::1]:8787",
+        "10.1.2.3",
+    ] {
+        ask(&bench, host, "/v1/lanes").await.is(200);
+    }
+    for host in [
+        "evil.example",
+        "evil.example:8787",
+        "127.0.0.1.evil.example",
+        "localhost.",
+        "",
+    ] {
+        for path in ["/v1/lanes", "/metrics"] {
+            ask(&bench, host, path)
+                .await
+                .is_problem(403, "host_not_allowed");
+        }
+        ask(&bench, host, "/healthz").await.is(200);
+    }
+    let bench = bench.with_options(&ServerOptions {
+        allowed_hosts: vec!["queue.internal".into()],
+        ..ServerOptions::default()
+    });
+    ask(&bench, "Queue.Internal:8787", "/v1/lanes")
+        .await
+        .is(200);
+    let evil = ask(&bench, "evil.example", "/v1/lanes").await;
+    evil.is_problem(403, "host_not_allowed");
+    let bench = bench.with_options(&options());
+    let mut request = request(Method::GET, "/v1/lanes", None);
+    let bearer = format!("Bearer {}", secret(Scope::Auditor));
+    set(
+        &mut request,
+        &[("host", "any.example"), ("authorization", &bearer)],
+    );
+    bench.call(request).await.is(200);
+}
+
+async fn metrics_are_open_where_the_options_say_so(bench: Bench) {
+    let bench = bench.with_state(|state| state.with_metrics(|| "up 1\n".to_owned()));
+    let from = |address: &str| {
+        let mut request = request(Method::GET, "/metrics", None);
+        request.extensions_mut().insert(peer(address));
+        request
+    };
+    let local = bench.call(from(LOCAL)).await;
+    assert_eq!(local.text, "up 1\n");
+    assert!(
+        local
+            .header("content-type")
+            .starts_with("text/plain; version=0.0.4")
+    );
+    for (open, local, remote) in [
+        (None, 200, 401),
+        (Some(true), 200, 200),
+        (Some(false), 401, 401),
+    ] {
+        let options = ServerOptions {
+            metrics_open: open,
+            ..options()
+        };
+        let router = consign_server::router(bench.state.clone(), &options);
+        let bench = Bench {
+            router,
+            ..Bench::reference().await
+        };
+        assert_eq!(bench.call(from(LOCAL)).await.status, local, "{open:?}");
+        assert_eq!(
+            bench.call(from("192.0.2.7:5")).await.status,
+            remote,
+            "{open:?}"
+        );
+    }
+}
+
+async fn the_audit_names_the_token(bench: Bench) {
+    let bench = bench.with_options(&options());
+    let bearer = format!("Bearer {}", secret(Scope::Operator));
+    for (said, actor) in [
+        (None, "the operator"),
+        (Some("Ada"), "the operator, Ada (as said)"),
+    ] {
+        let body = json!({"reason": "x"});
+        let mut request = request(Method::POST, "/v1/lanes/mail/pause", Some(body));
+        set(&mut request, &[("authorization", &bearer)]);
+        if let Some(said) = said {
+            set(&mut request, &[("x-consign-actor", said)]);
+        }
+        bench.call(request).await.is(200);
+        let audit = bench.store.audit(None, None, 1).await.unwrap();
+        assert_eq!(audit[0].actor, actor);
+    }
+}

@@ -1,0 +1,160 @@
+//! Lanes over HTTP.
+
+use std::time::Duration;
+
+use axum::http::Method;
+use consign_worker::{BreakerState, LaneStatus, WorkerStatus};
+use serde_json::{Value, json};
+
+use crate::bench::{Answer, Bench, name, on_stores, request};
+
+on_stores!(
+    a_lane_is_created_and_read,
+    a_patch_changes_only_what_it_names,
+    policies_are_checked,
+    an_unfinished_lane_stays_as_ordered_as_it_was,
+    a_paused_lane_gives_nothing,
+    counts_and_ages_are_told,
+    the_workers_view_is_told,
+);
+
+async fn send(bench: &Bench, method: Method, path: &str, body: Value) -> Answer {
+    bench.call(request(method, path, Some(body))).await
+}
+
+async fn a_lane_is_created_and_read(bench: Bench) {
+    let body = json!({"policy": {"attempts_max": 3}, "reason": "new"});
+    let put = send(&bench, Method::PUT, "/v1/lanes/orders", body).await;
+    put.is(200);
+    assert_eq!(put.json["policy"]["attempts_max"], 3);
+    assert_eq!(put.json["policy"]["concurrency"], 16);
+    let shown = bench.get("/v1/lanes/orders").await;
+    assert_eq!(shown.json["policy"], put.json["policy"]);
+    assert_eq!(shown.json["paused_at"], Value::Null);
+    let listed = bench.get("/v1/lanes").await;
+    let names: Vec<&Value> = listed.json["lanes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|lane| &lane["name"])
+        .collect();
+    assert_eq!(names, ["default", "mail", "orders"]);
+    let unknown = bench.get("/v1/lanes/odrers").await;
+    unknown.is_problem(404, "unknown_lane");
+    assert_eq!(unknown.json["suggestion"], "orders");
+}
+
+async fn a_patch_changes_only_what_it_names(bench: Bench) {
+    let body = json!({"policy": {"attempts_max": 3, "concurrency": 2}, "reason": "new"});
+    send(&bench, Method::PUT, "/v1/lanes/orders", body)
+        .await
+        .is(200);
+    let body = json!({"policy": {"concurrency": 5}, "reason": "more"});
+    let patched = send(&bench, Method::PATCH, "/v1/lanes/orders", body).await;
+    patched.is(200);
+    assert_eq!(patched.json["policy"]["concurrency"], 5);
+    assert_eq!(patched.json["policy"]["attempts_max"], 3);
+    let body = json!({"policy": {"attempts_max": 4}, "reason": "reset"});
+    let put = send(&bench, Method::PUT, "/v1/lanes/orders", body).await;
+    assert_eq!(put.json["policy"]["concurrency"], 16, "a PUT says all");
+    let body = json!({"policy": {}, "reason": "x"});
+    let nowhere = send(&bench, Method::PATCH, "/v1/lanes/nowhere", body).await;
+    nowhere.is_problem(404, "unknown_lane");
+}
+
+async fn policies_are_checked(bench: Bench) {
+    for method in [Method::PUT, Method::PATCH] {
+        let path = "/v1/lanes/mail";
+        let body = json!({"policy": {"atempts_max": 3}, "reason": "x"});
+        let typo = send(&bench, method.clone(), path, body).await;
+        typo.is_problem(400, "unknown_field");
+        assert_eq!(typo.json["suggestion"], "attempts_max");
+        let body = json!({"policy": {"attempts_max": 0}, "reason": "x"});
+        let zero = send(&bench, method.clone(), path, body).await;
+        zero.is_problem(400, "invalid_input");
+        let body = json!({"policy": {"attempts_max": "x"}, "reason": "x"});
+        send(&bench, method.clone(), path, body)
+            .await
+            .is_problem(400, "bad_json");
+        let body = json!({"policy": {"attempts_max": 3}});
+        send(&bench, method, path, body)
+            .await
+            .is_problem(400, "reason_required");
+    }
+}
+
+async fn an_unfinished_lane_stays_as_ordered_as_it_was(bench: Bench) {
+    bench.enqueue("mail", json!(1)).await;
+    let body = json!({"policy": {"ordered": true}, "reason": "x"});
+    let answer = send(&bench, Method::PATCH, "/v1/lanes/mail", body).await;
+    answer.is_problem(409, "lane_not_empty");
+}
+
+async fn a_paused_lane_gives_nothing(bench: Bench) {
+    let id = bench.enqueue("mail", json!(1)).await;
+    let paused = bench
+        .post("/v1/lanes/mail/pause", json!({"reason": "x"}))
+        .await;
+    assert!(paused.json["paused_at"].is_string(), "{}", paused.text);
+    let claim = json!({"lane": "mail", "wait_ms": 50});
+    bench.post("/v1/claims", claim.clone()).await.is(204);
+    let resumed = bench
+        .post("/v1/lanes/mail/resume", json!({"reason": "x"}))
+        .await;
+    assert_eq!(resumed.json["paused_at"], Value::Null);
+    let lease = bench.post("/v1/claims", claim).await;
+    assert_eq!(lease.json["messages"][0]["id"], id);
+    let nowhere = bench
+        .post("/v1/lanes/nowhere/pause", json!({"reason": "x"}))
+        .await;
+    nowhere.is_problem(404, "unknown_lane");
+}
+
+async fn counts_and_ages_are_told(bench: Bench) {
+    bench.enqueue("mail", json!(1)).await;
+    let late = json!({"payload": 2, "delay_ms": 60_000});
+    bench.post("/v1/lanes/mail/messages", late).await.is(202);
+    bench.advance(12);
+    let lane = bench.get("/v1/lanes/mail").await.json;
+    assert_eq!(lane["counts"]["ready"], 1);
+    assert_eq!(lane["counts"]["scheduled"], 1);
+    assert_eq!(lane["oldest_ready_age_seconds"], 12.0);
+    let idle = bench.get("/v1/lanes/default").await.json;
+    assert_eq!(idle["oldest_ready_age_seconds"], 0.0);
+    assert_eq!(idle["worker"], Value::Null);
+}
+
+async fn the_workers_view_is_told(bench: Bench) {
+    let none = bench.get("/v1/worker").await;
+    assert_eq!(none.json["running"], false);
+    let bench = bench.with_state(|state| state.with_worker(|| status("mail")));
+    let lane = bench.get("/v1/lanes/mail").await.json;
+    assert_eq!(lane["worker"]["breaker"], "half_open");
+    assert_eq!(lane["worker"]["last_tick_age_seconds"], 1.5);
+    let worker = bench.get("/v1/worker").await.json;
+    assert_eq!(worker["running"], true);
+    assert_eq!(worker["owner"], "w1");
+    assert_eq!(worker["lanes"][0], lane["worker"]);
+}
+
+pub(crate) fn status(lane: &str) -> WorkerStatus {
+    let lane = LaneStatus {
+        lane: name(lane),
+        sink: "log",
+        destination: "stdout".into(),
+        in_flight: 1,
+        prefetched: 2,
+        concurrency: 16,
+        concurrency_now: 8,
+        paused: false,
+        breaker: BreakerState::HalfOpen,
+        last_tick_age: Duration::from_millis(1_500),
+        unrecorded: 0,
+        database_error: None,
+    };
+    WorkerStatus {
+        owner: "w1".into(),
+        draining: false,
+        lanes: vec![lane],
+    }
+}

@@ -1,0 +1,231 @@
+//! Limits: how much, how fast, how long, how many.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::http::Method;
+use consign_server::{RateLimit, ServerOptions};
+use consign_testkit::eventually;
+use serde_json::json;
+use tokio::{io::AsyncWriteExt, sync::Semaphore};
+
+use crate::{
+    bench::{Bench, request},
+    faults::{Fault, Faulty},
+    http::{Running, answer, post, rest, send},
+};
+
+const SOON: Duration = Duration::from_secs(20);
+const PATH: &str = "/v1/lanes/mail/messages";
+
+#[tokio::test]
+async fn a_body_too_large_is_refused_before_it_is_sent() {
+    let bench = Bench::reference().await;
+    let options = ServerOptions {
+        body_max_bytes: 1_000,
+        ..ServerOptions::default()
+    };
+    let bench = bench.with_options(&options);
+    let server = Running::start(bench.router.clone(), &options).await;
+    let mut declared = server.connect().await;
+    let head = format!(
+        "POST {PATH} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         content-length: 5000000\r\n\r\n"
+    );
+    declared.write_all(head.as_bytes()).await.unwrap();
+    let text = answer(&mut declared).await;
+    assert!(text.starts_with("HTTP/1.1 413"), "{text}");
+    assert!(text.contains("body_too_large"), "{text}");
+    let mut chunked = server.connect().await;
+    let head = format!(
+        "POST {PATH} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         transfer-encoding: chunked\r\n\r\n"
+    );
+    chunked.write_all(head.as_bytes()).await.unwrap();
+    let chunk = format!("400\r\n{}\r\n", "x".repeat(0x400));
+    chunked.write_all(chunk.as_bytes()).await.unwrap();
+    let text = answer(&mut chunked).await;
+    assert!(text.starts_with("HTTP/1.1 413"), "{text}");
+    server.stopped().await;
+}
+
+#[tokio::test]
+async fn a_slow_client_is_cut_off() {
+    let bench = Bench::reference().await;
+    let options = ServerOptions {
+        header_timeout_ms: 100,
+        body_timeout_ms: 100,
+        ..ServerOptions::default()
+    };
+    let bench = bench.with_options(&options);
+    let server = Running::start(bench.router.clone(), &options).await;
+    let mut headers = server.connect().await;
+    headers
+        .write_all(b"POST / HTTP/1.1\r\nhost: loc")
+        .await
+        .unwrap();
+    let text = rest(&mut headers).await;
+    assert!(text.is_empty() || text.contains(" 408 "), "{text}");
+    let mut body = server.connect().await;
+    let head = format!(
+        "POST {PATH} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         content-length: 100\r\n\r\n{{\"payl"
+    );
+    body.write_all(head.as_bytes()).await.unwrap();
+    let text = answer(&mut body).await;
+    assert!(text.starts_with("HTTP/1.1 408"), "{text}");
+    assert!(text.contains("body_timeout"), "{text}");
+    let mut idle = server.connect().await;
+    assert_eq!(rest(&mut idle).await, "", "idle connections are closed");
+    let mut well = server.connect().await;
+    let text = send(&mut well, &post(PATH, "{\"payload\": 1}")).await;
+    assert!(text.starts_with("HTTP/1.1 202"), "{text}");
+    server.stopped().await;
+}
+
+#[tokio::test]
+async fn one_client_calling_too_often_is_told_to_wait() {
+    let options = ServerOptions {
+        rate_limit: RateLimit {
+            per_second: 1,
+            burst: 2,
+        },
+        ..ServerOptions::default()
+    };
+    let bench = Bench::reference().await.with_options(&options);
+    let first = bench.get("/v1/lanes").await;
+    assert_eq!(first.header("ratelimit-policy"), "\"client\";q=2;w=2");
+    assert!(first.header("ratelimit").starts_with("\"client\";r=1;"));
+    bench.get("/v1/lanes").await.is(200);
+    let refused = bench.get("/v1/lanes").await;
+    refused.is_problem(429, "rate_limited");
+    assert_eq!(refused.header("retry-after"), "1");
+    assert!(refused.header("ratelimit").starts_with("\"client\";r=0;"));
+    bench.get("/healthz").await.is(200);
+    bench.get("/readyz").await.is(200);
+    let mut other = request(Method::GET, "/v1/lanes", None);
+    other
+        .extensions_mut()
+        .insert(crate::bench::peer("127.0.0.2:1"));
+    bench.call(other).await.is(200);
+}
+
+#[tokio::test]
+async fn too_much_at_once_is_refused_and_probes_still_answer() {
+    let bench = Bench::reference().await;
+    let store = Faulty::new(bench.store.clone());
+    let gate = Arc::new(Semaphore::new(0));
+    store.inject("lanes", Fault::Waits(gate.clone()));
+    let options = ServerOptions {
+        concurrency_max: 2,
+        ..ServerOptions::default()
+    };
+    let bench = Arc::new(bench.with_store(store.clone()).with_options(&options));
+    let busy: Vec<_> = (0..2)
+        .map(|_| {
+            let bench = Arc::clone(&bench);
+            tokio::spawn(async move { bench.get("/v1/lanes").await })
+        })
+        .collect();
+    eventually("both are being worked on", SOON, || async {
+        store.calls("lanes") == 2
+    })
+    .await;
+    let refused = bench.post(PATH, json!({"payload": 1})).await;
+    refused.is_problem(503, "overloaded");
+    assert_eq!(refused.header("retry-after"), "1");
+    assert_eq!(refused.json["outcome"], "not_done");
+    bench.get("/healthz").await.is(200);
+    gate.add_permits(2);
+    for request in busy {
+        request.await.unwrap().is(200);
+    }
+    bench.post(PATH, json!({"payload": 1})).await.is(202);
+}
+
+#[tokio::test]
+async fn a_write_that_takes_too_long_goes_on_and_its_outcome_is_called_unknown() {
+    let bench = Bench::reference().await;
+    let (inner, gate) = (bench.store.clone(), Arc::new(Semaphore::new(0)));
+    let store = Faulty::new(inner.clone());
+    store.inject("enqueue", Fault::Waits(gate.clone()));
+    store.inject("lanes", Fault::Waits(gate.clone()));
+    let options = ServerOptions {
+        request_timeout_ms: 50,
+        ..ServerOptions::default()
+    };
+    let bench = bench.with_store(store.clone()).with_options(&options);
+    let late = bench.post(PATH, json!({"payload": 1})).await;
+    late.is_problem(504, "request_timeout");
+    assert_eq!(late.json["outcome"], "unknown");
+    let reading = bench.get("/v1/lanes").await;
+    reading.is_problem(504, "request_timeout");
+    assert!(reading.json["outcome"].is_null(), "{}", reading.text);
+    gate.add_permits(1);
+    eventually("the write is finished all the same", SOON, || async {
+        let listed = inner.list(&Default::default(), None, 10).await.unwrap();
+        listed.items.len() == 1
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_client_that_hangs_up_does_not_cut_a_write_in_half() {
+    let bench = Bench::reference().await;
+    let (inner, gate) = (bench.store.clone(), Arc::new(Semaphore::new(0)));
+    let store = Faulty::new(inner.clone());
+    store.inject("enqueue", Fault::Waits(gate.clone()));
+    let bench = bench.with_store(store.clone());
+    let options = ServerOptions::default();
+    let server = Running::start(bench.router.clone(), &options).await;
+    let mut stream = server.connect().await;
+    let text = post(PATH, "{\"payload\": 1}");
+    stream.write_all(text.as_bytes()).await.unwrap();
+    eventually("the write has begun", SOON, || async {
+        store.calls("enqueue") == 1
+    })
+    .await;
+    drop(stream);
+    gate.add_permits(1);
+    eventually("the write is finished", SOON, || async {
+        let listed = inner.list(&Default::default(), None, 10).await.unwrap();
+        listed.items.len() == 1
+    })
+    .await;
+    server.stopped().await;
+}
+
+#[tokio::test]
+async fn a_panic_is_one_failed_request() {
+    let bench = Bench::reference().await;
+    let store = Faulty::new(bench.store.clone());
+    store.inject("enqueue", Fault::Panics);
+    let bench = bench.with_store(store.clone());
+    let answer = bench.post(PATH, json!({"payload": 1})).await;
+    answer.is_problem(500, "internal");
+    assert!(!answer.text.contains("as told to"), "for the log only");
+    store.mend();
+    bench.post(PATH, json!({"payload": 1})).await.is(202);
+}
+
+#[tokio::test]
+async fn a_database_that_is_away_is_503_and_says_whether_it_may_have_happened() {
+    let bench = Bench::reference().await;
+    let store = Faulty::new(bench.store.clone());
+    let bench = bench.with_store(store.clone());
+    store.inject("enqueue", Fault::Refused);
+    let body = json!({"payload": 1, "key": "k"});
+    let refused = bench.post(PATH, body.clone()).await;
+    refused.is_problem(503, "database_unavailable");
+    assert_eq!(refused.json["outcome"], "not_done");
+    assert_eq!(refused.header("retry-after"), "1");
+    assert!(!refused.text.contains("secret-host"), "{}", refused.text);
+    store.inject("enqueue", Fault::ReplyLost);
+    let unknown = bench.post(PATH, body.clone()).await;
+    unknown.is_problem(503, "database_unavailable");
+    assert_eq!(unknown.json["outcome"], "unknown");
+    assert!(unknown.detail().contains("same key"), "{}", unknown.text);
+    store.mend();
+    let found = bench.post(PATH, body).await;
+    found.is(200);
+    assert_eq!(found.json["duplicate"], true, "it had happened");
+}

@@ -1,0 +1,81 @@
+//! What the log says, and what it never says.
+
+use std::{
+    io,
+    sync::{Arc, Mutex},
+};
+
+use serde_json::json;
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::{
+    bench::Bench,
+    faults::{Fault, Faulty},
+};
+
+/// Everything logged, as text.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Self;
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+impl Log {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+#[tokio::test]
+async fn a_failure_is_one_line_without_secrets() {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_writer(log.clone())
+        .with_ansi(false)
+        .with_max_level(tracing::Level::TRACE)
+        .finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let bench = Bench::reference().await;
+    let store = Faulty::new(bench.store.clone());
+    let bench = bench.with_store(store.clone());
+    let id = bench.enqueue("mail", json!("top-secret-payload")).await;
+    let lease = bench.claim("mail", 1).await;
+    let token = lease["token"].as_str().unwrap();
+    store.inject("settle", Fault::Refused);
+    let path = format!("/v1/leases/{token}/settle");
+    let reports = json!({"reports": [{"id": id, "outcome": "delivered"}]});
+    bench.post(&path, reports).await.is(503);
+    store.inject("enqueue", Fault::Panics);
+    let body = json!({"payload": "top-secret-payload"});
+    bench.post("/v1/lanes/mail/messages", body).await.is(500);
+    store.inject("lane", Fault::Refused);
+    bench.get("/readyz").await.is(503);
+    bench.get("/v1/messages/99").await.is(404);
+    let text = log.text();
+    let lines: Vec<&str> = text.lines().filter(|line| line.contains("WARN")).collect();
+    assert_eq!(lines.len(), 2, "{text}");
+    assert!(
+        lines[0].contains("POST /v1/leases/{token}/settle failed with 503"),
+        "{text}"
+    );
+    assert!(lines[0].contains("the cable is cut"), "the cause: {text}");
+    assert!(lines[0].contains("database_unavailable"), "{text}");
+    assert!(lines[1].contains("enqueue panics, as told to"), "{text}");
+    assert!(!text.contains(token), "a token is a permission: {text}");
+    assert!(!text.contains("top-secret-payload"), "{text}");
+}

@@ -1,0 +1,18 @@
+//! The HTTP API over real stores: in process where that is enough, over TCP where it matters.
+
+mod access;
+mod bench;
+mod contract;
+mod enqueue;
+mod faults;
+mod health;
+mod http;
+mod lanes;
+mod leases;
+mod limits;
+mod logs;
+mod messages;
+mod postgres;
+mod redrives;
+mod serve;
+mod waits;

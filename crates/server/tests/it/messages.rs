@@ -1,0 +1,227 @@
+//! Reading messages, and moving them by hand.
+
+use serde_json::json;
+
+use crate::bench::{Bench, on_stores};
+
+on_stores!(
+    a_message_tells_its_story,
+    unknown_messages_are_not_found,
+    pages_follow_each_other_to_the_end,
+    lists_can_be_narrowed,
+    the_dead_can_be_listed_and_requeued,
+    what_is_not_dead_is_not_requeued,
+    messages_are_held_and_unheld,
+    many_are_moved_at_once,
+    nothing_is_done_without_a_reason,
+    the_audit_names_who_and_why,
+    the_audit_has_pages,
+);
+
+async fn a_message_tells_its_story(bench: Bench) {
+    let id = bench.bury("default", "http_410").await;
+    let story = bench.get(&format!("/v1/messages/{id}")).await;
+    story.is(200);
+    assert_eq!(story.json["state"]["state"], "dead");
+    assert_eq!(story.json["attempts"][0]["code"], "http_410");
+    assert_eq!(story.json["attempts"][0]["owner"], "w1");
+    let explanation = story.json["explanation"].as_str().unwrap();
+    assert!(explanation.contains("http_410 (no use)"), "{explanation}");
+    assert!(!story.text.contains("token"), "a token is a permission");
+    let attempts = bench.get(&format!("/v1/messages/{id}/attempts")).await;
+    assert_eq!(attempts.json["attempts"], story.json["attempts"]);
+}
+
+async fn unknown_messages_are_not_found(bench: Bench) {
+    for path in ["/v1/messages/99", "/v1/messages/99/attempts"] {
+        bench.get(path).await.is_problem(404, "no_such_message");
+    }
+    let reason = json!({"reason": "x"});
+    let requeue = bench.post("/v1/messages/99/requeue", reason).await;
+    requeue.is_problem(404, "no_such_message");
+    let word = bench.get("/v1/messages/seven").await;
+    word.is_problem(400, "invalid_input");
+}
+
+async fn pages_follow_each_other_to_the_end(bench: Bench) {
+    let mut expected = Vec::new();
+    for n in 0..7 {
+        expected.push(bench.enqueue("default", json!(n)).await);
+    }
+    expected.reverse();
+    let mut seen = Vec::new();
+    let mut path = "/v1/messages?lane=default&limit=3&state=ready".to_owned();
+    for _ in 0..10 {
+        let page = bench.get(&path).await;
+        let ids = page.json["messages"].as_array().unwrap().iter();
+        seen.extend(ids.map(|message| message["id"].as_i64().unwrap()));
+        let link = page.header("link");
+        if page.json["next"].is_null() {
+            assert_eq!(link, "");
+            break;
+        }
+        let (target, relation) = link.split_once('>').unwrap();
+        assert_eq!(relation, "; rel=\"next\"");
+        path = target.trim_start_matches('<').to_owned();
+        assert!(
+            path.contains("lane=default&limit=3&state=ready&before="),
+            "{path}"
+        );
+    }
+    assert_eq!(seen, expected);
+}
+
+async fn lists_can_be_narrowed(bench: Bench) {
+    bench.enqueue("default", json!(1)).await;
+    let body = json!({"payload": 1, "key": "k"});
+    let keyed = bench.post("/v1/lanes/mail/messages", body).await;
+    let found = bench.get("/v1/messages?lane=mail&key=k").await;
+    assert_eq!(found.json["messages"][0]["id"], keyed.json["id"]);
+    assert_eq!(found.json["messages"].as_array().unwrap().len(), 1);
+    for (query, suggestion) in [
+        ("stat=ready", json!("state")),
+        ("state=redy", json!(null)),
+        ("limit=many", json!(null)),
+        ("lane=No", json!(null)),
+    ] {
+        let answer = bench.get(&format!("/v1/messages?{query}")).await;
+        answer.is_problem(400, "bad_query");
+        assert_eq!(answer.json["suggestion"], suggestion, "{query}");
+    }
+}
+
+async fn the_dead_can_be_listed_and_requeued(bench: Bench) {
+    let id = bench.bury("default", "http_410").await;
+    bench.bury("mail", "http_500").await;
+    let all = bench.get("/v1/dead").await;
+    assert_eq!(all.json["dead"].as_array().unwrap().len(), 2);
+    let one = bench.get("/v1/dead?lane=default&code=http_410").await;
+    assert_eq!(one.json["dead"][0]["message_id"], id);
+    assert_eq!(one.json["dead"].as_array().unwrap().len(), 1);
+    let path = format!("/v1/messages/{id}/requeue");
+    let moved = bench.post(&path, json!({"reason": "fixed"})).await;
+    moved.is(200);
+    assert_eq!(
+        moved.json,
+        json!({"id": id, "answer": "moved", "state": "ready"})
+    );
+    assert_eq!(bench.state_of(id).await, "ready");
+}
+
+async fn what_is_not_dead_is_not_requeued(bench: Bench) {
+    let id = bench.enqueue("default", json!(1)).await;
+    for (action, code) in [("requeue", "not_dead"), ("unhold", "not_held")] {
+        let path = format!("/v1/messages/{id}/{action}");
+        let answer = bench.post(&path, json!({"reason": "x"})).await;
+        answer.is_problem(409, code);
+        assert_eq!(answer.json["state"], "ready");
+    }
+    let dead = bench.bury("mail", "x").await;
+    let path = format!("/v1/messages/{dead}/hold");
+    let answer = bench.post(&path, json!({"reason": "x"})).await;
+    answer.is_problem(409, "not_holdable");
+}
+
+async fn messages_are_held_and_unheld(bench: Bench) {
+    let id = bench.enqueue("default", json!(1)).await;
+    let hold = format!("/v1/messages/{id}/hold");
+    bench.post(&hold, json!({"reason": "lawyer"})).await.is(200);
+    assert_eq!(bench.state_of(id).await, "held");
+    let unhold = format!("/v1/messages/{id}/unhold");
+    bench.post(&unhold, json!({"reason": "done"})).await.is(200);
+    assert_eq!(bench.state_of(id).await, "ready");
+}
+
+async fn many_are_moved_at_once(bench: Bench) {
+    let dead = bench.bury("default", "x").await;
+    let ready = bench.enqueue("mail", json!(1)).await;
+    let body = json!({"ids": [dead, ready, 99], "reason": "fixed"});
+    let answer = bench.post("/v1/messages/requeue", body).await;
+    answer.is(200);
+    assert_eq!(
+        answer.json["messages"],
+        json!([
+            {"id": dead, "answer": "moved", "state": "ready"},
+            {"id": ready, "answer": "not_dead", "state": "ready"},
+            {"id": 99, "answer": "no_such_message"},
+        ])
+    );
+    for (action, state) in [("hold", "held"), ("unhold", "ready")] {
+        let body = json!({"ids": [dead, ready], "reason": "look"});
+        let path = format!("/v1/messages/{action}");
+        bench.post(&path, body).await.is(200);
+        assert_eq!(bench.state_of(dead).await, state);
+        assert_eq!(bench.state_of(ready).await, state);
+    }
+    let many: Vec<i64> = (0..1_001).collect();
+    let body = json!({"ids": many, "reason": "x"});
+    let answer = bench.post("/v1/messages/requeue", body).await;
+    answer.is_problem(413, "batch_too_large");
+}
+
+async fn nothing_is_done_without_a_reason(bench: Bench) {
+    let id = bench.bury("default", "x").await;
+    let paths = [
+        format!("/v1/messages/{id}/requeue"),
+        format!("/v1/messages/{id}/hold"),
+        format!("/v1/messages/{id}/unhold"),
+        "/v1/lanes/default/pause".to_owned(),
+        "/v1/lanes/default/resume".to_owned(),
+        "/v1/redrives".to_owned(),
+        "/v1/redrives/1/stop".to_owned(),
+        "/v1/redrives/1/resume".to_owned(),
+    ];
+    for path in paths {
+        for body in [json!({}), json!({"reason": null}), json!({"reason": " "})] {
+            let answer = bench.post(&path, body).await;
+            answer.is_problem(400, "reason_required");
+        }
+    }
+    let body = json!({"ids": [id]});
+    let answer = bench.post("/v1/messages/requeue", body).await;
+    answer.is_problem(400, "reason_required");
+    assert_eq!(bench.state_of(id).await, "dead");
+}
+
+async fn the_audit_names_who_and_why(bench: Bench) {
+    let id = bench.bury("default", "x").await;
+    let path = format!("/v1/messages/{id}/requeue");
+    let headers = [("x-consign-actor", "Ada")];
+    let reason = json!({"reason": "the endpoint is back"});
+    bench.post_with(&path, &headers, reason).await.is(200);
+    let audit = bench.get(&format!("/v1/audit?message_id={id}")).await;
+    let entry = &audit.json["audit"][0];
+    assert_eq!(entry["actor"], "anonymous@127.0.0.1, Ada (as said)");
+    assert_eq!(entry["action"], "requeue");
+    assert_eq!(entry["reason"], "the endpoint is back");
+    let story = bench.get(&format!("/v1/messages/{id}")).await;
+    assert_eq!(story.json["audit"][0], *entry);
+    let long = "x".repeat(200);
+    let headers = [("x-consign-actor", long.as_str())];
+    let answer = bench
+        .post_with(&path, &headers, json!({"reason": "x"}))
+        .await;
+    answer.is_problem(400, "invalid_input");
+}
+
+async fn the_audit_has_pages(bench: Bench) {
+    for n in 0..5 {
+        let reason = json!({"reason": format!("pause {n}")});
+        bench.post("/v1/lanes/mail/pause", reason).await.is(200);
+    }
+    let mut seen = Vec::new();
+    let mut path = "/v1/audit?limit=2".to_owned();
+    loop {
+        let page = bench.get(&path).await;
+        for entry in page.json["audit"].as_array().unwrap() {
+            seen.push(entry["id"].as_i64().unwrap());
+        }
+        let Some(next) = page.json["next"].as_i64() else {
+            break;
+        };
+        path = format!("/v1/audit?limit=2&before={next}");
+        assert_eq!(page.header("link"), format!("<{path}>; rel=\"next\""));
+    }
+    assert!(seen.len() >= 5);
+    assert!(seen.is_sorted_by(|newer, older| newer > older), "{seen:?}");
+}

@@ -1,0 +1,204 @@
+//! Connections: ends, many of them, and TLS.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use consign_server::{Server, ServerOptions};
+use consign_testkit::eventually;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    sync::Semaphore,
+    time::timeout,
+};
+use tokio_rustls::{
+    TlsConnector,
+    rustls::{
+        ClientConfig, RootCertStore,
+        crypto::ring,
+        pki_types::{CertificateDer, ServerName, pem::PemObject},
+    },
+};
+
+use crate::{
+    bench::Bench,
+    faults::{Fault, Faulty},
+    http::{Running, answer, post, rest, send},
+};
+
+const SOON: Duration = Duration::from_secs(20);
+const PATH: &str = "/v1/lanes/mail/messages";
+const CLOSE: &str = "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+
+#[tokio::test]
+async fn a_request_under_way_is_answered_before_the_server_ends() {
+    let bench = Bench::reference().await;
+    let store = Faulty::new(bench.store.clone());
+    let gate = Arc::new(Semaphore::new(0));
+    store.inject("enqueue", Fault::Waits(gate.clone()));
+    let bench = bench.with_store(store.clone());
+    let mut server = Running::start(bench.router.clone(), &ServerOptions::default()).await;
+    let address = server.address;
+    let mut idle = server.connect().await;
+    let mut stream = server.connect().await;
+    let text = post(PATH, "{\"payload\": 1}");
+    stream.write_all(text.as_bytes()).await.unwrap();
+    eventually("the request is worked on", SOON, || async {
+        store.calls("enqueue") == 1
+    })
+    .await;
+    server.tell_to_stop();
+    assert_eq!(rest(&mut idle).await, "", "idle connections end at once");
+    eventually("nobody new is let in", SOON, || async {
+        TcpStream::connect(address).await.is_err()
+    })
+    .await;
+    gate.add_permits(1);
+    let text = answer(&mut stream).await;
+    assert!(text.starts_with("HTTP/1.1 202"), "{text}");
+    timeout(SOON, server.stopped()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_request_that_never_ends_does_not_keep_the_server() {
+    let bench = Bench::reference().await;
+    let store = Faulty::new(bench.store.clone());
+    store.inject("enqueue", Fault::Waits(Arc::new(Semaphore::new(0))));
+    let bench = bench.with_store(store.clone());
+    let options = ServerOptions {
+        shutdown_grace_ms: 50,
+        ..ServerOptions::default()
+    };
+    let server = Running::start(bench.router.clone(), &options).await;
+    let mut stream = server.connect().await;
+    let text = post(PATH, "{\"payload\": 1}");
+    stream.write_all(text.as_bytes()).await.unwrap();
+    eventually("the request is worked on", SOON, || async {
+        store.calls("enqueue") == 1
+    })
+    .await;
+    timeout(SOON, server.stopped()).await.unwrap();
+}
+
+#[tokio::test]
+async fn more_connections_than_allowed_wait_for_their_turn() {
+    let bench = Bench::reference().await;
+    let options = ServerOptions {
+        connections_max: 1,
+        ..ServerOptions::default()
+    };
+    let server = Running::start(bench.router.clone(), &options).await;
+    let mut first = server.connect().await;
+    let open = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    first.write_all(open.as_bytes()).await.unwrap();
+    assert!(answer(&mut first).await.starts_with("HTTP/1.1 200"));
+    let mut second = server.connect().await;
+    second.write_all(CLOSE.as_bytes()).await.unwrap();
+    let mut byte = [0];
+    let early = timeout(Duration::from_millis(100), second.read(&mut byte)).await;
+    assert!(early.is_err(), "answered while the first is open");
+    drop(first);
+    let text = timeout(SOON, rest(&mut second)).await.unwrap();
+    assert!(text.starts_with("HTTP/1.1 200"), "{text}");
+    server.stopped().await;
+}
+
+#[tokio::test]
+async fn the_peer_of_a_connection_is_who_counts() {
+    let bench = Bench::reference().await;
+    let server = Running::start(bench.router.clone(), &ServerOptions::default()).await;
+    let mut stream = server.connect().await;
+    let request = "GET /v1/lanes HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    let text = send(&mut stream, request).await;
+    assert!(text.starts_with("HTTP/1.1 200"), "{text}");
+    let mut rebound = server.connect().await;
+    let request = request.replace("localhost", "evil.example");
+    let text = send(&mut rebound, &request).await;
+    assert!(text.starts_with("HTTP/1.1 403"), "{text}");
+    server.stopped().await;
+}
+
+#[tokio::test]
+async fn https_is_spoken_with_a_certificate() {
+    let directory = tempfile::tempdir().unwrap();
+    let (cert, key) = certificate(directory.path());
+    let options = ServerOptions {
+        tls_cert: Some(cert.clone()),
+        tls_key: Some(key.clone()),
+        ..ServerOptions::default()
+    };
+    let bench = Bench::reference().await;
+    let server = Running::start(bench.router.clone(), &options).await;
+    let mut roots = RootCertStore::empty();
+    roots
+        .add(CertificateDer::from_pem_file(&cert).unwrap())
+        .unwrap();
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = ServerName::try_from("localhost").unwrap();
+    let connector = TlsConnector::from(Arc::new(config));
+    let mut stream = connector
+        .connect(name, server.connect().await)
+        .await
+        .unwrap();
+    stream.write_all(CLOSE.as_bytes()).await.unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.unwrap_or_default();
+    assert!(text.starts_with("HTTP/1.1 200"), "{text}");
+    let mut plain = server.connect().await;
+    let text = send(&mut plain, CLOSE).await;
+    assert!(!text.contains("200 OK"), "{text}");
+    server.stopped().await;
+    let swapped = ServerOptions {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        tls_cert: Some(key),
+        tls_key: Some(cert),
+        ..ServerOptions::default()
+    };
+    let error = Server::bind(&swapped).await.unwrap_err().to_string();
+    assert!(error.contains(".pem"), "{error}");
+}
+
+#[tokio::test]
+async fn a_taken_port_is_said_plainly() {
+    let bench = Bench::reference().await;
+    let server = Running::start(bench.router.clone(), &ServerOptions::default()).await;
+    let options = ServerOptions {
+        listen: server.address,
+        ..ServerOptions::default()
+    };
+    let error = Server::bind(&options).await.unwrap_err().to_string();
+    assert!(
+        error.starts_with(&format!("cannot listen on {}", server.address)),
+        "{error}"
+    );
+    server.stopped().await;
+}
+
+/// A certificate for localhost, made by the openssl of the test machine.
+fn certificate(directory: &Path) -> (std::path::PathBuf, std::path::PathBuf) {
+    let (cert, key) = (directory.join("cert.pem"), directory.join("key.pem"));
+    let made = std::process::Command::new("openssl")
+        .args([
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+        ])
+        .args(["-nodes", "-days", "2", "-subj", "/CN=localhost"])
+        .args(["-addext", "subjectAltName=DNS:localhost"])
+        .args(["-addext", "basicConstraints=critical,CA:FALSE"])
+        .arg("-out")
+        .arg(&cert)
+        .arg("-keyout")
+        .arg(&key)
+        .output()
+        .expect("openssl is installed");
+    let errors = String::from_utf8_lossy(&made.stderr).into_owned();
+    assert!(made.status.success(), "{errors}");
+    (cert, key)
+}
