@@ -9,6 +9,7 @@ pub(crate) mod enqueue;
 pub(crate) mod expire;
 pub(crate) mod fence;
 pub(crate) mod lanes;
+pub(crate) mod late;
 pub(crate) mod limits;
 pub(crate) mod list;
 pub(crate) mod operate;
@@ -16,6 +17,9 @@ pub(crate) mod order;
 pub(crate) mod poison;
 pub(crate) mod races;
 pub(crate) mod read;
+pub(crate) mod redrive;
+pub(crate) mod redrive_pace;
+pub(crate) mod redrive_races;
 pub(crate) mod release;
 pub(crate) mod renew;
 pub(crate) mod settle;
@@ -181,7 +185,46 @@ macro_rules! each_case {
                 moving_nothing_answers_nothing
                 every_action_is_recorded_with_who_and_why
                 refused_moves_leave_no_record
+                an_audit_is_read_in_pages
                 nobody_acts_without_a_name_and_a_reason;
+            late:
+                a_late_result_is_kept_as_evidence
+                no_late_result_changes_anything
+                a_result_is_late_before_the_lease_is_taken_back
+                a_live_lease_has_no_late_results
+                only_who_lost_a_message_can_witness
+                what_was_released_or_settled_was_not_lost
+                a_held_message_may_have_been_delivered_after_all
+                the_first_late_result_stands
+                late_results_come_in_order_of_time
+                a_late_result_is_cut_like_any_report
+                a_message_named_twice_refuses_the_witness
+                many_witnesses_leave_one_record;
+            redrive:
+                a_redrive_requeues_the_dead_by_id
+                a_redrive_takes_its_lane_and_code_only
+                every_requeue_of_a_redrive_is_recorded
+                a_redrive_takes_only_what_was_dead_at_its_start
+                what_died_in_the_moment_of_the_start_is_not_taken_twice
+                what_a_person_requeued_is_passed_over
+                a_redrive_ends_at_its_limit
+                a_redrive_of_nothing_is_done_at_once
+                a_redrive_keeps_groups_in_order
+                a_redrive_opens_blocked_groups
+                plans_nobody_could_carry_out_are_refused
+                redrives_are_listed_newest_first
+                the_dead_are_counted;
+            redrive_pace:
+                a_redrive_keeps_its_rate
+                a_rate_that_divides_unevenly_is_kept
+                a_clock_set_back_does_not_stall_a_redrive
+                a_stopped_redrive_waits_until_it_is_resumed
+                a_slow_redrive_does_not_hold_up_another;
+            redrive_races:
+                another_process_goes_on_where_one_stopped
+                many_steppers_move_each_message_once
+                many_steppers_keep_the_rate_together
+                a_redrive_races_people_and_deaths;
             lanes:
                 a_lane_keeps_every_rule_it_was_given
                 a_lane_nobody_made_is_not_there

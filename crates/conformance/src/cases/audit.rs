@@ -128,6 +128,38 @@ pub(crate) async fn refused_moves_leave_no_record(harness: &dyn Harness) {
     stage.deliver(&lease).await;
 }
 
+pub(crate) async fn an_audit_is_read_in_pages(harness: &dyn Harness) {
+    let stage = Stage::new(harness).await;
+    let id = stage.enqueue_one().await;
+    for _ in 0..3 {
+        stage.store.hold(&[id], &by()).await.expect("hold answers");
+        stage
+            .store
+            .pause(&stage.lane, &by())
+            .await
+            .expect("it pauses");
+        stage
+            .store
+            .unhold(&[id], &by())
+            .await
+            .expect("unhold answers");
+    }
+    for of in [None, Some(id)] {
+        let all = stage.store.audit(of, None, 100).await.expect("an audit");
+        let mut read = Vec::new();
+        let mut before = None;
+        loop {
+            let page = stage.store.audit(of, before, 4).await.expect("a page");
+            let Some(last) = page.last() else { break };
+            before = Some(last.id);
+            read.extend(page);
+        }
+        assert_eq!(read, all, "no entry twice, none left out");
+        let first = all.last().map(|entry| entry.id);
+        assert_eq!(stage.store.audit(of, first, 4).await.expect("an end"), []);
+    }
+}
+
 pub(crate) async fn nobody_acts_without_a_name_and_a_reason(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let id = stage.dead_one().await;
