@@ -94,20 +94,27 @@ impl Live for Wire {
 
 impl Redis {
     async fn connect(&self) -> Result<Wire, Verdict> {
+        match tokio::time::timeout(self.connect_timeout, self.open()).await {
+            Ok(opened) => opened.map_err(|error| failure::before_command(&error)),
+            Err(_) => Err(not_sent("connect_timeout", "no connection in time")),
+        }
+    }
+
+    async fn open(&self) -> Result<Wire, RedisError> {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(self.connect_timeout))
             .set_response_timeout(None);
-        let connecting = self
-            .client
-            .get_multiplexed_async_connection_with_config(&config);
-        // The library's own limit does not cover logging in.
-        match tokio::time::timeout(self.connect_timeout, connecting).await {
-            Ok(Ok(connection)) => Ok(Wire {
-                connection,
-                broken: AtomicBool::new(false),
-            }),
-            Ok(Err(error)) => Err(failure::before_command(&error)),
-            Err(_) => Err(not_sent("connect_timeout", "no connection in time")),
+        let client = &self.client;
+        let opening = client.get_multiplexed_async_connection_with_config(&config);
+        let wire = Wire {
+            connection: opening.await?,
+            broken: AtomicBool::new(false),
+        };
+        // Redis may accept and yet let nobody in, or be loading its data still. A user who may not
+        // ask has been let in.
+        match self.run::<String>(&wire, &cmd("PING")).await {
+            Err(error) if error.code() != Some("NOPERM") => Err(error),
+            _ => Ok(wire),
         }
     }
 

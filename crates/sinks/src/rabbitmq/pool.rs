@@ -4,6 +4,7 @@
 //! on that channel is then in doubt. With a channel of its own, each delivery knows its answer.
 
 use std::{
+    fmt,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
@@ -34,13 +35,19 @@ use super::RabbitmqConfig;
 const HEARTBEAT_SECONDS: u16 = 10;
 
 /// Where deliveries get their channels.
-#[derive(Debug)]
 pub(super) struct Pool {
     uri: AMQPUri,
     tls: OwnedTLSConfig,
     exchange: String,
     connect_timeout: Duration,
     slot: Slot<Wire>,
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The address holds the password.
+        f.debug_struct("Pool").finish_non_exhaustive()
+    }
 }
 
 /// A connection and its channels that nobody uses at the moment.

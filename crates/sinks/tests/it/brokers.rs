@@ -125,18 +125,16 @@ pub(crate) fn nothing_lost(count: usize, found: &[i64], tally: &Tally) {
         "every message arrived, and no other: {tally:?}"
     );
     let mut seen = BTreeSet::new();
-    let twice: BTreeSet<i64> = found.iter().copied().filter(|id| !seen.insert(*id)).collect();
+    let twice: BTreeSet<i64> = found
+        .iter()
+        .copied()
+        .filter(|id| !seen.insert(*id))
+        .collect();
     let unexplained: Vec<i64> = twice.difference(&tally.doubted).copied().collect();
-    assert!(unexplained.is_empty(), "twice without a doubt: {unexplained:?}");
-}
-
-/// Delivers until the outcome is this one; a broker that comes or goes may say others first.
-pub(crate) async fn until_outcome(sink: &dyn Sink, delivery: &Delivery, outcome: Outcome) -> Verdict {
-    eventually_some("the outcome", PATIENCE, || async {
-        let verdict = sink.deliver(delivery).await;
-        (verdict.outcome == outcome).then_some(verdict)
-    })
-    .await
+    assert!(
+        unexplained.is_empty(),
+        "twice without a doubt: {unexplained:?}"
+    );
 }
 
 /// Checks outcome and code of a verdict.

@@ -14,14 +14,17 @@ use crate::{
 };
 
 /// A client that looks at streams from outside, without the sink's code.
-pub(crate) async fn observer(url: &str) -> Client {
-    async_nats::connect(url).await.unwrap()
+pub(crate) async fn observer(urls: &[String]) -> Client {
+    async_nats::connect(urls).await.unwrap()
 }
 
 /// Asks JetStream's API; errors are in the answer.
 async fn api(client: &Client, command: &str, body: Value) -> Option<Value> {
     let subject = format!("$JS.API.{command}");
-    let answer = client.request(subject, body.to_string().into()).await.ok()?;
+    let answer = client
+        .request(subject, body.to_string().into())
+        .await
+        .ok()?;
     Some(serde_json::from_slice(&answer.payload).unwrap())
 }
 
@@ -93,7 +96,7 @@ async fn nats_sink(url: &str, more: &str) -> Arc<dyn Sink> {
 #[tokio::test]
 async fn a_message_is_stored_with_what_identifies_it() {
     let server = NatsServer::start().await;
-    let observer = observer(&server.url()).await;
+    let observer = observer(&[server.url()]).await;
     make_stream(&observer, json!({})).await;
     let sink = nats_sink(
         &server.url(),
@@ -135,7 +138,7 @@ async fn a_message_is_stored_with_what_identifies_it() {
 #[tokio::test]
 async fn a_repeat_is_recognised_and_counts_as_delivered() {
     let server = NatsServer::start().await;
-    let observer = observer(&server.url()).await;
+    let observer = observer(&[server.url()]).await;
     make_stream(&observer, json!({})).await;
     let sink = nats_sink(&server.url(), "").await;
     let first = numbered(1);
@@ -146,13 +149,17 @@ async fn a_repeat_is_recognised_and_counts_as_delivered() {
     assert_eq!(verdict.result, Some(repeat));
     let other = nats_sink(&server.url(), "id_prefix = \"b/\"").await;
     other.deliver(&first).await;
-    assert_eq!(stored(&observer).await, [1, 1], "another prefix is another message");
+    assert_eq!(
+        stored(&observer).await,
+        [1, 1],
+        "another prefix is another message"
+    );
 }
 
 #[tokio::test]
 async fn an_acknowledgement_that_is_lost_leaves_doubt_and_a_resend_is_safe() {
     let server = NatsServer::start().await;
-    let observer = observer(&server.url()).await;
+    let observer = observer(&[server.url()]).await;
     make_stream(&observer, json!({})).await;
     let proxy = ChaosProxy::start(server.address()).await;
     let url = format!("nats://{}", proxy.address());
@@ -187,7 +194,7 @@ async fn an_acknowledgement_that_is_lost_leaves_doubt_and_a_resend_is_safe() {
 async fn a_restart_in_mid_delivery_loses_nothing_and_doubles_nothing() {
     let mut server = NatsServer::start().await;
     let url = server.url();
-    make_stream(&observer(&url).await, json!({})).await;
+    make_stream(&observer(&[url.clone()]).await, json!({})).await;
     let sink = nats_sink(&url, "").await;
     let run = Run::of(500);
     let (tally, ()) = tokio::join!(run.through(&sink), async {
@@ -196,7 +203,7 @@ async fn a_restart_in_mid_delivery_loses_nothing_and_doubles_nothing() {
         server.start_again().await;
     });
     assert!(tally.retries + tally.doubted.len() > 0, "it was noticed");
-    let found = stored(&observer(&url).await).await;
+    let found = stored(&observer(&[url.clone()]).await).await;
     nothing_lost(500, &found, &tally);
     assert_eq!(found.len(), 500, "resent messages were recognised");
 }
@@ -204,7 +211,7 @@ async fn a_restart_in_mid_delivery_loses_nothing_and_doubles_nothing() {
 #[tokio::test]
 async fn what_the_server_refuses_is_told_apart() {
     let server = NatsServer::start_with("max_payload: 2048").await;
-    let observer = observer(&server.url()).await;
+    let observer = observer(&[server.url()]).await;
     let sink = nats_sink(&server.url(), "").await;
     let verdict = sink.deliver(&numbered(1)).await;
     is(&verdict, Outcome::Retry, "no_stream");
@@ -262,12 +269,10 @@ async fn logins_are_tried_and_refusals_told() {
 #[tokio::test]
 async fn an_absent_server_is_a_retry_and_is_found_when_it_comes() {
     let mut server = NatsServer::start().await;
-    make_stream(&observer(&server.url()).await, json!({})).await;
+    make_stream(&observer(&[server.url()]).await, json!({})).await;
     server.kill9();
     let sink = nats_sink(&server.url(), "connect_timeout_ms = 300").await;
-    let verdict = sink
-        .deliver(&delivery_within(Duration::from_secs(5)))
-        .await;
+    let verdict = sink.deliver(&delivery_within(Duration::from_secs(5))).await;
     is(&verdict, Outcome::Retry, "connect_failed");
     server.start_again().await;
     Run::of(1).through(&sink).await;
@@ -276,7 +281,7 @@ async fn an_absent_server_is_a_retry_and_is_found_when_it_comes() {
 #[tokio::test]
 async fn deliveries_that_are_given_up_do_not_harm_others() {
     let server = NatsServer::start().await;
-    make_stream(&observer(&server.url()).await, json!({})).await;
+    make_stream(&observer(&[server.url()]).await, json!({})).await;
     let sink = nats_sink(&server.url(), "").await;
     give_up(&*sink, 30).await;
     let verdict = sink.deliver(&numbered(1)).await;
@@ -286,10 +291,8 @@ async fn deliveries_that_are_given_up_do_not_harm_others() {
 #[tokio::test]
 async fn tls_is_spoken_with_whom_the_file_trusts() {
     let (cert, key) = (data("server.pem"), data("server.key"));
-    let server = NatsServer::start_with(&format!(
-        "tls {{ cert_file: {cert:?}, key_file: {key:?} }}"
-    ))
-    .await;
+    let server =
+        NatsServer::start_with(&format!("tls {{ cert_file: {cert:?}, key_file: {key:?} }}")).await;
     let sink = nats_sink(&server.url(), "tls = true\nconnect_timeout_ms = 2000").await;
     let verdict = sink.deliver(&numbered(1)).await;
     is(&verdict, Outcome::Retry, "connect_failed");

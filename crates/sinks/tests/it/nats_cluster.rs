@@ -14,7 +14,7 @@ use crate::{
 async fn a_cluster_that_loses_the_leader_of_a_stream_loses_no_message() {
     let mut cluster = NatsCluster::start().await;
     let urls = cluster.urls();
-    let watcher = observer(&urls.join(",")).await;
+    let watcher = observer(&urls).await;
     make_stream(&watcher, json!({ "num_replicas": 3 })).await;
     let leader = eventually_some("the stream has a leader", PATIENCE, || async {
         let info = stream_info(&watcher).await;

@@ -117,13 +117,24 @@ async fn it_publishes(server: &RabbitmqServer, channel: &Channel) {
 async fn it_routes(server: &RabbitmqServer, channel: &Channel) {
     let options = ExchangeDeclareOptions::default();
     channel
-        .exchange_declare("shop".into(), ExchangeKind::Topic, options, FieldTable::default())
+        .exchange_declare(
+            "shop".into(),
+            ExchangeKind::Topic,
+            options,
+            FieldTable::default(),
+        )
         .await
         .unwrap();
     let options = QueueBindOptions::default();
     let table = FieldTable::default();
     channel
-        .queue_bind("orders".into(), "shop".into(), "*.paid".into(), options, table)
+        .queue_bind(
+            "orders".into(),
+            "shop".into(),
+            "*.paid".into(),
+            options,
+            table,
+        )
         .await
         .unwrap();
     let more = "exchange = \"shop\"\nrouting_key = \"{lane}.{group}\"";
@@ -208,7 +219,11 @@ async fn it_loses_a_confirmation(server: &RabbitmqServer, channel: &Channel) {
     proxy.swallow_replies();
     let mut impatient = numbered(3);
     impatient.timeout = Duration::from_millis(300);
-    is(&sink.deliver(&impatient).await, Outcome::Uncertain, "timeout");
+    is(
+        &sink.deliver(&impatient).await,
+        Outcome::Uncertain,
+        "timeout",
+    );
     proxy.resume();
     assert_eq!(drained(channel, "orders").await, [1, 2, 1, 3]);
 }

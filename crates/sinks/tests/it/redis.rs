@@ -136,13 +136,10 @@ async fn an_answer_that_is_lost_leaves_doubt() {
     sink.deliver(&numbered(1)).await;
 
     proxy.swallow_replies();
-    let (verdict, ()) = tokio::join!(
-        async { sink.deliver(&numbered(2)).await },
-        async {
-            proxy.reply_withheld().await;
-            proxy.cut().await;
-        }
-    );
+    let (verdict, ()) = tokio::join!(async { sink.deliver(&numbered(2)).await }, async {
+        proxy.reply_withheld().await;
+        proxy.cut().await;
+    });
     is(&verdict, Outcome::Uncertain, "connection_broken");
     assert_eq!(verdict.about, About::Sink);
     let verdict = sink.deliver(&numbered(3)).await;
@@ -151,7 +148,11 @@ async fn an_answer_that_is_lost_leaves_doubt() {
     proxy.resume();
     proxy.restore();
     Run::of(3).through(&sink).await;
-    assert_eq!(stored(&mut observer).await, [1, 2, 3], "the repeats were recognised");
+    assert_eq!(
+        stored(&mut observer).await,
+        [1, 2, 3],
+        "the repeats were recognised"
+    );
 
     proxy.swallow_replies();
     let mut impatient = numbered(4);
@@ -189,7 +190,11 @@ async fn what_redis_refuses_is_told_apart_and_not_remembered() {
         let (): () = command.query_async(&mut observer).await.unwrap();
     };
     let table: &[(&[&str], &[&str], &str)] = &[
-        (&["SET", "orders", "x"], &["DEL", "orders"], "redis_wrongtype"),
+        (
+            &["SET", "orders", "x"],
+            &["DEL", "orders"],
+            "redis_wrongtype",
+        ),
         (
             &["CONFIG", "SET", "maxmemory", "1"],
             &["CONFIG", "SET", "maxmemory", "0"],
@@ -236,6 +241,22 @@ async fn logins_are_tried_and_refusals_told() {
     let sink = redis_sink(&server.url(), "password = \"tulip\"").await;
     let verdict = sink.deliver(&numbered(1)).await;
     assert_eq!(verdict.outcome, Outcome::Delivered, "{verdict:?}");
+
+    // A user who may do nothing but add, and one who may not even that.
+    let client = redis::Client::open(format!("redis://:tulip@{}", server.address())).unwrap();
+    let mut admin = client.get_multiplexed_async_connection().await.unwrap();
+    for (user, may, outcome) in [
+        ("ada", "+xadd", Outcome::Delivered),
+        ("bob", "+get", Outcome::Retry),
+    ] {
+        let mut acl = cmd("ACL");
+        acl.arg(&["SETUSER", user, "on", ">rose", "~orders", may]);
+        let (): () = acl.query_async(&mut admin).await.unwrap();
+        let login = format!("user = \"{user}\"\npassword = \"rose\"");
+        let sink = redis_sink(&server.url(), &login).await;
+        let verdict = sink.deliver(&numbered(1)).await;
+        assert_eq!(verdict.outcome, outcome, "{verdict:?}");
+    }
 }
 
 #[tokio::test]
@@ -252,13 +273,23 @@ async fn tls_is_spoken_with_whom_the_file_trusts() {
     let (cert, key) = (data("server.pem"), data("server.key"));
     let (cert, key) = (cert.to_str().unwrap(), key.to_str().unwrap());
     let options = [
-        "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert,
-        "--tls-auth-clients", "no",
+        "--tls-cert-file",
+        cert,
+        "--tls-key-file",
+        key,
+        "--tls-ca-cert-file",
+        cert,
+        "--tls-auth-clients",
+        "no",
     ];
     let server = RedisServer::start_tls(&options).await;
     let url = server.url().replace("redis://", "rediss://");
     let sink = redis_sink(&url, "").await;
-    is(&sink.deliver(&numbered(1)).await, Outcome::Retry, "connect_failed");
+    is(
+        &sink.deliver(&numbered(1)).await,
+        Outcome::Retry,
+        "connect_failed",
+    );
 
     let sink = redis_sink(&url, &format!("ca_file = {:?}", data("ca.pem"))).await;
     let verdict = sink.deliver(&numbered(1)).await;

@@ -30,9 +30,14 @@ struct Ports {
 impl RabbitmqServer {
     /// Starts an empty server.
     pub async fn start() -> Self {
+        Self::start_with("").await
+    }
+
+    /// Starts an empty server with more lines in its configuration: `max_message_size = 65536`.
+    pub async fn start_with(configuration: &str) -> Self {
         let mut log = String::new();
         for _ in 0..START_ATTEMPTS_MAX {
-            match Self::try_start().await {
+            match Self::try_start(configuration).await {
                 Ok(server) => return server,
                 Err(output) => log = output,
             }
@@ -40,14 +45,14 @@ impl RabbitmqServer {
         panic!("rabbitmq-server did not start; it said:\n{log}");
     }
 
-    async fn try_start() -> Result<Self, String> {
+    async fn try_start(configuration: &str) -> Result<Self, String> {
         let directory = tempfile::tempdir().expect("create a directory for rabbitmq");
         let ports = Ports {
             clients: free_address(),
             mapper: free_address(),
             nodes: free_address(),
         };
-        configure(&directory, ports.clients);
+        configure(&directory, ports.clients, configuration);
         let mut mapper = spawn_mapper(&directory, ports);
         mapper.accepts(ports.mapper).await?;
         let mut server = Self {
@@ -105,11 +110,12 @@ impl RabbitmqServer {
     }
 }
 
-fn configure(directory: &TempDir, clients: SocketAddr) {
+fn configure(directory: &TempDir, clients: SocketAddr, more: &str) {
     let configuration = format!(
         "listeners.tcp.1 = {clients}\n\
          log.console = true\n\
-         log.file = false\n"
+         log.file = false\n\
+         {more}\n"
     );
     let write = |name: &str, text: &str| {
         fs::write(directory.path().join(name), text).expect("write the configuration of rabbitmq");

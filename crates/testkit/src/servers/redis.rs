@@ -10,6 +10,7 @@ use crate::daemon::{Daemon, START_ATTEMPTS_MAX, free_address, program};
 pub struct RedisServer {
     daemon: Daemon,
     address: SocketAddr,
+    port_option: &'static str,
     options: Vec<String>,
     /// Holds the data and the log; removed with this value.
     directory: TempDir,
@@ -23,15 +24,20 @@ impl RedisServer {
 
     /// Starts an empty server with more options, as on its command line: `["--requirepass", "x"]`.
     pub async fn start_with(options: &[&str]) -> Self {
+        Self::start_as(options, "--port").await
+    }
+
+    async fn start_as(options: &[&str], port_option: &'static str) -> Self {
         let options: Vec<String> = options.iter().map(|&it| it.to_owned()).collect();
         let mut log = String::new();
         for _ in 0..START_ATTEMPTS_MAX {
             let directory = tempfile::tempdir().expect("create a directory for redis");
             let address = free_address();
-            let daemon = spawn(&directory, address, &options);
+            let daemon = spawn(&directory, address, port_option, &options);
             let mut server = Self {
                 daemon,
                 address,
+                port_option,
                 options: options.clone(),
                 directory,
             };
@@ -41,6 +47,11 @@ impl RedisServer {
             }
         }
         panic!("redis-server did not start; it said:\n{log}");
+    }
+
+    /// The same, listening with TLS only; the options name the certificates.
+    pub async fn start_tls(options: &[&str]) -> Self {
+        Self::start_as(options, "--tls-port").await
     }
 
     /// Where it listens.
@@ -60,18 +71,30 @@ impl RedisServer {
 
     /// Starts it again, after it was ended, on the same port and with the same data.
     pub async fn start_again(&mut self) {
-        self.daemon = spawn(&self.directory, self.address, &self.options);
+        self.daemon = spawn(
+            &self.directory,
+            self.address,
+            self.port_option,
+            &self.options,
+        );
         if let Err(log) = self.daemon.accepts(self.address).await {
             panic!("redis-server did not return; it said:\n{log}");
         }
     }
 }
 
-fn spawn(directory: &TempDir, address: SocketAddr, options: &[String]) -> Daemon {
+fn spawn(
+    directory: &TempDir,
+    address: SocketAddr,
+    port_option: &str,
+    options: &[String],
+) -> Daemon {
     let mut command = Command::new(program("redis-server"));
     command
         .args(["--bind", &address.ip().to_string()])
-        .args(["--port", &address.port().to_string()])
+        // Without a port of its own it would listen on the usual one.
+        .args(["--port", "0"])
+        .args([port_option, &address.port().to_string()])
         .arg("--dir")
         .arg(directory.path())
         .args(["--appendonly", "yes", "--save", ""])
