@@ -91,8 +91,10 @@ fn usual(status: u16) -> Outcome {
         408 | 409 | 423 | 425 | 429 => Outcome::Retry,
         // A gateway that got no good answer does not know what became of the request.
         502 | 504 => Outcome::Uncertain,
+        400..=499 => Outcome::Dead,
         500..=599 => Outcome::Retry,
-        _ => Outcome::Dead,
+        // Not a status that HTTP knows.
+        _ => Outcome::Uncertain,
     }
 }
 

@@ -125,3 +125,30 @@ async fn a_secret_that_is_not_there_is_named_when_the_sink_is_made() {
         "sink option `bearer_token`: environment variable NOT_SET_X is not set"
     );
 }
+
+/// What an operator may write is what the operator can read about.
+#[test]
+fn every_option_is_explained() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/sinks.md");
+    let document = std::fs::read_to_string(path).unwrap();
+    for (kind, required) in [
+        ("http", "url = \"https://hooks.example\""),
+        ("log", ""),
+        ("exec", "command = \"cat\""),
+    ] {
+        let heading = format!("\n## `{kind}`\n");
+        let (_, section) = document.split_once(&heading).unwrap();
+        let section = section.split("\n## ").next().unwrap();
+        let config = config(&format!("kind = \"{kind}\"\n{required}")).unwrap();
+        let shown = serde_json::to_value(&config).unwrap();
+        for option in shown
+            .as_object()
+            .unwrap()
+            .keys()
+            .filter(|option| *option != "kind")
+        {
+            let row = format!("\n| `{option}` |");
+            assert!(section.contains(&row), "{kind}: no row for {option}");
+        }
+    }
+}

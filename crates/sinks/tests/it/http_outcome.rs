@@ -63,7 +63,7 @@ async fn a_status_leads_where_the_table_says() {
         (504, Uncertain, About::Sink),
         (507, Retry, About::Sink),
         (599, Retry, About::Sink),
-        (600, Dead, About::Sink),
+        (600, Uncertain, About::Sink),
     ];
     for (answer, expected, about) in table {
         let code = (expected != Delivered).then(|| format!("http_{answer}"));
