@@ -17,12 +17,26 @@ impl Backend {
         let row = sqlx::query("SELECT pg_backend_pid() AS pid")
             .fetch_one(connection)
             .await?;
-        let backend = Self {
-            pid: row.try_get("pid")?,
-        };
+        Ok(Self::looked_at(row.try_get("pid")?))
+    }
+
+    /// The process behind the one connection that a store has opened to this database.
+    pub(crate) async fn of_store(connection: &mut PgConnection) -> Result<Option<Self>> {
+        let rows = sqlx::query(include_str!("../sql/store_backends.sql"))
+            .fetch_all(connection)
+            .await?;
+        match &rows[..] {
+            [row] => Ok(Self::looked_at(row.try_get("pid")?)),
+            // Without knowing which one works, its time says nothing.
+            _ => Ok(None),
+        }
+    }
+
+    fn looked_at(pid: i32) -> Option<Self> {
+        let backend = Self { pid };
         // The same number may be another process here when the server is elsewhere.
         let name = fs::read_to_string(format!("/proc/{}/comm", backend.pid)).unwrap_or_default();
-        Ok(Some(backend).filter(|backend| name.starts_with("postgres") && backend.cpu().is_some()))
+        Some(backend).filter(|backend| name.starts_with("postgres") && backend.cpu().is_some())
     }
 
     /// Time it has spent on a processor so far.

@@ -72,10 +72,10 @@ impl Scratch {
         connect(&self.url).await
     }
 
-    /// A store with one connection, as one worker has.
+    /// A store as one worker has it: a connection at hand, and one left to the pool.
     pub(crate) async fn store(&self) -> Result<Arc<PostgresStore>> {
         let options = PostgresOptions {
-            connections_max: 1,
+            connections_max: 2,
             ..PostgresOptions::new(&self.url)
         };
         Ok(Arc::new(PostgresStore::connect(&options).await?))

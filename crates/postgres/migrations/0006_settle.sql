@@ -98,6 +98,33 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.check_reports(bigint[], text[], interval[], int[]) FROM PUBLIC;
 
+-- The usual settle: a whole lease, everything delivered, nothing to look up. Answers with the
+-- attempt numbers, or NULL when the case is another one and nothing was done.
+CREATE FUNCTION consign.settle_whole(p_token uuid, p_ids bigint[]) RETURNS int[]
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_lease consign.lease;
+    v_now   timestamptz;
+    v_nos   int[];
+BEGIN
+    -- The clock is read again under the lock: waiting for it must not turn a lost lease into a live one.
+    DELETE FROM consign.lease l
+        WHERE l.token = p_token AND l.ids = p_ids AND l.expires_at > consign.clock()
+            AND (SELECT NOT (n.policy->>'ordered')::boolean FROM consign.lane n WHERE n.name = l.lane)
+        RETURNING * INTO v_lease;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    v_now := greatest(consign.clock(), v_lease.claimed_at);
+    v_nos := ARRAY(SELECT a + 1 FROM unnest(v_lease.attempts) a);
+    INSERT INTO consign.attempt (message_id, attempt_no, outcome, owner, fence, token, claimed_at, finished_at)
+        SELECT e.id, e.no, 'delivered', v_lease.owner, v_lease.fence, v_lease.token, v_lease.claimed_at, v_now
+            FROM unnest(v_lease.ids, v_nos) AS e (id, no);
+    RETURN v_nos;
+END $$;
+REVOKE ALL ON FUNCTION consign.settle_whole(uuid, bigint[]) FROM PUBLIC;
+
 -- Records outcomes under a live lease, a row per report in the order given.
 --
 -- Without p_outcomes everything was delivered. p_delays override the lane's retry schedule where
@@ -117,27 +144,20 @@ DECLARE
     v_lease   consign.lease;
     v_now     timestamptz;
     v_earlier bigint[];
-    v_plain   boolean;
+    v_nos     int[];
 BEGIN
+    IF num_nonnulls(p_outcomes, p_codes, p_details, p_results, p_delays) = 0 THEN
+        v_nos := consign.settle_whole(p_token, p_ids);
+        IF v_nos IS NOT NULL THEN
+            RETURN QUERY SELECT e.id, e.no, 'delivered', NULL::timestamptz, 'delivered', false
+                FROM unnest(p_ids, v_nos) AS e (id, no);
+            RETURN;
+        END IF;
+    END IF;
+
     SELECT * INTO v_lease FROM consign.lease l WHERE l.token = p_token FOR UPDATE;
     -- The clock is read under the lock: waiting for it must not turn a lost lease into a live one.
     v_now := consign.clock();
-    SELECT NOT (n.policy->>'ordered')::boolean INTO v_plain FROM consign.lane n WHERE n.name = v_lease.lane;
-
-    -- The usual case: the whole lease, all delivered, nothing to look up.
-    IF v_plain AND v_lease.ids = p_ids AND v_lease.expires_at > v_now AND p_outcomes IS NULL AND p_codes IS NULL
-        AND p_details IS NULL AND p_results IS NULL AND p_delays IS NULL
-    THEN
-        INSERT INTO consign.attempt (message_id, attempt_no, outcome, owner, fence, token, claimed_at, finished_at)
-            SELECT e.id, e.attempts + 1, 'delivered', v_lease.owner, v_lease.fence, v_lease.token, v_lease.claimed_at,
-                   greatest(v_now, v_lease.claimed_at)
-                FROM unnest(v_lease.ids, v_lease.attempts) AS e (id, attempts);
-        DELETE FROM consign.lease l WHERE l.fence = v_lease.fence;
-        RETURN QUERY SELECT e.id, e.attempts + 1, 'delivered', NULL::timestamptz, 'delivered', false
-            FROM unnest(v_lease.ids, v_lease.attempts) AS e (id, attempts);
-        RETURN;
-    END IF;
-
     PERFORM consign.check_reports(p_ids, p_outcomes, p_delays, cardinality(p_outcomes), cardinality(p_codes),
                                   cardinality(p_details), cardinality(p_results), cardinality(p_delays));
     IF v_lease.token IS NULL OR v_lease.expires_at <= v_now OR NOT v_lease.ids @> p_ids THEN
@@ -165,3 +185,32 @@ BEGIN
     RETURN QUERY SELECT * FROM consign.recorded(p_token, p_ids, true);
 END $$;
 REVOKE ALL ON FUNCTION consign.settle(uuid, bigint[], text[], text[], text[], jsonb[], interval[]) FROM PUBLIC;
+
+-- consign.settle as one row, in the order of the reports; see claim_packed. Outcomes, due times and
+-- states are left out when everything was delivered, which is the usual case.
+CREATE FUNCTION consign.settle_packed(p_token uuid, p_ids bigint[], p_outcomes text[], p_codes text[], p_details text[],
+                                      p_results jsonb[], p_delays interval[],
+                                      OUT repeated boolean, OUT ids bigint[], OUT attempt_nos int[], OUT outcomes text[],
+                                      OUT next_due_at timestamptz[], OUT states text[])
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET jit = off
+    SET plan_cache_mode = force_generic_plan
+    AS $$
+#variable_conflict use_column
+BEGIN
+    IF num_nonnulls(p_outcomes, p_codes, p_details, p_results, p_delays) = 0 THEN
+        attempt_nos := consign.settle_whole(p_token, p_ids);
+        IF attempt_nos IS NOT NULL THEN
+            repeated := false;
+            ids := p_ids;
+            RETURN;
+        END IF;
+    END IF;
+    SELECT bool_and(s.repeated), array_agg(s.id), array_agg(s.attempt_no),
+           CASE WHEN bool_or(s.outcome <> 'delivered') THEN array_agg(s.outcome) END,
+           CASE WHEN bool_or(s.outcome <> 'delivered') THEN array_agg(s.next_due_at) END,
+           CASE WHEN bool_or(s.outcome <> 'delivered') THEN array_agg(s.state) END
+        INTO repeated, ids, attempt_nos, outcomes, next_due_at, states
+        FROM consign.settle(p_token, p_ids, p_outcomes, p_codes, p_details, p_results, p_delays) s;
+END $$;
+REVOKE ALL ON FUNCTION consign.settle_packed(uuid, bigint[], text[], text[], text[], jsonb[], interval[]) FROM PUBLIC;

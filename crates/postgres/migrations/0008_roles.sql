@@ -31,10 +31,12 @@ GRANT EXECUTE ON FUNCTION
 
 GRANT EXECUTE ON FUNCTION
     consign.claim(text, text, int, interval, timestamptz),
+    consign.claim_packed(text, text, int, interval, timestamptz),
     consign.renew(uuid, interval),
     consign.release(uuid),
     consign.begin(uuid, bigint[]),
     consign.settle(uuid, bigint[], text[], text[], text[], jsonb[], interval[]),
+    consign.settle_packed(uuid, bigint[], text[], text[], text[], jsonb[], interval[]),
     consign.expire(int),
     consign.until_due(text)
     TO consign_worker;

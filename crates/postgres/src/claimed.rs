@@ -21,7 +21,7 @@ struct Columns {
     keys: Option<Vec<Option<String>>>,
     groups: Option<Vec<Option<String>>>,
     created_at: Vec<jiff_sqlx::Timestamp>,
-    attempt_nos: Vec<i32>,
+    attempts: Vec<i32>,
     tries: Vec<i32>,
     in_doubt: Option<Vec<bool>>,
 }
@@ -32,18 +32,28 @@ pub(crate) fn contents(row: &PgRow, lane: &LaneName) -> Result<Contents> {
         keys: rows::column(row, "keys")?,
         groups: rows::column(row, "groups")?,
         created_at: rows::column(row, "created_at")?,
-        attempt_nos: rows::column(row, "attempt_nos")?,
+        attempts: rows::column(row, "attempts")?,
         tries: rows::column(row, "tries")?,
         in_doubt: rows::column(row, "in_doubt")?,
     };
     let payloads = bracketed(rows::column(row, "payloads")?);
     let headers = rows::column::<Option<String>>(row, "headers")?.map(bracketed);
-    let payloads = documents(&payloads)?;
-    let headers = headers.as_deref().map(documents).transpose()?;
     let mut contents = Contents {
         messages: Vec::with_capacity(columns.ids.len()),
         unreadable: Vec::new(),
     };
+    // Nearly always everything can be read, and at once.
+    if headers.is_none()
+        && let Ok(payloads) = serde_json::from_str::<Vec<Value>>(&payloads)
+    {
+        for (index, payload) in payloads.into_iter().enumerate() {
+            let message = columns.message(index, lane, (payload, Map::new()))?;
+            contents.messages.push(message);
+        }
+        return Ok(contents);
+    }
+    let payloads = documents(&payloads)?;
+    let headers = headers.as_deref().map(documents).transpose()?;
     for (index, payload) in payloads.iter().enumerate() {
         let header = headers.as_ref().and_then(|headers| headers.get(index));
         match parsed(payload, header.copied()) {
@@ -117,7 +127,7 @@ impl Columns {
         };
         Ok(ClaimedMessage {
             message,
-            attempt_no: number(&self.attempt_nos)?,
+            attempt_no: number(&self.attempts)? + 1,
             tries: number(&self.tries)?,
             in_doubt: self
                 .in_doubt

@@ -1,6 +1,7 @@
 //! Claim and settle with one worker, beside the control.
 
 use anyhow::Result;
+use consign_kernel::Store;
 
 use super::{Answer, Plan};
 use crate::{
@@ -57,7 +58,9 @@ struct Drained {
 
 pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
     let store = scratch.store().await?;
-    let backend = Backend::of(&mut *store.pool().acquire().await?).await?;
+    // The first statement puts a connection at hand; from then on it is the only one in use.
+    store.lane(&lane()).await?;
+    let backend = Backend::of_store(&mut scratch.connect().await?).await?;
     let worker = StoreWorker::new(store, lane());
     let mut subject = Side { worker, backend };
     let mut worker = scratch.control().await?;

@@ -19,10 +19,12 @@ fn may_execute(role: &str) -> &'static [&'static str] {
         "consign_producer" => &["enqueue", "enqueue_many", "enqueue_mixed"],
         "consign_worker" => &[
             "claim",
+            "claim_packed",
             "renew",
             "release",
             "begin",
             "settle",
+            "settle_packed",
             "witness",
             "expire",
             "until_due",
