@@ -12,8 +12,12 @@ use consign_kernel::{
 };
 use futures_util::FutureExt;
 use tokio::time::{Instant, sleep_until, timeout};
+use tracing::error;
 
 use crate::{attempt::panic_text, backoff::Backoff, chance::chance, context::Context};
+
+/// Tries of an operation that the store refuses for a reason of its own.
+const REFUSALS_MAX: u32 = 8;
 
 /// What came of a store operation.
 #[derive(Debug)]
@@ -43,7 +47,11 @@ pub(crate) enum Event {
     /// A release was answered.
     Released { fence: Fence, answer: ReleaseAnswer },
     /// Evidence was handed in.
-    Witnessed { fence: Fence, offered: usize },
+    Witnessed {
+        fence: Fence,
+        offered: usize,
+        kept: usize,
+    },
 }
 
 pub(crate) async fn claim(context: Arc<Context>, limit: u32) -> Event {
@@ -75,28 +83,36 @@ pub(crate) async fn settle(
     token: Token,
     mut reports: Vec<Report>,
 ) -> Event {
-    let mut backoff = Backoff::for_database();
+    let mut patience = Patience::new(fence);
     loop {
         let started = Instant::now();
         let answer = guarded(&context, "settle", context.store.settle(token, &reports)).await;
-        match answer {
-            Ok(answer) => {
-                return Event::Settled {
-                    fence,
-                    reports,
-                    answer,
-                    took: started.elapsed(),
-                };
+        let answer = match answer {
+            Ok(answer) => Some(answer),
+            Err(error) => {
+                if !error.is_retryable() {
+                    strip(&mut reports, &error);
+                }
+                let goes_on = patience.wait(&context, "settle", &error).await;
+                (!goes_on).then_some(SettleAnswer::LeaseLost)
             }
-            // The lost reply of a settle that did happen is answered `AlreadySettled` next time.
-            Err(error) if error.is_retryable() => {}
-            // The store refused to keep what the sink said. That must not cost the outcome.
-            Err(error) => reports.iter_mut().for_each(|report| {
-                report.result = None;
-                report.detail = Some(format!("the sink's words could not be recorded: {error}"));
-            }),
+        };
+        if let Some(answer) = answer {
+            return Event::Settled {
+                fence,
+                reports,
+                answer,
+                took: started.elapsed(),
+            };
         }
-        rest(&mut backoff).await;
+    }
+}
+
+/// The store refused to keep what the sink said. That must not cost the outcome.
+fn strip(reports: &mut [Report], error: &Error) {
+    for report in reports {
+        report.result = None;
+        report.detail = Some(format!("the sink's words could not be recorded: {error}"));
     }
 }
 
@@ -106,13 +122,21 @@ pub(crate) async fn begin(
     token: Token,
     ids: Vec<MessageId>,
 ) -> Event {
-    let answer = answered(&context, "begin", || context.store.begin(token, &ids)).await;
-    Event::Begun { fence, answer }
+    let operation = || context.store.begin(token, &ids);
+    let answer = answered(&context, fence, "begin", operation).await;
+    Event::Begun {
+        fence,
+        answer: answer.unwrap_or(BeginAnswer::LeaseLost),
+    }
 }
 
 pub(crate) async fn release(context: Arc<Context>, fence: Fence, token: Token) -> Event {
-    let answer = answered(&context, "release", || context.store.release(token)).await;
-    Event::Released { fence, answer }
+    let operation = || context.store.release(token);
+    let answer = answered(&context, fence, "release", operation).await;
+    Event::Released {
+        fence,
+        answer: answer.unwrap_or(ReleaseAnswer::LeaseLost),
+    }
 }
 
 /// Hands in results of a lost lease. They change nothing but what people can find out.
@@ -122,33 +146,72 @@ pub(crate) async fn witness(
     token: Token,
     reports: Vec<Report>,
 ) -> Event {
-    let offered = reports.len();
-    answered(&context, "witness", || offer(&context, token, &reports)).await;
-    Event::Witnessed { fence, offered }
+    let operation = || context.store.witness(token, &reports);
+    let kept = answered(&context, fence, "witness", operation).await;
+    Event::Witnessed {
+        fence,
+        offered: reports.len(),
+        kept: kept.unwrap_or_default().len(),
+    }
 }
 
-async fn offer(context: &Context, token: Token, reports: &[Report]) -> Result<()> {
-    context.store.witness(token, reports).await.map(drop)
-}
-
-/// Repeats an operation until the store answers. Only for what may be repeated.
-async fn answered<T, F>(context: &Context, attempted: &'static str, operation: impl Fn() -> F) -> T
+/// Repeats an operation until the store answers; none when it keeps refusing. Only for what may
+/// be repeated.
+async fn answered<T, F>(
+    context: &Context,
+    fence: Fence,
+    attempted: &'static str,
+    operation: impl Fn() -> F,
+) -> Option<T>
 where
     F: Future<Output = Result<T>>,
 {
-    let mut backoff = Backoff::for_database();
+    let mut patience = Patience::new(fence);
     loop {
         match guarded(context, attempted, operation()).await {
-            Ok(answer) => return answer,
-            Err(_) => rest(&mut backoff).await,
+            Ok(answer) => return Some(answer),
+            Err(error) => {
+                if !patience.wait(context, attempted, &error).await {
+                    return None;
+                }
+            }
         }
     }
 }
 
-async fn rest(backoff: &mut Backoff) {
-    sleep_until(Instant::now() + backoff.next(chance())).await;
+/// How often an operation about a lease is repeated: for ever while the database is gone, a few
+/// times when it refuses. One lease it cannot deal with must not block the others.
+struct Patience {
+    fence: Fence,
+    backoff: Backoff,
+    refusals: u32,
 }
 
+impl Patience {
+    fn new(fence: Fence) -> Self {
+        Self {
+            fence,
+            backoff: Backoff::for_database(),
+            refusals: 0,
+        }
+    }
+
+    /// Rests before the next try, or answers `false` when there should be none.
+    async fn wait(&mut self, context: &Context, attempted: &str, error: &Error) -> bool {
+        self.refusals += u32::from(!error.is_retryable());
+        if self.refusals >= REFUSALS_MAX {
+            let (lane, fence, code) = (&context.lane, self.fence, error.code());
+            error!(
+                %lane, %fence, code,
+                "lane {lane}: the store will not {attempted} lease {fence} ({error}); it is left \
+                 to run out"
+            );
+            return false;
+        }
+        sleep_until(Instant::now() + self.backoff.next(chance())).await;
+        true
+    }
+}
 /// One try of an operation, with the time the worker allows it.
 async fn guarded<T>(
     context: &Context,

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use consign_kernel::LaneName;
+use consign_kernel::{LEASE_MESSAGES_MAX, LaneName};
 
 use crate::{Delivery, Sink};
 
@@ -108,6 +108,25 @@ impl WorkerOptions {
             span_hook: None,
         }
     }
+
+    /// The options within what makes sense: no wait of no length, which would spin, and none that
+    /// no clock can reach.
+    pub(crate) fn bounded(self) -> Self {
+        let shortest = Duration::from_millis(1);
+        let longest = Duration::from_secs(365 * 24 * 3600);
+        let poll_min = self.poll_min.clamp(shortest, longest);
+        Self {
+            grace: self.grace.min(longest),
+            settle_window: self.settle_window.min(longest),
+            poll_min,
+            poll_max: self.poll_max.clamp(poll_min, longest),
+            wait_max: self.wait_max.clamp(shortest, longest),
+            policy_refresh: self.policy_refresh.clamp(shortest, longest),
+            store_timeout: self.store_timeout.clamp(shortest, longest),
+            prefetch_max: self.prefetch_max.clamp(1, LEASE_MESSAGES_MAX),
+            ..self
+        }
+    }
 }
 
 impl fmt::Debug for WorkerOptions {
@@ -116,5 +135,26 @@ impl fmt::Debug for WorkerOptions {
             .field("owner", &self.owner)
             .field("grace", &self.grace)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn senseless_options_are_mended() {
+        let mended = WorkerOptions {
+            grace: Duration::MAX,
+            poll_min: Duration::ZERO,
+            poll_max: Duration::ZERO,
+            prefetch_max: u32::MAX,
+            ..WorkerOptions::new("a")
+        }
+        .bounded();
+        assert!(mended.grace < Duration::MAX);
+        assert_eq!(mended.poll_min, Duration::from_millis(1));
+        assert_eq!(mended.poll_max, Duration::from_millis(1));
+        assert_eq!(mended.prefetch_max, LEASE_MESSAGES_MAX);
     }
 }

@@ -36,7 +36,7 @@ impl Worker {
         lanes: Vec<LaneWork>,
         options: WorkerOptions,
     ) -> WorkerHandle {
-        let options = Arc::new(options);
+        let options = Arc::new(options.bounded());
         let lanes: Vec<Arc<Context>> = breakers(&lanes)
             .into_iter()
             .zip(lanes)
@@ -100,6 +100,8 @@ async fn supervise(context: Arc<Context>, mut orders: watch::Receiver<Order>) ->
         };
         let (lane, text) = (&context.lane, panic_text(panic.as_ref()));
         error!(%lane, "lane {lane}: its loop panicked ({text}); it starts again");
+        // It may have been the one that probed; a probe too many does no harm.
+        context.breaker.give_probe_back();
         tokio::select! {
             () = sleep_until(Instant::now() + DEFECT_REST) => {}
             ended = orders.wait_for(|order| *order != Order::Work) => {

@@ -139,7 +139,7 @@ impl LaneLoop {
         if self.paced_until.is_some_and(|until| now < until) {
             return None;
         }
-        let prefetch_max = self.prefetch_max();
+        let prefetch_max = self.context.options.prefetch_max;
         let held: usize = self.held_count();
         if held + prefetch_max as usize > HELD_CLAIMS_MAX * prefetch_max as usize
             && self.leases.values().any(|held| held.unrecorded() > 0)
@@ -156,11 +156,6 @@ impl LaneLoop {
         self.waiting + self.slots_used + unrecorded
     }
 
-    fn prefetch_max(&self) -> u32 {
-        let most = consign_kernel::LEASE_MESSAGES_MAX;
-        self.context.options.prefetch_max.clamp(1, most)
-    }
-
     fn demand(&self) -> Option<Demand> {
         let policy = self.policy.as_ref()?;
         let concurrency = self.concurrency.now();
@@ -170,7 +165,7 @@ impl LaneLoop {
             slots_free: concurrency.saturating_sub(self.slots_used as u32),
             rate_per_second: policy.rate_per_second,
             lease_ttl: policy.lease_ttl(),
-            prefetch_max: self.prefetch_max(),
+            prefetch_max: self.context.options.prefetch_max,
         })
     }
 

@@ -124,7 +124,7 @@ impl LaneLoop {
             }
             Event::Begun { answer, .. } => self.begun(&mut held, answer),
             Event::Released { answer, .. } => self.released(&mut held, answer),
-            Event::Witnessed { offered, .. } => self.witnessed(&held, offered),
+            Event::Witnessed { offered, kept, .. } => self.witnessed(&held, offered, kept),
             Event::Claimed { .. } | Event::Waited { .. } | Event::Read(_) => {}
         }
         // What finished meanwhile has waited for this operation already.
@@ -235,11 +235,15 @@ impl LaneLoop {
         }
     }
 
-    fn witnessed(&mut self, held: &Held, offered: usize) {
+    fn witnessed(&mut self, held: &Held, offered: usize, kept: usize) {
         let (lane, fence) = (&self.context.lane, held.fence);
         self.summary.late += offered as u64;
         self.context.meters.late_results.increment(offered as u64);
-        info!(%lane, %fence, "lane {lane}: {offered} results came after their lease was lost");
+        info!(
+            %lane, %fence, offered, kept,
+            "lane {lane}: {offered} results came after their lease was lost; {kept} are kept as \
+             evidence"
+        );
     }
 
     /// The keeper found a lease lost.
