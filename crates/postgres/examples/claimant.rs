@@ -1,6 +1,6 @@
 //! A worker with no will of its own: it does what it reads, one word a line, and says what it did.
 //!
-//! `claimant URL` understands `enqueue KEY`, `claim`, `settle`. Tests kill it between the lines.
+//! `claimant URL` understands `enqueue KEY`, `claim`, `settle`, `step COUNT`. Tests kill it between the lines.
 
 use std::io::{BufRead, stdin};
 use std::time::Duration;
@@ -49,6 +49,11 @@ async fn main() -> Result<(), AnyError> {
                 };
                 let reports: Vec<Report> = held.messages.iter().map(delivered).collect();
                 println!("settled {:?}", store.settle(held.token, &reports).await?);
+            }
+            ("step", count) => {
+                let stepped = store.step_redrive(count.parse()?).await?;
+                at_rest(&store).await;
+                println!("stepped {:?}", stepped.map(|redrive| redrive.moved));
             }
             (word, _) => return Err(format!("do not know {word:?}").into()),
         }

@@ -182,7 +182,9 @@ impl Driver {
                 }
             }
         }
-        fail::point_of(group[0].attempted(), "settle", "settle_before_commit");
+        let attempted = group[0].attempted();
+        fail::point_of(attempted, "settle", "settle_before_commit");
+        fail::point_of(attempted, "step a redrive", "redrive_before_commit");
         if has_begun && let Err(error) = sqlx::query("COMMIT").execute(&mut connection).await {
             answer_all(group, error, from_commit);
             return Ok(());

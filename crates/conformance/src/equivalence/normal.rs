@@ -8,8 +8,8 @@ use std::collections::HashMap;
 
 use consign_kernel::{
     Attempt, AuditEntry, BeginAnswer, ClaimedMessage, Counts, DeadLetter, Enqueued, Expired,
-    Explanation, Fence, Finding, Lane, Lease, LeaseView, Listed, Message, MessageId, Moved, Page,
-    Recorded, ReleaseAnswer, RenewAnswer, SettleAnswer, State, Token,
+    Explanation, Fence, Finding, Lane, LateResult, Lease, LeaseView, Listed, Message, MessageId,
+    Moved, Page, Recorded, Redrive, ReleaseAnswer, RenewAnswer, SettleAnswer, State, Token,
 };
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -127,12 +127,14 @@ normal_structs! {
     Explanation { message, state, lane, now }
     Finding { ids }
     Lane { paused_at }
+    LateResult { message_id, token, fence, at }
     Lease { token, fence, claimed_at, expires_at, messages }
     LeaseView { fence, ids, begun, claimed_at, expires_at }
     Listed { id, created_at }
     Message { id, created_at }
     Moved { id }
     Recorded { id, next_due_at }
+    Redrive { cursor, started_at, updated_at, finished_at }
 }
 
 impl Normal for AuditEntry {

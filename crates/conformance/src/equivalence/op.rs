@@ -42,6 +42,12 @@ pub(super) enum Op {
     },
     /// The last settle once more, as after a lost reply.
     Resettle,
+    /// Results reported too late, or not too late.
+    Witness {
+        lease: Back,
+        reports: Vec<Said>,
+        twice: bool,
+    },
     Expire {
         limit: u32,
     },
@@ -61,8 +67,21 @@ pub(super) enum Op {
     Requeue(Vec<u16>),
     Hold(Vec<u16>),
     Unhold(Vec<u16>),
+    StartRedrive {
+        lane: Option<usize>,
+        code: Option<&'static str>,
+        rate: Option<u32>,
+        limit: Option<u64>,
+    },
+    StepRedrive {
+        limit: u32,
+    },
+    /// By number, which is the same in all stores.
+    StopRedrive(i64),
+    ResumeRedrive(i64),
     Explain(u16),
     History(u16),
+    Late(u16),
     List {
         lane: Option<usize>,
         state: usize,
@@ -196,6 +215,17 @@ impl Op {
                     twice: *twice,
                 })
                 .collect(),
+            Self::Witness {
+                lease,
+                reports,
+                twice,
+            } => without_one(reports)
+                .map(|reports| Self::Witness {
+                    lease: *lease,
+                    reports,
+                    twice: *twice,
+                })
+                .collect(),
             Self::Begin { lease, picks } => without_one(picks)
                 .map(|picks| Self::Begin {
                     lease: *lease,
@@ -218,7 +248,7 @@ fn without_one<T: Clone>(items: &[T]) -> impl Iterator<Item = Vec<T>> {
 /// A life of this many steps.
 pub(super) fn life(ops: usize) -> impl Strategy<Value = Vec<Op>> {
     vec(
-        prop_oneof![3 => produce(), 10 => work(), 2 => operate(), 1 => read()],
+        prop_oneof![3 => produce(), 10 => work(), 3 => operate(), 1 => read()],
         ops,
     )
 }
@@ -290,9 +320,15 @@ fn work() -> impl Strategy<Value = Op> {
     let renew = (back(), select(vec![1_u64, 6, 30]));
     let renew = renew.prop_map(|(lease, ttl_s)| Op::Renew { lease, ttl_s });
     let begin = (back(), vec(pick(), 0..4)).prop_map(|(lease, picks)| Op::Begin { lease, picks });
-    let twice = prop::bool::weighted(0.05);
-    let settle = (back(), vec(said(), 0..8), twice);
+    let twice = || prop::bool::weighted(0.05);
+    let settle = (back(), vec(said(), 0..8), twice());
     let settle = settle.prop_map(|(lease, reports, twice)| Op::Settle {
+        lease,
+        reports,
+        twice,
+    });
+    let witness = (back(), vec(said(), 0..5), twice());
+    let witness = witness.prop_map(|(lease, reports, twice)| Op::Witness {
         lease,
         reports,
         twice,
@@ -309,6 +345,7 @@ fn work() -> impl Strategy<Value = Op> {
         2 => begin,
         9 => settle,
         1 => Just(Op::Resettle),
+        2 => witness,
         2 => select(vec![0_u32, 1, 2, 100]).prop_map(|limit| Op::Expire { limit }),
         4 => ms.prop_map(|ms| Op::Advance { ms }),
     ]
@@ -328,7 +365,22 @@ fn change() -> impl Strategy<Value = Change> {
 
 fn operate() -> impl Strategy<Value = Op> {
     let ids = || vec(any::<u16>(), 0..8);
+    let code = option::weighted(0.2, select(vec!["gone", "attempts_exhausted"]));
+    let rate = option::of(select(vec![1_u32, 3, 50]));
+    let limit = option::weighted(0.3, 1..6_u64);
+    let start = (option::of(lane()), code, rate, limit);
+    let start = start.prop_map(|(lane, code, rate, limit)| Op::StartRedrive {
+        lane,
+        code,
+        rate,
+        limit,
+    });
+    let step = select(vec![1_u32, 2, 2, 100, 0]);
     prop_oneof![
+        1 => start,
+        4 => step.prop_map(|limit| Op::StepRedrive { limit }),
+        1 => (1..4_i64).prop_map(Op::StopRedrive),
+        1 => (1..4_i64).prop_map(Op::ResumeRedrive),
         1 => lane().prop_map(|lane| Op::Pause { lane }),
         2 => lane().prop_map(|lane| Op::Resume { lane }),
         2 => (lane(), change()).prop_map(|(lane, change)| Op::PutLane { lane, change }),
@@ -361,6 +413,7 @@ fn read() -> impl Strategy<Value = Op> {
     prop_oneof![
         any::<u16>().prop_map(Op::Explain),
         any::<u16>().prop_map(Op::History),
+        any::<u16>().prop_map(Op::Late),
         list,
         dead,
         limit().prop_map(|limit| Op::Leases { limit }),

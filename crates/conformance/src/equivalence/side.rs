@@ -3,8 +3,8 @@
 use std::{collections::BTreeSet, fmt::Debug, sync::Arc};
 
 use consign_kernel::{
-    By, Claim, Enqueued, Error, Filter, Lease, MessageId, NewMessage, Report, Result, StateKind,
-    Store, Token,
+    By, Claim, Enqueued, Error, Filter, Lease, MessageId, NewMessage, RedriveId, RedrivePlan,
+    Report, Result, StateKind, Store, Token,
 };
 use jiff::SignedDuration;
 use serde_json::json;
@@ -91,13 +91,17 @@ impl Side {
                 reports,
                 twice,
             } => {
-                let (token, own) = self.lease(*lease);
-                let mut reports: Vec<Report> =
-                    reports.iter().map(|said| self.report(said, &own)).collect();
-                let mut seen = BTreeSet::new();
-                reports.retain(|report| seen.insert(report.id) || *twice);
+                let (token, reports) = self.reports(*lease, reports, *twice);
                 self.last_settle = (token, reports.clone());
                 self.say(store.settle(token, &reports).await)
+            }
+            Op::Witness {
+                lease,
+                reports,
+                twice,
+            } => {
+                let (token, reports) = self.reports(*lease, reports, *twice);
+                self.say(store.witness(token, &reports).await)
             }
             Op::Resettle => {
                 let (token, reports) = &self.last_settle;
@@ -124,8 +128,26 @@ impl Side {
             Op::Requeue(ids) => self.say(store.requeue(&self.messages_at(ids), &by()).await),
             Op::Hold(ids) => self.say(store.hold(&self.messages_at(ids), &by()).await),
             Op::Unhold(ids) => self.say(store.unhold(&self.messages_at(ids), &by()).await),
+            Op::StartRedrive {
+                lane,
+                code,
+                rate,
+                limit,
+            } => {
+                let plan = RedrivePlan {
+                    lane: lane.map(|lane| lanes()[lane].0.clone()),
+                    code: code.map(str::to_owned),
+                    rate_per_second: *rate,
+                    limit: *limit,
+                };
+                self.say(store.start_redrive(&plan, &by()).await)
+            }
+            Op::StepRedrive { limit } => self.say(store.step_redrive(*limit).await),
+            Op::StopRedrive(id) => self.say(store.stop_redrive(RedriveId(*id), &by()).await),
+            Op::ResumeRedrive(id) => self.say(store.resume_redrive(RedriveId(*id), &by()).await),
             Op::Explain(id) => self.say(store.explain(self.message_at(*id)).await),
             Op::History(id) => self.say(store.history(self.message_at(*id)).await),
+            Op::Late(id) => self.say(store.late(self.message_at(*id)).await),
             Op::List {
                 lane,
                 state,
@@ -176,11 +198,13 @@ impl Side {
         for id in self.messages.iter().take(100) {
             answers.push(self.say(self.store.explain(*id).await));
             answers.push(self.say(self.store.history(*id).await));
+            answers.push(self.say(self.store.late(*id).await));
         }
         let all = Filter::default();
         answers.push(self.say(self.store.list(&all, None, 1_000).await));
         answers.push(self.say(self.store.dead(&all, None, 1_000).await));
         answers.push(self.say(self.store.leases(1_000).await));
+        answers.push(self.say(self.store.redrives(100).await));
         answers.push(self.audit(None, 1_000).await);
         answers.push(self.say(self.store.doctor().await));
         answers
@@ -277,6 +301,14 @@ impl Side {
             },
             Pick::Any(index) => self.message_at(index),
         }
+    }
+
+    fn reports(&self, lease: usize, said: &[Said], twice: bool) -> (Token, Vec<Report>) {
+        let (token, own) = self.lease(lease);
+        let mut reports: Vec<Report> = said.iter().map(|said| self.report(said, &own)).collect();
+        let mut seen = BTreeSet::new();
+        reports.retain(|report| seen.insert(report.id) || twice);
+        (token, reports)
     }
 
     fn report(&self, said: &Said, own: &[MessageId]) -> Report {

@@ -3,7 +3,8 @@
 use std::{path::PathBuf, process::Command, time::Duration};
 
 use consign_kernel::{
-    AttemptOutcome, Claim, NewMessage, Report, SettleAnswer, StateKind, Store as _, Token,
+    AttemptOutcome, By, Claim, MessageId, NewMessage, Outcome, RedriveState, Report, SettleAnswer,
+    StateKind, Store as _, Token,
 };
 use consign_testkit::{ChaosProxy, Child, eventually, eventually_some};
 use serde_json::json;
@@ -178,4 +179,49 @@ async fn a_connection_cut_under_a_settle_leaves_an_unknown_outcome_that_can_be_r
         "{again:?}"
     );
     assert_eq!(direct.history(id).await.unwrap().len(), 1, "recorded once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redrive_goes_on_after_its_stepper_was_killed() {
+    let database = database().await;
+    let store = connect(&database).await;
+    let messages = vec![message(); 50];
+    store.enqueue(&messages).await.unwrap();
+    let claim = Claim::new("default".parse().unwrap(), "w", 50);
+    let lease = store.claim(&claim).await.unwrap().unwrap();
+    let ids: Vec<MessageId> = lease.messages.iter().map(|m| m.message.id).collect();
+    let dead = |id: &MessageId| Report::new(*id, Outcome::Dead);
+    let reports: Vec<Report> = ids.iter().map(dead).collect();
+    store.settle(lease.token, &reports).await.unwrap();
+    let by = By::new("ada", "the receiver is back");
+    let started = store.start_redrive(&Default::default(), &by).await.unwrap();
+
+    let proxy = ChaosProxy::start(database.address().await).await;
+    let mut stepper = claimant(&database.url_via(proxy.address()));
+    stepper.expect_line("connected").await;
+    stepper.send_line("step 7");
+    stepper.expect_line("stepped Some(7)").await;
+    // The next step is committed, but nobody hears of it.
+    proxy.swallow_replies();
+    stepper.send_line("step 7");
+    eventually("the step is committed", SOON, || async {
+        let redrive = store.redrive(started.id).await.unwrap();
+        redrive.is_some_and(|redrive| redrive.moved == 14)
+    })
+    .await;
+    stepper.kill9();
+
+    eventually("the redrive is done", SOON, || async {
+        while store.step_redrive(7).await.unwrap().is_some() {}
+        let redrive = store.redrive(started.id).await.unwrap();
+        redrive.is_some_and(|redrive| redrive.state == RedriveState::Done)
+    })
+    .await;
+    let done = store.redrive(started.id).await.unwrap().unwrap();
+    assert_eq!((done.moved, done.skipped), (50, 0));
+    for id in ids {
+        let audit = store.audit(Some(id), None, 10).await.unwrap();
+        assert_eq!(audit.len(), 1, "message {id} was requeued once");
+    }
+    assert_eq!(store.doctor().await.unwrap(), []);
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use consign_kernel::{
-    BeginAnswer, By, Claim, NewMessage, ReleaseAnswer, RenewAnswer, Report, SettleAnswer,
-    Store as _,
+    BeginAnswer, By, Claim, NewMessage, RedrivePlan, ReleaseAnswer, RenewAnswer, Report,
+    SettleAnswer, Store as _,
 };
 use consign_postgres::{Pooler, PostgresOptions, PostgresStore, enqueue_in};
 use consign_testkit::PgBouncer;
@@ -76,6 +76,18 @@ async fn every_operation_works_through_a_transaction_pooler() {
     store.hold(&ids[1..2], &by).await.unwrap();
     store.unhold(&ids[1..2], &by).await.unwrap();
     store.requeue(&ids, &by).await.unwrap();
+    let late = [Report::delivered(ids[1])];
+    let kept = store.witness(lease.token, &late).await.unwrap();
+    assert_eq!(kept, [], "released, not lost");
+    assert_eq!(store.late(ids[1]).await.unwrap(), []);
+    let plan = RedrivePlan::default();
+    let redrive = store.start_redrive(&plan, &by).await.unwrap();
+    store.stop_redrive(redrive.id, &by).await.unwrap();
+    store.resume_redrive(redrive.id, &by).await.unwrap();
+    let stepped = store.step_redrive(10).await.unwrap();
+    assert_eq!(store.redrives(10).await.unwrap(), stepped.as_slice());
+    assert_eq!(store.redrive(redrive.id).await.unwrap(), stepped);
+    assert_eq!(store.count_dead(&Default::default(), 9).await.unwrap(), 0);
     assert_eq!(store.history(ids[0]).await.unwrap().len(), 1);
     assert!(store.explain(ids[1]).await.unwrap().is_some());
     assert_eq!(

@@ -203,6 +203,47 @@ const REFUSED: &[(&str, &str)] = &[
     ("TRUNCATE consign.message", "CN009"),
     ("UPDATE consign.audit SET actor = 'x'", "CN009"),
     ("TRUNCATE consign.audit CASCADE", "CN009"),
+    ("UPDATE consign.late SET owner = 'me'", "CN009"),
+    ("DELETE FROM consign.late", "CN009"),
+    ("TRUNCATE consign.late", "CN009"),
+    (
+        "SELECT consign.witness(gen_random_uuid(), ARRAY[1, 1])",
+        "CN006",
+    ),
+    (
+        "SELECT consign.witness(gen_random_uuid(), ARRAY[1], ARRAY['expired'])",
+        "CN006",
+    ),
+    (
+        "SELECT consign.witness(gen_random_uuid(), ARRAY[1], p_codes => ARRAY['a', 'b'])",
+        "CN006",
+    ),
+    ("SELECT consign.start_redrive('me', '')", "CN006"),
+    (
+        "SELECT consign.start_redrive('me', repeat('x', 4001))",
+        "CN006",
+    ),
+    (
+        "SELECT consign.start_redrive('me', 'why', 'nowhere')",
+        "CN001",
+    ),
+    (
+        "SELECT consign.start_redrive('me', 'why', p_code => repeat('x', 129))",
+        "CN006",
+    ),
+    (
+        "SELECT consign.start_redrive('me', 'why', p_rate_per_second => 0)",
+        "CN006",
+    ),
+    (
+        "SELECT consign.start_redrive('me', 'why', p_at_most => 0)",
+        "CN006",
+    ),
+    ("SELECT consign.step_redrive(0)", "CN006"),
+    ("SELECT consign.step_redrive(NULL)", "CN006"),
+    ("SELECT consign.stop_redrive(7, 'me', 'why')", "CN008"),
+    ("SELECT consign.resume_redrive(7, 'me', 'why')", "CN008"),
+    ("SELECT consign.resume_redrive(NULL, 'me', 'why')", "CN008"),
 ];
 
 #[tokio::test]

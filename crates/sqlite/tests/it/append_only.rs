@@ -1,20 +1,25 @@
-//! Messages, attempts and audit entries cannot be changed, whoever opens the file.
+//! Messages, attempts, late results and audit entries cannot be changed, whoever opens the file.
 
-use consign_kernel::{By, Store};
+use consign_kernel::{By, Report, Store};
+use jiff::SignedDuration;
 
-use crate::harness::{Bench, drain, lane, messages};
+use crate::harness::{Bench, claim, lane, messages};
 
 #[tokio::test]
 async fn what_was_recorded_cannot_be_changed() {
     let bench = Bench::new().await;
     let keyed = messages(1).remove(0).with_key("k");
     bench.store.enqueue(&[keyed]).await.unwrap();
-    drain(&bench.store, 1).await;
+    let lost = bench.store.claim(&claim(1)).await.unwrap().unwrap();
+    bench.clock.advance(SignedDuration::from_mins(1));
+    let late = [Report::delivered(lost.messages[0].message.id)];
+    bench.store.witness(lost.token, &late).await.unwrap();
+    bench.store.expire(1).await.unwrap();
     let by = By::new("ada", "a look around");
     bench.store.pause(&lane(), &by).await.unwrap();
 
     let mut connection = bench.connect().await;
-    for table in ["message", "attempt", "audit"] {
+    for table in ["message", "attempt", "late", "audit"] {
         let count = format!("SELECT count(*) FROM {table}");
         let statements = [
             format!("UPDATE {table} SET rowid = rowid"),
@@ -23,7 +28,7 @@ async fn what_was_recorded_cannot_be_changed() {
         ];
         for statement in statements {
             let statement = match table {
-                "attempt" => statement.replace("rowid = rowid", "owner = 'mallory'"),
+                "attempt" | "late" => statement.replace("rowid = rowid", "owner = 'mallory'"),
                 _ => statement.replace("rowid = rowid", "lane = 'elsewhere'"),
             };
             let result = sqlx::query(sqlx::AssertSqlSafe(statement.clone()))

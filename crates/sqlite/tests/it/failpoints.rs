@@ -2,7 +2,10 @@
 
 use std::{os::unix::process::ExitStatusExt, process::Command, time::Duration};
 
-use consign_kernel::{AttemptOutcome, MessageId, Report, SettleAnswer, StateKind, Store};
+use consign_kernel::{
+    AttemptOutcome, By, MessageId, Outcome, Redrive, RedriveState, Report, SettleAnswer, StateKind,
+    Store,
+};
 use consign_sqlite::{SqliteOptions, SqliteStore};
 use consign_testkit::Child;
 use jiff::SignedDuration;
@@ -12,7 +15,8 @@ use crate::harness::{Bench, claim, drain, messages};
 /// The name of a variable that turns a test of this binary into a victim.
 const FILE: &str = "CONSIGN_TEST_VICTIM_FILE";
 
-/// Runs a worker that enqueues three messages, claims and delivers them, until it dies at `point`.
+/// Runs a worker that takes the steps of redrives, enqueues three messages, claims and delivers them,
+/// until it dies at `point`.
 async fn die_at(bench: &Bench, point: &str) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "failpoints::a_victim", "--nocapture"]);
@@ -30,6 +34,8 @@ async fn a_victim() {
     };
     let options = SqliteOptions::new(path).unwrap();
     let store = SqliteStore::open(&options).await.unwrap();
+    // A redrive the test has started is stepped; everything else happens to messages of its own.
+    while store.step_redrive(2).await.unwrap().is_some() {}
     store.enqueue(&messages(3)).await.unwrap();
     drain(&store, 3).await;
 }
@@ -97,4 +103,51 @@ async fn a_settle_whose_reply_was_lost_is_recorded_and_says_so_when_repeated() {
         "{answer:?}"
     );
     assert!(bench.store.claim(&claim(1)).await.unwrap().is_none());
+}
+
+/// Five dead messages and a redrive that has them all before it.
+async fn start_redrive(bench: &Bench) -> Redrive {
+    bench.store.enqueue(&messages(5)).await.unwrap();
+    let lease = bench.store.claim(&claim(5)).await.unwrap().unwrap();
+    let dead = |n| Report::new(MessageId(n), Outcome::Dead);
+    let reports: Vec<Report> = (1..=5).map(dead).collect();
+    bench.store.settle(lease.token, &reports).await.unwrap();
+    let by = By::new("ada", "the receiver is back");
+    let started = bench.store.start_redrive(&Default::default(), &by).await;
+    started.unwrap()
+}
+
+/// Finishes a redrive whose stepper died, and finds every message requeued and recorded once.
+async fn finish_redrive(bench: &Bench, moved_by_the_victim: u64) {
+    assert_eq!(bench.store.doctor().await.unwrap(), []);
+    let left = bench.store.redrives(1).await.unwrap().remove(0);
+    assert_eq!(left.moved, moved_by_the_victim, "{left:?}");
+    let counts = bench.store.lanes().await.unwrap()[0].1;
+    assert_eq!(counts.dead, 5 - left.moved, "all of a step or nothing");
+    let mut last = left;
+    while let Some(redrive) = bench.store.step_redrive(2).await.unwrap() {
+        last = redrive;
+    }
+    assert_eq!((last.state, last.moved), (RedriveState::Done, 5));
+    for n in 1..=5 {
+        let audit = bench.store.audit(Some(MessageId(n)), None, 10).await;
+        assert_eq!(audit.unwrap().len(), 1, "message {n} was requeued once");
+    }
+    assert_eq!(bench.store.doctor().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_step_of_a_redrive_that_did_not_commit_left_nothing() {
+    let bench = Bench::new().await;
+    start_redrive(&bench).await;
+    die_at(&bench, "redrive_before_commit").await;
+    finish_redrive(&bench, 0).await;
+}
+
+#[tokio::test]
+async fn a_redrive_goes_on_after_the_death_of_its_stepper() {
+    let bench = Bench::new().await;
+    start_redrive(&bench).await;
+    die_at(&bench, "redrive_committed").await;
+    finish_redrive(&bench, 2).await;
 }
