@@ -27,12 +27,15 @@ pub(crate) fn shown(path: &KeyPath, value: &Value) -> Value {
     let only_where = name.ends_with("_env") || name.ends_with("_file");
     let telling = || {
         let mut names = path.segments().iter().map(|segment| segment.to_lowercase());
-        names.any(|segment| TELLING.iter().any(|word| segment.contains(word)))
+        names.any(|segment| {
+            segment == "headers" || TELLING.iter().any(|word| segment.contains(word))
+        })
     };
     match value {
         _ if sink && !only_where && telling() => HIDDEN.into(),
         _ if name == "hash" => HIDDEN.into(),
-        Value::String(text) if url || sink => address(text).into(),
+        Value::String(text) if url => address(text).into(),
+        Value::String(text) if sink => without_query(&address(text)).into(),
         Value::Array(items) if sink => items.iter().map(|item| shown(path, item)).collect(),
         other => other.clone(),
     }
@@ -42,6 +45,14 @@ fn address(text: &str) -> String {
     match text.contains("://") {
         true => without_password(text),
         false => text.to_owned(),
+    }
+}
+
+/// What stands behind the question mark of a webhook is often its secret.
+fn without_query(address: &str) -> String {
+    match address.split_once('?') {
+        Some((place, _)) if place.contains("://") => format!("{place}?{HIDDEN}"),
+        _ => address.to_owned(),
     }
 }
 
@@ -77,6 +88,12 @@ mod tests {
             json!(["nats://u:p@h"]),
             json!(["nats://u@h"]),
         );
+        check(
+            "lanes.a.sink.url",
+            json!("https://u:p@h/x?sig=1"),
+            json!("https://u@h/x?[hidden]"),
+        );
+        check("lanes.a.sink.headers.X-Tenant", json!("x"), json!(HIDDEN));
         check("lanes.a.sink.subject", json!("x"), json!("x"));
         check("lanes.keys.concurrency", json!(3), json!(3));
     }

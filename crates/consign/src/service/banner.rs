@@ -42,7 +42,6 @@ pub(super) fn print(
     if let Some(url) = url {
         out.line(format_args!("listening  {url}"))?;
     }
-    out.line(format_args!("worker     {}", plain(&status.owner)))?;
     let mut label = "lanes";
     for lane in &status.lanes {
         let sink = format!("{} {}", lane.sink, lane.destination);
@@ -80,8 +79,8 @@ fn tries(out: Output, config: &Config, url: &str) -> Result<(), Failure> {
         .or(lanes.first());
     let lane = lane.map_or("default", |lane| lane.name.as_str());
     let curl = match config.settings.server.tokens.is_empty() {
-        true => "curl -sS".to_owned(),
-        false => r#"curl -sS -H "authorization: Bearer $CONSIGN_TOKEN""#.to_owned(),
+        true => r"curl -sSw '\n'".to_owned(),
+        false => r#"curl -sSw '\n' -H "authorization: Bearer $CONSIGN_TOKEN""#.to_owned(),
     };
     let json = "-H 'content-type: application/json'";
     out.line("\nTry it:")?;

@@ -3,15 +3,30 @@
 #![expect(clippy::unwrap_used, reason = "a broken test bench is a failed test")]
 
 mod bench;
+mod config;
 mod database;
 mod demo;
+mod deploy;
+mod drain;
 mod enqueue;
 mod help;
+mod hot;
+mod http;
 mod lanes;
 mod operate;
+#[cfg(feature = "otlp")]
+mod otlp;
+mod outage;
 mod postgres;
 mod read;
+mod receiver;
+mod redrive;
 mod requeue;
 mod scenario;
+mod serve;
+mod service;
+mod signals;
 mod support;
+mod systemd;
 mod tour;
+mod work;

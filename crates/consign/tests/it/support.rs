@@ -49,6 +49,15 @@ impl Consign {
         Self { folder, database }
     }
 
+    /// Writes the configuration into the folder the binary runs in.
+    pub(crate) fn configure(&self, toml: &str) {
+        std::fs::write(self.folder().join("consign.toml"), toml).unwrap();
+    }
+
+    pub(crate) fn database(&self) -> &str {
+        &self.database
+    }
+
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -83,6 +92,9 @@ impl Consign {
             .current_dir(self.folder())
             .env_remove("DATABASE_URL")
             .env_remove("CONSIGN_DATABASE_URL")
+            .env_remove("CONSIGN_CONFIG")
+            .env_remove("POSTGRES_DSN")
+            .env_remove("RUST_LOG")
             .env_remove("COLUMNS")
             .env("USER", "tess");
         command

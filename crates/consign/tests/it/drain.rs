@@ -1,0 +1,69 @@
+//! Ending under load, and the end of a worker that had no chance to drain.
+
+use std::time::{Duration, Instant};
+
+use consign_postgres::migrate;
+use consign_testkit::{TestDatabase, eventually};
+
+use crate::{
+    receiver::{Mood, Receiver},
+    service::{SOON, Service, fill, unfinished},
+    support::Consign,
+};
+
+const MESSAGES: usize = 400;
+
+#[tokio::test]
+async fn draining_under_load_delivers_nothing_twice() {
+    let consign = Consign::new();
+    let receiver = Receiver::start(Mood::Takes(Duration::from_millis(15))).await;
+    consign.configure(&format!(
+        "[lanes.orders]\nconcurrency = 20\n[lanes.orders.sink]\n{}",
+        receiver.sink()
+    ));
+    consign.run(["lanes", "set", "orders"]).expect(0);
+    fill(&consign, "orders", MESSAGES);
+    let mut rounds = 0;
+    while unfinished(&consign, "orders") > 0 {
+        let before = receiver.seen().len();
+        let service = Service::work(&consign, &[]).await;
+        receiver.began((before + 60).min(MESSAGES)).await;
+        service.stop().await;
+        rounds += 1;
+    }
+    assert!(rounds >= 3, "it must have been interrupted: {rounds}");
+    let seen = receiver.seen();
+    assert_eq!(seen.len(), MESSAGES);
+    let twice: Vec<_> = seen.iter().filter(|(_, count)| **count != 1).collect();
+    assert!(twice.is_empty(), "after {rounds} rounds: {twice:?}");
+    let last = consign.json(["show", &MESSAGES.to_string()]);
+    assert_eq!(last["attempts"].as_array().unwrap().len(), 1, "{last}");
+}
+
+#[tokio::test]
+async fn a_killed_workers_messages_are_delivered_by_another_within_its_lease_and_a_second() {
+    const LEASE: Duration = Duration::from_millis(2_000);
+    let database = TestDatabase::create(async |url| migrate(url).await.map(drop).unwrap()).await;
+    let consign = Consign::at(database.url());
+    let receiver = Receiver::start(Mood::Hangs).await;
+    consign.configure(&format!(
+        "[lanes.orders]\nlease_ttl_ms = {}\ntimeout_ms = 60000\n[lanes.orders.sink]\n{}",
+        LEASE.as_millis(),
+        receiver.sink()
+    ));
+    let mut victim = Service::work(&consign, &[]).await;
+    fill(&consign, "orders", 5);
+    receiver.began(5).await;
+    let heir = Service::work(&consign, &[]).await;
+    receiver.set(Mood::Takes(Duration::ZERO));
+    // Whatever the victim was told by the receiver, it has no time to record.
+    victim.child.kill9();
+    let killed = Instant::now();
+    eventually("everything is delivered", SOON, async || {
+        unfinished(&consign, "orders") == 0
+    })
+    .await;
+    let took = killed.elapsed();
+    assert!(took <= LEASE + Duration::from_secs(1), "{took:?}");
+    heir.stop().await;
+}

@@ -1,0 +1,104 @@
+//! What changes without a restart.
+
+use std::time::Duration;
+
+use consign_testkit::eventually;
+
+use crate::{
+    http,
+    receiver::{Mood, Receiver},
+    service::{SOON, Service, fill, unfinished},
+    support::Consign,
+};
+
+#[tokio::test]
+async fn a_paused_lane_rests_and_goes_on() {
+    let consign = Consign::new();
+    consign.configure("[lanes.hello.sink]\nkind = \"discard\"\n");
+    let service = Service::serve(&consign).await;
+    consign.run(["pause", "hello"]).expect(0);
+    fill(&consign, "hello", 3);
+    let at = service.address();
+    eventually("the worker knows", SOON, async || {
+        http::get(at, "/v1/worker").await.json()["lanes"][0]["paused"] == true
+    })
+    .await;
+    assert_eq!(unfinished(&consign, "hello"), 3);
+    http::post(at, "/v1/lanes/hello/resume", "{}").await;
+    eventually("all are delivered", SOON, async || {
+        unfinished(&consign, "hello") == 0
+    })
+    .await;
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn concurrency_changes_by_command_and_by_file() {
+    let receiver = Receiver::start(Mood::Hangs).await;
+    let consign = Consign::new();
+    let file = |concurrency: u32, filter: &str| {
+        consign.configure(&format!(
+            "[log]\nfilter = \"{filter}\"\n[lanes.orders]\nconcurrency = {concurrency}\n\
+             timeout_ms = 60000\n[lanes.orders.sink]\n{}",
+            receiver.sink()
+        ));
+    };
+    file(1, "info");
+    let service = Service::serve(&consign).await;
+    fill(&consign, "orders", 9);
+    receiver.began(1).await;
+    consign
+        .run(["lanes", "set", "orders", "--concurrency", "3"])
+        .expect(0);
+    receiver.began(3).await;
+
+    file(5, "debug");
+    service.signal("HUP");
+    service.logs("policy set for orders").await;
+    service.logs("need a restart: log.filter").await;
+    receiver.began(5).await;
+    assert_eq!(receiver.seen().len(), 5, "and no more than that");
+
+    consign.configure("[lanes.orders]\nconcurency = 9\n");
+    service.signal("HUP");
+    service
+        .logs("the configuration was not taken: consign.toml:2: lanes.orders.concurency")
+        .await;
+    receiver.set(Mood::Takes(Duration::ZERO));
+    eventually("all are delivered", SOON, async || {
+        unfinished(&consign, "orders") == 0
+    })
+    .await;
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn the_file_changes_a_lane_only_where_it_says_something_else() {
+    let consign = Consign::new();
+    consign
+        .run([
+            "lanes",
+            "set",
+            "orders",
+            "--attempts",
+            "3",
+            "--concurrency",
+            "2",
+        ])
+        .expect(0);
+    consign.configure("[lanes.orders]\nconcurrency = 7\n[lanes.orders.sink]\nkind = \"discard\"\n");
+    for _ in 0..2 {
+        Service::serve(&consign).await.stop().await;
+    }
+    let shown = consign.json(["lanes", "show", "orders"]);
+    assert_eq!(shown["policy"]["concurrency"], 7);
+    assert_eq!(
+        shown["policy"]["attempts_max"], 3,
+        "nothing is said about it"
+    );
+    let service = Service::serve(&consign).await;
+    let audit = http::get(service.address(), "/v1/audit").await;
+    let by_file = audit.body.matches("config file").count();
+    assert_eq!(by_file, 1, "set once, not at every start: {}", audit.body);
+    service.stop().await;
+}

@@ -1,0 +1,114 @@
+//! A database that is not there yet, goes away, or does not let us in.
+
+use std::time::{Duration, Instant};
+
+use consign_postgres::migrate;
+use consign_testkit::{ChaosProxy, TestDatabase, eventually};
+
+use crate::{
+    http,
+    service::{SOON, Service, unfinished},
+    support::{Consign, finish},
+};
+
+async fn database() -> TestDatabase {
+    TestDatabase::create(async |url| migrate(url).await.map(drop).unwrap()).await
+}
+
+fn hello(consign: &Consign) {
+    consign.configure("[lanes.hello.sink]\nkind = \"discard\"\n");
+}
+
+#[tokio::test]
+async fn serve_waits_for_the_database_and_says_so() {
+    let database = database().await;
+    let proxy = ChaosProxy::start(database.address().await).await;
+    proxy.cut().await;
+    let consign = Consign::at(&database.url_via(proxy.address()));
+    hello(&consign);
+    // A port that is free now; nobody else of the test run asks for this one.
+    let probe = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = probe.local_addr().unwrap();
+    drop(probe);
+    let listen = at.to_string();
+    let mut service = Service::launch(&consign, &["serve", "--listen", &listen], |_| {});
+    service.logs("waiting for the database").await;
+    assert_eq!(http::get(at, "/healthz").await.status, 200, "alive");
+    let ready = http::get(at, "/readyz").await;
+    assert_eq!(ready.status, 503, "not ready: {ready:?}");
+    assert!(ready.body.contains("waiting for the database"), "{ready:?}");
+    proxy.restore();
+    let back = Instant::now();
+    service.child.expect_line("listening").await;
+    assert!(
+        back.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        back.elapsed()
+    );
+    assert_eq!(http::get(at, "/readyz").await.status, 200);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_signal_ends_the_wait() {
+    let consign = Consign::at("postgres://me@127.0.0.1:1/nowhere");
+    hello(&consign);
+    let service = Service::launch(&consign, &["work"], |_| {});
+    service.logs("waiting for the database").await;
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn what_waiting_would_not_mend_ends_it() {
+    let database = TestDatabase::create(async |_| {}).await;
+    let consign = Consign::at(database.url());
+    hello(&consign);
+    let ran = consign.run(["work", "--json"]).expect(5);
+    assert!(ran.stderr.contains("schema_mismatch"), "{ran:#?}");
+    assert!(ran.stderr.contains("consign migrate"), "{ran:#?}");
+
+    let missing = database.url().replace(database.name(), "no_such_database");
+    let mut command = consign.command();
+    command.args(["--database", &missing, "work"]);
+    let ran = finish(command, b"").expect(5);
+    assert!(ran.stderr.contains("no_such_database"), "{ran:#?}");
+
+    let service = Service::work(&consign, &["--migrate"]).await;
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn after_an_outage_it_goes_on_within_two_seconds() {
+    let database = database().await;
+    let proxy = ChaosProxy::start(database.address().await).await;
+    let consign = Consign::at(&database.url_via(proxy.address()));
+    hello(&consign);
+    let service = Service::serve(&consign).await;
+    let at = service.address();
+    proxy.cut().await;
+    eventually("it is not ready", SOON, async || {
+        http::get(at, "/readyz").await.status == 503
+    })
+    .await;
+    assert_eq!(http::get(at, "/healthz").await.status, 200);
+    // By another way, so that nobody but the service is cut off.
+    let direct = Consign::at(database.url());
+    direct.run(["enqueue", "1", "--lane", "hello"]).expect(0);
+    proxy.restore();
+    let back = Instant::now();
+    eventually("it is delivered", SOON, async || {
+        unfinished(&direct, "hello") == 0
+    })
+    .await;
+    let took = back.elapsed();
+    assert!(
+        took <= Duration::from_secs(2),
+        "{took:?}\n{}",
+        service.log()
+    );
+    eventually("it is ready", SOON, async || {
+        http::get(at, "/readyz").await.status == 200
+    })
+    .await;
+    service.stop().await;
+}

@@ -1,0 +1,97 @@
+//! `consign redrive`: asked for by command, carried out by a service.
+
+use consign_testkit::eventually;
+
+use crate::{
+    http,
+    receiver::{Mood, Receiver},
+    service::{SOON, Service, fill, unfinished},
+    support::{Consign, assert_stable},
+};
+
+#[tokio::test]
+async fn dead_messages_come_back_little_by_little() {
+    let receiver = Receiver::start(Mood::Rejects).await;
+    let consign = Consign::new();
+    consign.configure(&format!("[lanes.orders.sink]\n{}", receiver.sink()));
+    let service = Service::serve(&consign).await;
+    fill(&consign, "orders", 6);
+    let dead = || consign.json(["lanes", "show", "orders"])["counts"]["dead"].clone();
+    eventually("all are dead", SOON, async || dead() == 6).await;
+
+    let preview = consign
+        .run(["redrive", "start", "--lane", "orders"])
+        .expect(0);
+    assert!(
+        preview.stdout.contains("6 messages would be requeued"),
+        "{preview:#?}"
+    );
+    let still = [
+        "redrive",
+        "start",
+        "--lane",
+        "orders",
+        "--dry-run",
+        "--yes",
+        "--json",
+    ];
+    assert_eq!(consign.run(still).expect(0).json()["preview"], true);
+    assert_eq!(dead(), 6, "a preview changes nothing");
+
+    receiver.set(Mood::Takes(std::time::Duration::ZERO));
+    let start = [
+        "redrive", "start", "--lane", "orders", "--limit", "4", "--yes",
+    ];
+    consign
+        .run(start.into_iter().chain(["--reason", "mended"]))
+        .expect(0);
+    eventually("four were moved", SOON, async || {
+        dead() == 2 && unfinished(&consign, "orders") == 0
+    })
+    .await;
+    eventually("it is done", SOON, async || {
+        consign.json(["redrive", "show", "1"])["state"] == "done"
+    })
+    .await;
+    assert_stable(
+        "redrive_show",
+        &consign.run(["redrive", "show", "1"]).expect(0).stdout,
+    );
+    assert_stable(
+        "redrive_ls",
+        &consign.run(["redrive", "ls"]).expect(0).stdout,
+    );
+    let audit = http::get(service.address(), "/v1/audit").await;
+    assert!(audit.body.contains("redrive 1: mended"), "{}", audit.body);
+    service.stop().await;
+}
+
+#[test]
+fn a_redrive_is_stopped_and_resumed_by_its_number() {
+    let consign = Consign::new();
+    consign
+        .run(["redrive", "start", "--rate", "5", "--yes"])
+        .expect(0);
+    assert_eq!(consign.json(["redrive", "stop", "1"])["state"], "stopped");
+    assert_eq!(consign.json(["redrive", "resume", "1"])["state"], "running");
+    assert_eq!(
+        consign.json(["redrive", "ls"])["items"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+    for action in ["show", "stop", "resume"] {
+        let (code, _) = consign
+            .run(["redrive", action, "7", "--json"])
+            .expect(4)
+            .error();
+        assert_eq!(code, "unknown_redrive");
+    }
+    consign
+        .run(["redrive", "start", "--rate", "0", "--yes"])
+        .expect(3);
+    consign
+        .run(["redrive", "start", "--lane", "nowhere"])
+        .expect(3);
+}

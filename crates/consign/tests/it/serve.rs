@@ -1,0 +1,165 @@
+//! `consign serve` from nothing, and with tokens.
+
+use std::process::Command;
+
+use consign_testkit::Child;
+use serde_json::{Value, json};
+
+use crate::{
+    http,
+    service::{SOON, Service},
+    support::{Consign, finish},
+};
+
+/// Starts without `--database`, as the README does, and answers with what it printed.
+async fn from_nothing(consign: &Consign) -> (Child, Vec<String>) {
+    let mut command = consign.command();
+    command.args(["serve", "--listen", "127.0.0.1:0"]);
+    let mut child = Child::start(command);
+    child.expect_line("Try it:").await;
+    let mut lines = Vec::new();
+    for _ in 0..4 {
+        lines.push(child.expect_line("  curl ").await);
+    }
+    (child, lines)
+}
+
+/// Runs a line as somebody would who pastes it.
+fn paste(line: &str, variables: &[(&str, &str)]) -> String {
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(line).envs(variables.iter().copied());
+    finish(command, b"").expect(0).stdout
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[tokio::test]
+async fn it_starts_from_nothing_and_what_it_suggests_works() {
+    let consign = Consign::unmigrated();
+    let (mut child, lines) = from_nothing(&consign).await;
+    assert!(consign.folder().join("consign.db").exists());
+
+    let enqueued = json(&paste(&lines[0], &[]));
+    assert_eq!(
+        (&enqueued["id"], &enqueued["state"]),
+        (&json!(1), &json!("ready"))
+    );
+    let delivered = child.expect_line("{").await;
+    assert_eq!(json(&delivered)["payload"], json!({"text": "hello"}));
+
+    let listed = json(&paste(&lines[1], &[]));
+    assert_eq!(listed["messages"][0]["id"], 1, "{listed}");
+    let lanes = json(&paste(&lines[2], &[]));
+    let names = lanes["lanes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|lane| &lane["name"]);
+    assert!(names.clone().any(|name| name == "hello"), "{lanes}");
+    let metrics = paste(&lines[3], &[]);
+    assert!(
+        metrics.contains("consign_claimed_total{lane=\"hello\"} 1"),
+        "{metrics}"
+    );
+    assert!(
+        metrics.contains("consign_messages{lane=\"hello\",state=\"ready\"}"),
+        "{metrics}"
+    );
+    assert!(metrics.contains("\nconsign_database_up 1"), "{metrics}");
+
+    child.terminate();
+    let status = child.wait(SOON).await;
+    assert_eq!(status.code(), Some(0));
+    let (_child, again) = from_nothing(&consign).await;
+    assert_eq!(again.len(), 4, "the file is used again");
+}
+
+#[tokio::test]
+async fn a_token_made_by_the_command_opens_what_its_scopes_say() {
+    let consign = Consign::new();
+    let made = consign
+        .run(["token", "new", "--name", "ci", "--scope", "producer"])
+        .expect(0);
+    let token = made.stdout.trim();
+    let (_, lines) = made.stderr.split_once("\n\n[").unwrap();
+    consign.configure(&format!(
+        "[{lines}\n[lanes.hello.sink]\nkind = \"discard\"\n"
+    ));
+    let service = Service::serve(&consign).await;
+    let at = service.address();
+
+    let enqueue = |authorization: String| async move {
+        let body = r#"{"payload": 1}"#;
+        let head = format!(
+            "POST /v1/lanes/hello/messages HTTP/1.1\r\ncontent-type: application/json\r\n\
+             {authorization}content-length: {}\r\n",
+            body.len()
+        );
+        http::send(at, &head, body).await.unwrap().status
+    };
+    assert_eq!(enqueue(String::new()).await, 401);
+    assert_eq!(
+        enqueue("authorization: Bearer consign_wrong\r\n".into()).await,
+        401
+    );
+    assert_eq!(
+        enqueue(format!("authorization: Bearer {token}\r\n")).await,
+        202
+    );
+    let head = format!("GET /v1/lanes HTTP/1.1\r\nauthorization: Bearer {token}\r\n");
+    let read = http::send(at, &head, "").await.unwrap();
+    assert_eq!(read.status, 403, "a producer does not read: {read:?}");
+    service.stop().await;
+}
+
+#[test]
+fn an_open_door_is_refused_before_anything_is_touched() {
+    let consign = Consign::unmigrated();
+    let ran = consign
+        .run(["serve", "--listen", "0.0.0.0:0", "--json"])
+        .expect(2);
+    let (code, message) = ran.error();
+    assert_eq!(code, "config");
+    assert!(message.contains("server.tokens"), "{message}");
+    assert!(!consign.folder().join("test.db").exists());
+}
+
+#[tokio::test]
+async fn a_port_that_is_taken_is_named() {
+    let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let consign = Consign::new();
+    let ran = consign.run(["serve", "--listen", &address]).expect(2);
+    assert!(ran.stderr.contains(&address), "{ran:#?}");
+}
+
+#[tokio::test]
+async fn json_says_where_it_listens_and_logs_are_json_too() {
+    let consign = Consign::new();
+    consign.configure("[log]\nformat = \"json\"\n[lanes.a]\n[lanes.b.sink]\nkind = \"discard\"\n");
+    let arguments = ["--json", "serve", "--listen", "127.0.0.1:0"];
+    let mut service = Service::launch(&consign, &arguments, |_| {});
+    let said = json(&service.child.expect_line("{").await);
+    assert!(
+        said["url"]
+            .as_str()
+            .unwrap()
+            .starts_with("http://127.0.0.1:"),
+        "{said}"
+    );
+    assert_eq!(
+        said["lanes"],
+        json!([{"lane": "b", "sink": "discard", "destination": "nowhere"}])
+    );
+    service.logs("lane a is set").await;
+    for line in service.log().lines() {
+        let line = json(line);
+        assert!(
+            line["message"].is_string() && line["level"].is_string(),
+            "{line}"
+        );
+    }
+    service.stop().await;
+}
