@@ -144,8 +144,7 @@ fn wrong<T: DeserializeOwned>(bytes: &[u8], error: &serde_json::Error) -> Proble
         Ok(_) => ".".to_owned(),
     };
     let why = error.to_string();
-    let unknown = suggestion(&why).is_some() || why.starts_with("unknown field");
-    let meaning = if unknown {
+    let meaning = if why.starts_with("unknown field") {
         codes::UNKNOWN_FIELD
     } else {
         codes::BAD_JSON
@@ -171,7 +170,7 @@ fn with_suggestion(why: &str) -> String {
 
 /// serde names the unknown field and then those it knows, all in backticks.
 fn suggestion(why: &str) -> Option<String> {
-    let rest = why.strip_prefix("unknown field `")?;
+    let (_, rest) = why.split_once("unknown field `")?;
     let (unknown, rest) = rest.split_once('`')?;
     let known = rest.split('`').skip(1).step_by(2);
     nearest(unknown, known).map(str::to_owned)

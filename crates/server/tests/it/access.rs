@@ -264,26 +264,21 @@ async fn metrics_are_open_where_the_options_say_so(bench: Bench) {
             .header("content-type")
             .starts_with("text/plain; version=0.0.4")
     );
-    for (open, local, remote) in [
+    let cases = [
         (None, 200, 401),
         (Some(true), 200, 200),
         (Some(false), 401, 401),
-    ] {
-        let options = ServerOptions {
+    ];
+    let mut bench = bench;
+    for (open, local, remote) in cases {
+        bench = bench.with_options(&ServerOptions {
             metrics_open: open,
             ..options()
-        };
-        let router = consign_server::router(bench.state.clone(), &options);
-        let bench = Bench {
-            router,
-            ..Bench::reference().await
-        };
-        assert_eq!(bench.call(from(LOCAL)).await.status, local, "{open:?}");
-        assert_eq!(
-            bench.call(from("192.0.2.7:5")).await.status,
-            remote,
-            "{open:?}"
-        );
+        });
+        let answer = bench.call(from(LOCAL)).await;
+        assert_eq!(answer.status, local, "{open:?}");
+        let answer = bench.call(from("192.0.2.7:5")).await;
+        assert_eq!(answer.status, remote, "{open:?}");
     }
 }
 

@@ -25,7 +25,8 @@ pub(crate) struct Bench {
     pub(crate) clock: ManualClock,
     pub(crate) state: AppState,
     pub(crate) router: Router,
-    directory: Option<TempDir>,
+    /// Goes last: the store may still be writing.
+    _directory: Option<TempDir>,
 }
 
 /// An answer, checked against the OpenAPI document already.
@@ -75,7 +76,7 @@ impl Bench {
             clock,
             state,
             router,
-            directory,
+            _directory: directory,
         }
     }
 
@@ -184,13 +185,6 @@ impl Bench {
         state
             .unwrap_or_else(|| panic!("{}", answer.text))
             .to_owned()
-    }
-}
-
-impl Drop for Bench {
-    fn drop(&mut self) {
-        // The folder goes last: the store may still be writing.
-        drop(self.directory.take());
     }
 }
 

@@ -55,10 +55,10 @@ pub(crate) fn check(method: &Method, path: &str, answer: &Answer) {
         schema.is_object(),
         "{method} {path} {status}: {kind} is not described"
     );
-    if kind.ends_with("json") {
-        if let Err(why) = fits(&answer.json, schema, "$") {
-            panic!("{method} {path} {status}: {why}\n{}", answer.text);
-        }
+    if kind.ends_with("json")
+        && let Err(why) = fits(&answer.json, schema, "$")
+    {
+        panic!("{method} {path} {status}: {why}\n{}", answer.text);
     }
     if let (Some(code), true) = (answer.json["code"].as_str(), kind.contains("problem")) {
         let named = described["description"].as_str().unwrap();
@@ -113,10 +113,10 @@ fn fits(value: &Value, schema: &Value, at: &str) -> Result<(), String> {
     for part in schema["allOf"].as_array().unwrap_or(&Vec::new()) {
         fits(value, part, at)?;
     }
-    if let Some(words) = schema["enum"].as_array() {
-        if !words.contains(value) {
-            return Err(format!("{at}: {value} is not one of {words:?}"));
-        }
+    if let Some(words) = schema["enum"].as_array()
+        && !words.contains(value)
+    {
+        return Err(format!("{at}: {value} is not one of {words:?}"));
     }
     if !has_type(value, &schema["type"]) {
         return Err(format!("{at}: {value} is not {}", schema["type"]));

@@ -1,4 +1,5 @@
 //! The HTTP API over real stores: in process where that is enough, over TCP where it matters.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 mod access;
 mod bench;

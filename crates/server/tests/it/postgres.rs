@@ -85,7 +85,7 @@ async fn a_database_that_goes_away_and_comes_back() {
     let proxy = consign_testkit::ChaosProxy::start(database.address().await).await;
     let bench = bench(&database.url_via(proxy.address())).await;
     bench.get("/readyz").await.is(200);
-    proxy.refuse();
+    proxy.cut().await;
     let body = json!({"payload": 1, "key": "k"});
     let path = "/v1/lanes/mail/messages";
     let away = bench.post(path, body.clone()).await;
@@ -95,7 +95,7 @@ async fn a_database_that_goes_away_and_comes_back() {
         bench.get("/readyz").await.status == 503
     })
     .await;
-    proxy.accept();
+    proxy.restore();
     eventually("the repeated enqueue succeeds", SOON, || async {
         bench.post(path, body.clone()).await.status.is_success()
     })
