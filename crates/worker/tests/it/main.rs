@@ -12,4 +12,5 @@ mod leases;
 mod outage;
 mod policy;
 mod support;
+mod telemetry;
 mod uncertain;

@@ -1,6 +1,7 @@
 //! What the tests of the worker stand on.
 
 mod faulty;
+mod recorder;
 mod sinks;
 mod stores;
 
@@ -14,6 +15,7 @@ use consign_worker::{LaneWork, Sink, Summary, Worker, WorkerHandle, WorkerOption
 use serde_json::json;
 
 pub(crate) use faulty::FaultyStore;
+pub(crate) use recorder::{Recorded, Traced};
 pub(crate) use sinks::{Gate, ScriptedSink, down};
 pub(crate) use stores::{frozen_reference, postgres, postgres_database, running_reference, sqlite};
 
