@@ -24,7 +24,8 @@ async fn a_paused_lane_rests_and_goes_on() {
     })
     .await;
     assert_eq!(unfinished(&consign, "hello"), 3);
-    http::post(at, "/v1/lanes/hello/resume", "{}").await;
+    let resumed = http::post(at, "/v1/lanes/hello/resume", r#"{"reason": "rested"}"#).await;
+    assert_eq!(resumed.status, 200, "{resumed:?}");
     eventually("all are delivered", SOON, async || {
         unfinished(&consign, "hello") == 0
     })
@@ -64,6 +65,7 @@ async fn concurrency_changes_by_command_and_by_file() {
     service
         .logs("the configuration was not taken: consign.toml:2: lanes.orders.concurency")
         .await;
+    file(5, "info");
     receiver.set(Mood::Takes(Duration::ZERO));
     eventually("all are delivered", SOON, async || {
         unfinished(&consign, "orders") == 0
