@@ -47,7 +47,7 @@ impl Traces {
         let said = |name: &&str| std::env::var_os(name).is_some_and(|text| !text.is_empty());
         let disabled = std::env::var("OTEL_SDK_DISABLED").is_ok_and(|word| word == "true");
         let endpoint = settings.telemetry.otlp_endpoint.as_deref();
-        if disabled || (endpoint.is_none() && !ENDPOINTS.iter().any(|name| said(&name))) {
+        if disabled || (endpoint.is_none() && !ENDPOINTS.iter().any(said)) {
             return Ok(Self { provider: None });
         }
         let refuse = |error: &dyn std::fmt::Display| {
