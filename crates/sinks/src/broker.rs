@@ -29,6 +29,7 @@ pub(crate) fn in_doubt(code: impl Into<String>, detail: impl Into<String>) -> Ve
 }
 
 /// No broker of this configuration will ever take this message.
+#[cfg(any(feature = "nats", feature = "rabbitmq"))]
 pub(crate) fn impossible(code: impl Into<String>, detail: impl Into<String>) -> Verdict {
     Verdict::failed(Outcome::Dead, About::Message, code, detail)
 }
@@ -37,19 +38,4 @@ pub(crate) fn impossible(code: impl Into<String>, detail: impl Into<String>) -> 
 pub(crate) fn timed_out(limit: Duration) -> Verdict {
     let detail = format!("no acknowledgement within {} ms", limit.as_millis());
     in_doubt("timeout", detail)
-}
-
-/// Text of an error with what caused it.
-pub(crate) fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        // Some errors repeat what lies below them.
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
 }

@@ -162,6 +162,21 @@ fn servers(config: &NatsConfig) -> Result<Vec<ServerAddr>, SinkError> {
     config.servers.iter().map(read).collect()
 }
 
+/// Text of an error with what caused it.
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        // Some errors repeat what lies below them.
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

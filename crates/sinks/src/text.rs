@@ -19,6 +19,7 @@ pub(crate) fn printable(text: &str, also: &[char]) -> String {
 }
 
 /// `text` as one component of a URL.
+#[cfg(feature = "http")]
 pub(crate) fn url_component(text: &str) -> String {
     let mut component = String::with_capacity(text.len());
     for c in text.chars() {
@@ -57,6 +58,7 @@ mod tests {
         assert_eq!(printable("a.b\\", &['.', '\\']), "a%2Eb%5C");
     }
 
+    #[cfg(feature = "http")]
     #[test]
     fn a_component_cannot_leave_its_place() {
         assert_eq!(url_component("../a?b#c&d/é"), "..%2Fa%3Fb%23c%26d%2F%C3%A9");

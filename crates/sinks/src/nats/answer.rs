@@ -5,7 +5,8 @@ use consign_worker::Verdict;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::broker::{causes, impossible, in_doubt, not_sent};
+use super::causes;
+use crate::broker::{impossible, in_doubt, not_sent};
 
 /// The message is larger than the stream allows.
 const TOO_LARGE_FOR_STREAM: u64 = 10_054;

@@ -11,10 +11,10 @@ use tokio::{
 
 use crate::{
     SinkError,
-    broker::{causes, not_sent, tls},
+    broker::{not_sent, tls},
 };
 
-use super::NatsConfig;
+use super::{NatsConfig, causes};
 
 /// The longest rest between two tries to connect.
 const REST_MAX: Duration = Duration::from_secs(1);

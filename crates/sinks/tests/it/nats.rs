@@ -194,7 +194,7 @@ async fn an_acknowledgement_that_is_lost_leaves_doubt_and_a_resend_is_safe() {
 async fn a_restart_in_mid_delivery_loses_nothing_and_doubles_nothing() {
     let mut server = NatsServer::start().await;
     let url = server.url();
-    make_stream(&observer(&[url.clone()]).await, json!({})).await;
+    make_stream(&observer(std::slice::from_ref(&url)).await, json!({})).await;
     let sink = nats_sink(&url, "").await;
     let run = Run::of(500);
     let (tally, ()) = tokio::join!(run.through(&sink), async {
@@ -203,7 +203,7 @@ async fn a_restart_in_mid_delivery_loses_nothing_and_doubles_nothing() {
         server.start_again().await;
     });
     assert!(tally.retries + tally.doubted.len() > 0, "it was noticed");
-    let found = stored(&observer(&[url.clone()]).await).await;
+    let found = stored(&observer(std::slice::from_ref(&url)).await).await;
     nothing_lost(500, &found, &tally);
     assert_eq!(found.len(), 500, "resent messages were recognised");
 }

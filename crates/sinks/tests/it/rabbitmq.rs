@@ -14,7 +14,7 @@ use lapin::{
 use serde_json::{Value, json};
 
 use crate::{
-    brokers::{Run, again, give_up, is, nothing_lost, numbered},
+    brokers::{Run, again, data, give_up, is, nothing_lost, numbered},
     fixture::{delivery_of, sink},
 };
 
@@ -66,13 +66,24 @@ async fn rabbitmq_sink(address: impl std::fmt::Display, more: &str) -> Arc<dyn S
 
 #[tokio::test]
 async fn what_rabbitmq_confirms_returns_and_refuses_is_told_apart() {
-    let server = RabbitmqServer::start_with("max_message_size = 65536").await;
+    let server = RabbitmqServer::start_with(&format!(
+        "max_message_size = 65536\n\
+         ssl_options.cacertfile = {ca}\n\
+         ssl_options.certfile = {cert}\n\
+         ssl_options.keyfile = {key}\n\
+         ssl_options.verify = verify_none",
+        ca = data("ca.pem").display(),
+        cert = data("server.pem").display(),
+        key = data("server.key").display(),
+    ))
+    .await;
     let (_connection, channel) = observer(&server).await;
     make_queue(&channel, "orders", FieldTable::default()).await;
     it_publishes(&server, &channel).await;
     it_routes(&server, &channel).await;
     it_is_refused(&server, &channel).await;
     it_loses_a_confirmation(&server, &channel).await;
+    it_speaks_tls(&server).await;
 
     let sink = rabbitmq_sink(server.address(), "routing_key = \"orders\"").await;
     give_up(&*sink, 30).await;
@@ -226,6 +237,19 @@ async fn it_loses_a_confirmation(server: &RabbitmqServer, channel: &Channel) {
     );
     proxy.resume();
     assert_eq!(drained(channel, "orders").await, [1, 2, 1, 3]);
+}
+
+async fn it_speaks_tls(server: &RabbitmqServer) {
+    let address = format!("amqps://{}", server.tls_address());
+    let describe = |more: &str| {
+        format!("kind = \"rabbitmq\"\nurl = \"{address}\"\nrouting_key = \"orders\"\n{more}")
+    };
+    let stranger = sink(&describe("")).await;
+    let verdict = stranger.deliver(&numbered(1)).await;
+    is(&verdict, Outcome::Retry, "connect_failed");
+    let trusting = sink(&describe(&format!("ca_file = {:?}", data("ca.pem")))).await;
+    let verdict = trusting.deliver(&numbered(1)).await;
+    assert_eq!(verdict.outcome, Outcome::Delivered, "{verdict:?}");
 }
 
 #[tokio::test]

@@ -23,6 +23,7 @@ pub struct RabbitmqServer {
 #[derive(Clone, Copy, Debug)]
 struct Ports {
     clients: SocketAddr,
+    tls: SocketAddr,
     mapper: SocketAddr,
     nodes: SocketAddr,
 }
@@ -34,6 +35,8 @@ impl RabbitmqServer {
     }
 
     /// Starts an empty server with more lines in its configuration: `max_message_size = 65536`.
+    ///
+    /// If they say `ssl_options`, it speaks TLS too, at [`tls_address`](Self::tls_address).
     pub async fn start_with(configuration: &str) -> Self {
         let mut log = String::new();
         for _ in 0..START_ATTEMPTS_MAX {
@@ -49,10 +52,11 @@ impl RabbitmqServer {
         let directory = tempfile::tempdir().expect("create a directory for rabbitmq");
         let ports = Ports {
             clients: free_address(),
+            tls: free_address(),
             mapper: free_address(),
             nodes: free_address(),
         };
-        configure(&directory, ports.clients, configuration);
+        configure(&directory, ports, configuration);
         let mut mapper = spawn_mapper(&directory, ports);
         mapper.accepts(ports.mapper).await?;
         let mut server = Self {
@@ -68,6 +72,11 @@ impl RabbitmqServer {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.ports.clients
+    }
+
+    /// Where it listens with TLS, if it does.
+    pub fn tls_address(&self) -> SocketAddr {
+        self.ports.tls
     }
 
     /// Its address as clients write it.
@@ -110,12 +119,18 @@ impl RabbitmqServer {
     }
 }
 
-fn configure(directory: &TempDir, clients: SocketAddr, more: &str) {
+fn configure(directory: &TempDir, ports: Ports, more: &str) {
+    let tls = match more.contains("ssl_options") {
+        true => format!("listeners.ssl.1 = {}", ports.tls),
+        false => String::new(),
+    };
     let configuration = format!(
-        "listeners.tcp.1 = {clients}\n\
+        "listeners.tcp.1 = {}\n\
          log.console = true\n\
          log.file = false\n\
-         {more}\n"
+         {tls}\n\
+         {more}\n",
+        ports.clients
     );
     let write = |name: &str, text: &str| {
         fs::write(directory.path().join(name), text).expect("write the configuration of rabbitmq");
