@@ -121,3 +121,41 @@ pub(crate) fn of_store(error: &consign_kernel::Error) -> &'static Meaning {
 pub(crate) fn find(code: &str) -> Option<&'static Meaning> {
     ALL.iter().copied().find(|meaning| meaning.code == code)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documentation_has_a_row_for_every_code_and_no_other() {
+        let document = include_str!("../../../../docs/http.md");
+        let (_, table) = document.split_once("| code | status |").unwrap();
+        let rows: Vec<&str> = table
+            .lines()
+            .filter(|line| line.starts_with("| `"))
+            .collect();
+        for meaning in ALL {
+            let Meaning {
+                code,
+                status,
+                title,
+                remedy,
+            } = meaning;
+            let row = format!("| `{code}` | {} | {title} | {remedy} |", status.as_u16());
+            assert!(rows.contains(&row.as_str()), "docs/http.md lacks: {row}");
+        }
+        assert_eq!(rows.len(), ALL.len(), "docs/http.md explains what is gone");
+    }
+
+    #[test]
+    fn what_the_stores_call_errors_has_a_status() {
+        let unknown = consign_kernel::Error::invalid("a", "b");
+        assert_eq!(of_store(&unknown).code, "invalid_input");
+        let kernel = include_str!("../../../kernel/src/error.rs");
+        let (_, table) = kernel.split_once("fn code(").unwrap();
+        let codes = table.split("=> \"").skip(1);
+        for code in codes.filter_map(|rest| rest.split('"').next()) {
+            assert!(find(code).is_some(), "{code} has no status");
+        }
+    }
+}
