@@ -20,7 +20,7 @@ Exit codes:
   1  something is wrong: doctor found something, or a message could not be moved
   2  the command line or the configuration does not make sense
   3  the input was refused: unknown lane, key conflict, bad JSON
-  4  there is no such message
+  4  there is no such message or redrive
   5  the database cannot be used: not reachable, not migrated, not permitted
   130, 143  serve and work: told twice to stop (SIGINT, SIGTERM), stopped at once";
 

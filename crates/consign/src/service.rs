@@ -6,6 +6,7 @@
 mod banner;
 mod drain;
 mod gate;
+mod http;
 mod lanes;
 mod opening;
 mod reload;
@@ -17,12 +18,12 @@ mod watchdog;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use consign_kernel::Store;
-use consign_server::{AppState, Server, ServerOptions, check_exposure};
+use consign_server::{AppState, ServerOptions, check_exposure};
 use consign_worker::{LaneWork, Worker, WorkerHandle, WorkerOptions};
-use tokio::{sync::watch, task::JoinHandle};
+use tokio::task::JoinHandle;
 
 use self::{
-    gate::{Admits, Gate},
+    http::Http,
     opening::Opening,
     signals::{Signals, Told},
     systemd::Systemd,
@@ -34,7 +35,7 @@ use crate::{
     database::{Address, Reach},
     failure::{Exit, Failure},
     output::Output,
-    telemetry::{RequestHook, Sampler, Telemetry},
+    telemetry::{Sampler, Telemetry},
 };
 
 /// What the end may take beyond its grace periods.
@@ -100,10 +101,15 @@ impl Service {
         }
         let helpers = self.start_helpers(&store, &state, &telemetry);
         let url = http.as_ref().map(|http| http.url.as_str());
-        banner::print(self.out, &self.config, &address, url, &worker, &self.role)?;
+        // Whoever closed standard output does without the banner, not without the service.
+        if let Err(failure) =
+            banner::print(self.out, &self.config, &address, url, &worker, &self.role)
+        {
+            tracing::info!("the banner was not printed: {}", failure.message());
+        }
         systemd.ready("running");
         let watchdog = self.watch(systemd, &worker);
-        let running = Running {
+        let mut running = Running {
             state,
             worker,
             http,
@@ -178,10 +184,22 @@ struct Running {
 }
 
 impl Running {
-    /// Returns when somebody tells it to stop.
-    async fn until_told(&self, signals: &mut Signals, service: &mut Service, store: &dyn Store) {
+    /// Returns when somebody tells it to stop, or when it is of no use any more.
+    async fn until_told(
+        &mut self,
+        signals: &mut Signals,
+        service: &mut Service,
+        store: &dyn Store,
+    ) {
         loop {
-            match signals.next().await {
+            let told = tokio::select! {
+                told = signals.next() => told,
+                () = listening(&mut self.http) => {
+                    tracing::error!("the HTTP server ended by itself");
+                    return;
+                }
+            };
+            match told {
                 Told::Stop(_) => return,
                 Told::Reload => reload::reload(&mut service.config, &service.sources, store).await,
             }
@@ -189,71 +207,11 @@ impl Running {
     }
 }
 
-/// The HTTP side: listens from the first moment, answers once there is a database.
-struct Http {
-    gate: Gate,
-    url: String,
-    stop: watch::Sender<bool>,
-    task: JoinHandle<()>,
-}
-
-impl Http {
-    async fn start(
-        options: &ServerOptions,
-        role: &Role,
-        spans: Option<RequestHook>,
-    ) -> Result<Option<Self>, Failure> {
-        let options = match role {
-            Role::Serve => options.clone(),
-            Role::Work { health: None } => return Ok(None),
-            // Health and figures only: nothing in them needs a token, and probes have none.
-            Role::Work {
-                health: Some(listen),
-            } => ServerOptions {
-                listen: *listen,
-                tokens: Vec::new(),
-                allow_anonymous: true,
-                allow_plain_http: true,
-                metrics_open: Some(true),
-                ..options.clone()
-            },
-        };
-        let server = Server::bind(&options)
-            .await
-            .map_err(|e| misconfigured(&e))?;
-        let url = server.url()?;
-        let gate = Gate::new(spans);
-        let stop = watch::Sender::new(false);
-        let mut stopped = stop.subscribe();
-        let stopped = async move {
-            // The sender outlives the server; if not, stopping is right.
-            drop(stopped.wait_for(|stop| *stop).await);
-        };
-        let task = tokio::spawn(server.serve(gate.router(), stopped));
-        Ok(Some(Self {
-            gate,
-            url,
-            stop,
-            task,
-        }))
-    }
-
-    /// Lets requests through.
-    fn open(&self, state: &AppState, options: &ServerOptions, role: &Role) {
-        let (options, admits) = match role {
-            Role::Serve => (options.clone(), Admits::Everything),
-            Role::Work { .. } => {
-                let open = ServerOptions {
-                    tokens: Vec::new(),
-                    allow_anonymous: true,
-                    metrics_open: Some(true),
-                    ..options.clone()
-                };
-                (open, Admits::Health)
-            }
-        };
-        let router = consign_server::router(state.clone(), &options);
-        self.gate.open(router, admits);
+/// Returns when the HTTP side has ended, never where there is none.
+async fn listening(http: &mut Option<Http>) {
+    match http {
+        Some(http) => http.ended().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -38,6 +38,9 @@ pub(super) fn print(
         }))?);
     }
     out.line(format_args!("consign {version}"))?;
+    if let Some(file) = &config.file {
+        out.line(format_args!("settings   {}", file.display()))?;
+    }
     out.line(format_args!("database   {address}"))?;
     if let Some(url) = url {
         out.line(format_args!("listening  {url}"))?;

@@ -26,14 +26,11 @@ impl Running {
         let Some(http) = self.http else {
             return Exit::Fine;
         };
-        http.stop.send_replace(true);
+        if http.has_failed() {
+            return Exit::Wrong;
+        }
         tokio::select! {
-            ended = http.task => {
-                if let Err(error) = ended {
-                    tracing::error!("the HTTP server failed: {error}");
-                }
-                Exit::Fine
-            }
+            () = http.stop() => Exit::Fine,
             exit = signals.stop() => exit,
         }
     }

@@ -1,14 +1,13 @@
 //! Telling systemd how it goes, as `sd_notify` does: datagrams to the socket it names.
 
+#[cfg(target_os = "linux")]
+use std::os::linux::net::SocketAddrExt;
 use std::{
     ffi::OsStr,
     io,
-    os::{
-        linux::net::SocketAddrExt,
-        unix::{
-            ffi::OsStrExt,
-            net::{SocketAddr, UnixDatagram},
-        },
+    os::unix::{
+        ffi::OsStrExt,
+        net::{SocketAddr, UnixDatagram},
     },
     time::Duration,
 };
@@ -86,6 +85,7 @@ impl Systemd {
 /// A name that begins with `@` is in the abstract namespace.
 fn connect(name: &OsStr) -> io::Result<UnixDatagram> {
     let address = match name.as_bytes() {
+        #[cfg(target_os = "linux")]
         [b'@', rest @ ..] => SocketAddr::from_abstract_name(rest)?,
         _ => SocketAddr::from_pathname(name)?,
     };

@@ -53,5 +53,16 @@ pub(super) fn start(settings: &Settings, traces: &Traces) -> Result<(), Failure>
     let subscriber = tracing_subscriber::registry().with(layers);
     tracing::subscriber::set_global_default(subscriber)
         .expect("invariant: logging is started once");
+    log_panics();
     Ok(())
+}
+
+/// A panic is a line of the log like any other failure, also where the log is JSON.
+fn log_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string);
+        let place = place.unwrap_or_default();
+        // What a panic says may quote data; where it happened is enough to find it.
+        tracing::error!(place, "panicked at {place}");
+    }));
 }

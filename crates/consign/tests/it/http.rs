@@ -41,7 +41,11 @@ pub(crate) async fn post(at: SocketAddr, path: &str, body: &str) -> Answer {
 
 pub(crate) async fn send(at: SocketAddr, head: &str, body: &str) -> std::io::Result<Answer> {
     let mut stream = TcpStream::connect(at).await?;
-    let request = format!("{head}host: {at}\r\nconnection: close\r\n\r\n{body}");
+    let host = match head.contains("\r\nhost: ") {
+        true => String::new(),
+        false => format!("host: {at}\r\n"),
+    };
+    let request = format!("{head}{host}connection: close\r\n\r\n{body}");
     stream.write_all(request.as_bytes()).await?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await?;

@@ -1,6 +1,7 @@
 //! `consign work`: the worker alone.
 
-use consign_testkit::eventually;
+use consign_postgres::migrate;
+use consign_testkit::{PgBouncer, TestDatabase, eventually};
 
 use crate::{
     http,
@@ -26,6 +27,12 @@ async fn it_works_the_lanes_it_is_told_to_and_serves_its_health_only() {
     assert_eq!(unfinished(&consign, "b"), 3, "nobody was told to");
     let at = service.address();
     assert_eq!(http::get(at, "/healthz").await.status, 200);
+    let by_name = "GET /metrics HTTP/1.1\r\nhost: worker-7.internal\r\n";
+    let scraped = http::send(at, by_name, "").await.unwrap();
+    assert_eq!(
+        scraped.status, 200,
+        "scrapers know machines by name: {scraped:?}"
+    );
     let metrics = http::get(at, "/metrics").await;
     assert!(
         metrics.body.contains("outbox_sent_total{lane=\"a\""),
@@ -35,6 +42,28 @@ async fn it_works_the_lanes_it_is_told_to_and_serves_its_health_only() {
     let api = http::get(at, "/v1/lanes").await;
     assert_eq!(api.status, 404, "{api:?}");
     service.stop().await;
+}
+
+#[tokio::test]
+async fn it_works_through_a_transaction_pooler_with_and_without_wake_ups() {
+    let database = TestDatabase::create(async |url| migrate(url).await.map(drop).unwrap()).await;
+    let pooler = PgBouncer::start(database.url()).await;
+    let consign = Consign::at(&pooler.url(database.name()));
+    for listen in [
+        String::new(),
+        format!("listen_url = \"{}\"\n", database.url()),
+    ] {
+        consign.configure(&format!(
+            "[database]\npooler = \"transaction\"\n{listen}[lanes.a.sink]\nkind = \"discard\"\n"
+        ));
+        let service = Service::work(&consign, &[]).await;
+        fill(&consign, "a", 50);
+        eventually("all are delivered", SOON, async || {
+            unfinished(&consign, "a") == 0
+        })
+        .await;
+        service.stop().await;
+    }
 }
 
 #[test]
