@@ -22,6 +22,7 @@ pub(crate) mod redrive_pace;
 pub(crate) mod redrive_races;
 pub(crate) mod release;
 pub(crate) mod renew;
+pub(crate) mod resolve;
 pub(crate) mod settle;
 pub(crate) mod uncertain;
 
@@ -181,6 +182,14 @@ macro_rules! each_case {
                 a_held_message_keeps_its_tries
                 a_hold_leaves_the_rest_of_a_run_in_order
                 delivered_is_final;
+            resolve:
+                a_held_message_may_be_resolved_as_delivered
+                a_held_message_may_be_resolved_as_dead
+                only_held_messages_can_be_resolved
+                a_resolved_message_lets_its_group_move_on
+                a_message_resolved_as_dead_blocks_its_group
+                a_message_held_while_it_waited_passes_no_turn
+                many_are_resolved_in_one_call;
             audit:
                 moving_nothing_answers_nothing
                 every_action_is_recorded_with_who_and_why
@@ -217,6 +226,7 @@ macro_rules! each_case {
             redrive_pace:
                 a_redrive_keeps_its_rate
                 a_rate_that_divides_unevenly_is_kept
+                a_rate_is_kept_to_the_microsecond
                 a_clock_set_back_does_not_stall_a_redrive
                 a_stopped_redrive_waits_until_it_is_resumed
                 a_slow_redrive_does_not_hold_up_another;

@@ -19,6 +19,8 @@ pub mod codes {
     pub const UNREADABLE: &str = "unreadable";
     /// Held because its outcome is uncertain.
     pub const UNCERTAIN: &str = "uncertain";
+    /// A person said what had become of a held message.
+    pub const RESOLVED: &str = "resolved";
 }
 
 /// Where a message goes from its lease.

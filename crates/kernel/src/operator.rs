@@ -55,7 +55,7 @@ pub enum Move {
         /// Where it is.
         state: StateKind,
     },
-    /// Only held messages can be unheld.
+    /// Only held messages can be unheld or resolved.
     NotHeld {
         /// Where it is.
         state: StateKind,
@@ -88,7 +88,7 @@ pub struct AuditEntry {
     pub at: Timestamp,
     /// Who.
     pub actor: String,
-    /// What: `requeue`, `hold`, `unhold`, `pause`, `resume`, `lane`, `start_redrive`,
+    /// What: `requeue`, `hold`, `unhold`, `resolve`, `pause`, `resume`, `lane`, `start_redrive`,
     /// `stop_redrive`, `resume_redrive`.
     pub action: String,
     /// On which lane; none for a redrive of all lanes.

@@ -16,6 +16,7 @@ mod groups;
 mod operate;
 mod read;
 mod redrive;
+mod resolve;
 mod settle;
 #[cfg(feature = "twins")]
 mod twin;

@@ -220,6 +220,13 @@ impl Store for ReferenceStore {
         self.inner().reference.unhold(now, ids, by)
     }
 
+    async fn resolve(&self, ids: &[MessageId], as_delivered: bool, by: &By) -> Result<Vec<Moved>> {
+        let now = self.now();
+        let mut inner = self.inner();
+        let token = inner.token();
+        inner.reference.resolve(now, token, ids, as_delivered, by)
+    }
+
     async fn start_redrive(&self, plan: &RedrivePlan, by: &By) -> Result<Redrive> {
         let now = self.now();
         self.inner().reference.start_redrive(now, plan, by)

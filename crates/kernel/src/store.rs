@@ -99,6 +99,13 @@ pub trait Store: Send + Sync {
     /// Answers by id, each id once.
     async fn unhold(&self, ids: &[MessageId], by: &By) -> Result<Vec<Moved>>;
 
+    /// Records what has become of held messages, as a person found out: delivered, or not and not
+    /// to be tried again (dead). Answers by id, each id once.
+    ///
+    /// The person takes and settles a lease in one step, so that the attempt has a fence and an
+    /// owner like any other. Its code is `resolved`, its detail the reason.
+    async fn resolve(&self, ids: &[MessageId], as_delivered: bool, by: &By) -> Result<Vec<Moved>>;
+
     /// Starts to requeue the dead messages a plan covers. Nothing is moved yet.
     ///
     /// Only what is dead now is taken. An unknown lane is `UnknownLane`; the reason must leave

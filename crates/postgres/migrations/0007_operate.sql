@@ -179,3 +179,70 @@ BEGIN
     END LOOP;
 END $$;
 REVOKE ALL ON FUNCTION consign.hold(bigint[], text, text) FROM PUBLIC;
+
+-- Records what a person found out about held messages: delivered, or not and not to be tried again
+-- (dead). A row per message, by id: moved, not_held, no_such_message.
+--
+-- The person takes and settles a lease in this very moment, so that the attempts have a fence and
+-- an owner like any other; nobody else ever sees that lease.
+CREATE FUNCTION consign.resolve(p_ids bigint[], p_as_delivered boolean, p_actor text, p_reason text)
+    RETURNS TABLE (id bigint, answer text, state text)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_now      timestamptz := consign.clock();
+    v_state    text := CASE WHEN p_as_delivered THEN 'delivered' ELSE 'dead' END;
+    v_fence    bigint := nextval(pg_get_serial_sequence('consign.lease', 'fence'));
+    v_token    uuid := gen_random_uuid();
+    v_lane     consign.lane;
+    v_message  consign.message;
+    v_attempts int;
+    -- The groups that move on once everything is filed.
+    v_lanes    text[] := '{}';
+    v_groups   text[] := '{}';
+BEGIN
+    PERFORM consign.require_read_committed();
+    PERFORM consign.require_reason(p_actor, p_reason);
+    IF p_as_delivered IS NULL THEN
+        RAISE EXCEPTION 'as_delivered: must be true or false' USING ERRCODE = 'CN006';
+    END IF;
+    -- In the order of put_back, or this and an unhold of the same messages could wait for each other.
+    PERFORM FROM consign.held h JOIN consign.message m ON m.id = h.message_id
+        WHERE h.message_id = ANY (p_ids) ORDER BY m.lane, m."group", m.id FOR UPDATE OF h;
+    FOR id IN SELECT DISTINCT u FROM unnest(p_ids) u WHERE u IS NOT NULL ORDER BY u LOOP
+        SELECT m.* INTO v_message FROM consign.message m WHERE m.id = resolve.id;
+        -- It may be held in the moment between the two looks: then look again.
+        LOOP
+            DELETE FROM consign.held h WHERE h.message_id = resolve.id RETURNING h.attempts + 1 INTO v_attempts;
+            EXIT WHEN FOUND;
+            SELECT r.answer, r.state INTO answer, state FROM consign.refusal(resolve.id, 'not_held') r;
+            EXIT WHEN state IS DISTINCT FROM 'held';
+        END LOOP;
+        IF v_attempts IS NOT NULL THEN
+            INSERT INTO consign.attempt (message_id, attempt_no, outcome, owner, fence, token, claimed_at, finished_at, code, detail)
+                VALUES (resolve.id, v_attempts, v_state::consign.outcome, p_actor, v_fence, v_token, v_now, v_now, 'resolved', p_reason);
+            IF NOT p_as_delivered THEN
+                INSERT INTO consign.dead (message_id, lane, at, attempt_no, code, detail)
+                    VALUES (resolve.id, v_message.lane, v_now, v_attempts, 'resolved', p_reason);
+            END IF;
+            PERFORM consign.record_action(resolve.id, 'resolve', p_actor, p_reason, v_now);
+            v_lane := consign.known_lane(v_message.lane);
+            -- One that was held while it waited has no turn to pass on.
+            IF (v_lane.policy->>'ordered')::boolean AND (p_as_delivered OR v_lane.policy->>'on_dead' = 'continue')
+                AND EXISTS (SELECT FROM consign.turn t
+                                WHERE t.lane = v_message.lane AND t."group" = v_message."group" AND t.message_id = resolve.id)
+            THEN
+                v_lanes := v_lanes || v_message.lane;
+                v_groups := v_groups || v_message."group";
+            END IF;
+            answer := 'moved';
+            state := v_state;
+        END IF;
+        RETURN NEXT;
+    END LOOP;
+    FOR v_index IN 1 .. cardinality(v_groups) LOOP
+        PERFORM consign.pass_turn(v_lanes[v_index], v_groups[v_index], v_now), consign.wake(consign.known_lane(v_lanes[v_index]));
+    END LOOP;
+END $$;
+REVOKE ALL ON FUNCTION consign.resolve(bigint[], boolean, text, text) FROM PUBLIC;

@@ -183,6 +183,13 @@ impl Store for PostgresStore {
         self.move_by_hand("SELECT * FROM consign.unhold($1, $2, $3)", ids, by)
             .await
     }
+    async fn resolve(&self, ids: &[MessageId], as_delivered: bool, by: &By) -> Result<Vec<Moved>> {
+        let function = match as_delivered {
+            true => "SELECT * FROM consign.resolve($1, true, $2, $3)",
+            false => "SELECT * FROM consign.resolve($1, false, $2, $3)",
+        };
+        self.move_by_hand(function, ids, by).await
+    }
     async fn start_redrive(&self, plan: &RedrivePlan, by: &By) -> Result<Redrive> {
         self.start_redrive_impl(plan, by).await
     }

@@ -14,6 +14,7 @@ mod operate;
 mod options;
 mod read;
 mod redrive;
+mod resolve;
 mod rows;
 mod settle;
 mod store;

@@ -64,7 +64,11 @@ impl Work<'_> {
     }
 
     /// Takes messages out of the place a statement names; answers with them, by id.
-    async fn take_out(&mut self, statement: &'static str, ids: &[MessageId]) -> Result<Vec<Entry>> {
+    pub(crate) async fn take_out(
+        &mut self,
+        statement: &'static str,
+        ids: &[MessageId],
+    ) -> Result<Vec<Entry>> {
         if ids.is_empty() {
             return Ok(Vec::new());
         }

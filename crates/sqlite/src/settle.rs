@@ -112,7 +112,7 @@ impl Work<'_> {
     }
 
     /// Writes attempts, moves the messages, shrinks or ends the lease.
-    async fn record(
+    pub(crate) async fn record(
         &mut self,
         lease: LeaseRow,
         reports: &[&Report],

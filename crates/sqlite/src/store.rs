@@ -261,6 +261,14 @@ impl Store for SqliteStore {
         write!(self, "unhold", (ids, by), |work| work.unhold(&ids, &by))
     }
 
+    async fn resolve(&self, ids: &[MessageId], as_delivered: bool, by: &By) -> Result<Vec<Moved>> {
+        write!(self, "resolve", (ids, by), |work| work.resolve(
+            &ids,
+            as_delivered,
+            &by
+        ))
+    }
+
     async fn start_redrive(&self, plan: &RedrivePlan, by: &By) -> Result<Redrive> {
         write!(self, "start a redrive", (plan, by), |work| work
             .start_redrive(&plan, &by))

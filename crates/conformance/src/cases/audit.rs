@@ -1,6 +1,6 @@
 //! The record of what people do: who, what, when, why.
 
-use consign_kernel::{By, OWNER_BYTES_MAX, StateKind};
+use consign_kernel::{AuditEntry, By, OWNER_BYTES_MAX, StateKind};
 
 use crate::{
     Harness,
@@ -147,12 +147,12 @@ pub(crate) async fn an_audit_is_read_in_pages(harness: &dyn Harness) {
     for of in [None, Some(id)] {
         let all = stage.store.audit(of, None, 100).await.expect("an audit");
         let mut read = Vec::new();
-        let mut before = None;
-        loop {
-            let page = stage.store.audit(of, before, 4).await.expect("a page");
-            let Some(last) = page.last() else { break };
-            before = Some(last.id);
+        while let before = read.last().map(|entry: &AuditEntry| entry.id)
+            && let page = stage.store.audit(of, before, 4).await.expect("a page")
+            && !page.is_empty()
+        {
             read.extend(page);
+            assert!(read.len() <= all.len(), "pages come to an end");
         }
         assert_eq!(read, all, "no entry twice, none left out");
         let first = all.last().map(|entry| entry.id);
@@ -183,6 +183,7 @@ pub(crate) async fn nobody_acts_without_a_name_and_a_reason(harness: &dyn Harnes
         refused(store.requeue(&[id], &by).await, "invalid_input");
         refused(store.hold(&[id], &by).await, "invalid_input");
         refused(store.unhold(&[id], &by).await, "invalid_input");
+        refused(store.resolve(&[id], true, &by).await, "invalid_input");
         refused(store.pause(lane, &by).await, "invalid_input");
         refused(store.resume(lane, &by).await, "invalid_input");
         let policy = crate::stage::policy();

@@ -55,6 +55,23 @@ pub(crate) async fn a_rate_that_divides_unevenly_is_kept(harness: &dyn Harness) 
     }
 }
 
+pub(crate) async fn a_rate_is_kept_to_the_microsecond(harness: &dyn Harness) {
+    let stage = Stage::new(harness).await;
+    stage.dead(4).await;
+    let started = stage.start(&at_rate(3)).await;
+    let us = Duration::from_micros;
+    stage.advance(us(333_333)).await;
+    stage
+        .step_nothing("a third of a second is a little longer")
+        .await;
+    stage.advance(us(1)).await;
+    let r = stage.step_moving(&started, 1, 1).await;
+    stage.advance(us(333_333)).await;
+    stage.step_nothing("what was used is rounded up").await;
+    stage.advance(us(1)).await;
+    stage.step_moving(&r, 1, 1).await;
+}
+
 pub(crate) async fn a_clock_set_back_does_not_stall_a_redrive(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     stage.dead(4).await;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use consign_kernel::{MessageId, OnDead, RedriveState, Store};
+use consign_kernel::{MessageId, OnDead, Redrive, RedriveState, Store};
 use tokio::task::JoinSet;
 
 use super::redrive::{at_rate, everything};
@@ -26,11 +26,12 @@ pub(crate) async fn another_process_goes_on_where_one_stopped(harness: &dyn Harn
     assert_eq!(stage.drain().await, dead);
 }
 
-/// Steps until nothing is left to do.
-async fn step_on(store: Arc<dyn Store>, limit: u32) {
+/// Steps until nothing is left to do; `check` sees every step.
+async fn step_on(store: Arc<dyn Store>, limit: u32, check: impl Fn(&Redrive)) {
     loop {
         let stepped = store.step_redrive(limit).await;
         let stepped = stepped.expect("step_redrive answers");
+        stepped.iter().for_each(&check);
         let all = store.redrives(10).await.expect("redrives answers");
         if stepped.is_none() && all.iter().all(|redrive| redrive.state == Done) {
             break;
@@ -59,7 +60,15 @@ pub(crate) async fn many_steppers_move_each_message_once(harness: &dyn Harness) 
             0 => Arc::clone(&stage.store),
             _ => harness.another().await,
         };
-        tasks.spawn(step_on(store, 7));
+        let dead = dead.clone();
+        tasks.spawn(step_on(store, 3 + n, move |redrive| {
+            let last = dead[redrive.moved as usize - 1];
+            assert_eq!(
+                redrive.cursor,
+                Some(last),
+                "one step at a time: {redrive:?}"
+            );
+        }));
     }
     all(tasks).await;
     let done = stage.store.redrive(started.id).await;
@@ -106,7 +115,7 @@ pub(crate) async fn a_redrive_races_people_and_deaths(harness: &dyn Harness) {
     stage.advance(s(1)).await;
     let mut tasks = JoinSet::new();
     for _ in 0..2 {
-        tasks.spawn(step_on(harness.another().await, 5));
+        tasks.spawn(step_on(harness.another().await, 5, |_| ()));
     }
     let by_hand = sent.clone();
     let store = harness.another().await;

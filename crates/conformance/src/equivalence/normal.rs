@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use consign_kernel::{
     Attempt, AuditEntry, BeginAnswer, ClaimedMessage, Counts, DeadLetter, Enqueued, Expired,
     Explanation, Fence, Finding, Lane, LateResult, Lease, LeaseView, Listed, Message, MessageId,
-    Moved, Page, Recorded, Redrive, ReleaseAnswer, RenewAnswer, SettleAnswer, State, Token,
+    Moved, Page, Recorded, Redrive, ReleaseAnswer, RenewAnswer, SettleAnswer, State, Token, codes,
 };
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -119,7 +119,6 @@ macro_rules! normal_structs {
 }
 
 normal_structs! {
-    Attempt { message_id, fence, token, claimed_at, finished_at, next_due_at }
     ClaimedMessage { message }
     Counts { oldest_due_at }
     DeadLetter { message_id, at }
@@ -135,6 +134,26 @@ normal_structs! {
     Moved { id }
     Recorded { id, next_due_at }
     Redrive { cursor, started_at, updated_at, finished_at }
+}
+
+impl Normal for Attempt {
+    fn normal(self, names: &Names) -> Self {
+        // A person's lease is over before anybody could have given it a number.
+        let resolved = self.code.as_deref() == Some(codes::RESOLVED);
+        let (fence, token) = match resolved {
+            true => (Fence(-1), Token(Uuid::nil())),
+            false => (self.fence.normal(names), self.token.normal(names)),
+        };
+        Self {
+            message_id: self.message_id.normal(names),
+            fence,
+            token,
+            claimed_at: self.claimed_at.normal(names),
+            finished_at: self.finished_at.normal(names),
+            next_due_at: self.next_due_at.normal(names),
+            ..self
+        }
+    }
 }
 
 impl Normal for AuditEntry {

@@ -67,6 +67,10 @@ pub(super) enum Op {
     Requeue(Vec<u16>),
     Hold(Vec<u16>),
     Unhold(Vec<u16>),
+    Resolve {
+        ids: Vec<u16>,
+        as_delivered: bool,
+    },
     StartRedrive {
         lane: Option<usize>,
         code: Option<&'static str>,
@@ -387,6 +391,7 @@ fn operate() -> impl Strategy<Value = Op> {
         4 => ids().prop_map(Op::Requeue),
         2 => ids().prop_map(Op::Hold),
         3 => ids().prop_map(Op::Unhold),
+        2 => (ids(), any::<bool>()).prop_map(|(ids, as_delivered)| Op::Resolve { ids, as_delivered }),
     ]
 }
 

@@ -128,6 +128,10 @@ impl Side {
             Op::Requeue(ids) => self.say(store.requeue(&self.messages_at(ids), &by()).await),
             Op::Hold(ids) => self.say(store.hold(&self.messages_at(ids), &by()).await),
             Op::Unhold(ids) => self.say(store.unhold(&self.messages_at(ids), &by()).await),
+            Op::Resolve { ids, as_delivered } => {
+                let ids = self.messages_at(ids);
+                self.say(store.resolve(&ids, *as_delivered, &by()).await)
+            }
             Op::StartRedrive {
                 lane,
                 code,

@@ -51,6 +51,7 @@ skewed! {
     fn requeue(ids: &[MessageId], by: &By) -> Vec<Moved>;
     fn hold(ids: &[MessageId], by: &By) -> Vec<Moved>;
     fn unhold(ids: &[MessageId], by: &By) -> Vec<Moved>;
+    fn resolve(ids: &[MessageId], as_delivered: bool, by: &By) -> Vec<Moved>;
     fn start_redrive(plan: &RedrivePlan, by: &By) -> Redrive;
     fn step_redrive(limit: u32) -> Option<Redrive>;
     fn stop_redrive(id: RedriveId, by: &By) -> Redrive;

@@ -36,6 +36,7 @@ fn may_execute(role: &str) -> &'static [&'static str] {
             "requeue",
             "hold",
             "unhold",
+            "resolve",
             "start_redrive",
             "step_redrive",
             "stop_redrive",

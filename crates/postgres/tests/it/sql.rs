@@ -239,6 +239,11 @@ const REFUSED: &[(&str, &str)] = &[
         "SELECT consign.start_redrive('me', 'why', p_at_most => 0)",
         "CN006",
     ),
+    (
+        "SELECT consign.resolve(ARRAY[1], NULL, 'me', 'why')",
+        "CN006",
+    ),
+    ("SELECT consign.resolve(ARRAY[1], true, 'me', '')", "CN006"),
     ("SELECT consign.step_redrive(0)", "CN006"),
     ("SELECT consign.step_redrive(NULL)", "CN006"),
     ("SELECT consign.stop_redrive(7, 'me', 'why')", "CN008"),

@@ -1,0 +1,95 @@
+//! What a person found out about held messages.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+
+use super::{Entry, LeaseRow, Reference};
+use crate::{
+    By, Fence, MessageId, Move, Moved, Outcome, Report, StateKind, Token, after_settle, codes,
+    error::Result,
+};
+
+impl Reference {
+    /// Settles held messages as delivered or dead, under a lease of the person's own that is taken
+    /// and over in this moment.
+    pub fn resolve(
+        &mut self,
+        now: Timestamp,
+        token: Token,
+        ids: &[MessageId],
+        as_delivered: bool,
+        by: &By,
+    ) -> Result<Vec<Moved>> {
+        by.validate()?;
+        self.last_fence += 1;
+        let fence = Fence(self.last_fence);
+        let (outcome, state) = match as_delivered {
+            true => (Outcome::Delivered, StateKind::Delivered),
+            false => (Outcome::Dead, StateKind::Dead),
+        };
+        let (mut answers, mut finished) = (Vec::new(), Vec::new());
+        for id in ids.iter().copied().collect::<BTreeSet<_>>() {
+            let answer = match self.state(id).map(|state| state.kind()) {
+                None => Move::NoSuchMessage,
+                Some(StateKind::Held) => {
+                    finished.extend(self.settle_held(now, (fence, token), id, outcome, by));
+                    Move::Moved { state }
+                }
+                Some(state) => Move::NotHeld { state },
+            };
+            answers.push(Moved { id, answer });
+        }
+        for (id, died) in finished {
+            self.pass_turn(now, id, died);
+        }
+        Ok(answers)
+    }
+
+    /// Files one message: answers with it (and whether it died) if it has a turn to pass on.
+    fn settle_held(
+        &mut self,
+        now: Timestamp,
+        (fence, token): (Fence, Token),
+        id: MessageId,
+        outcome: Outcome,
+        by: &By,
+    ) -> Option<(MessageId, bool)> {
+        let entry = self.held.remove(&id).expect("invariant: held").entry;
+        let lane = self.messages[&id].lane.clone();
+        let lease = LeaseRow {
+            token,
+            lane: lane.clone(),
+            owner: by.actor.clone(),
+            entries: vec![entry],
+            begun: BTreeSet::new(),
+            claimed_at: now,
+            expires_at: now,
+        };
+        let report = Report {
+            code: Some(codes::RESOLVED.to_owned()),
+            detail: Some(by.reason.clone()),
+            ..Report::new(id, outcome)
+        };
+        let next = after_settle(self.policy(&lane), entry.tries, &report, 0.0);
+        self.append_attempt(
+            now,
+            fence,
+            &lease,
+            entry,
+            Some(&report),
+            outcome.into(),
+            None,
+        );
+        let entry = Entry {
+            tries: entry.tries + 1,
+            attempts: entry.attempts + 1,
+            ..entry
+        };
+        self.record_action(now, by, "resolve", Some(&lane), Some(id));
+        let finished = self.park_or_end(now, &lease, entry, next, &report.detail);
+        // One that was held while it waited has no turn to pass on.
+        let has_turn = self.group_of(id).and_then(|group| self.turns.get(&group)) == Some(&id);
+        finished.filter(|_| has_turn)
+    }
+}
