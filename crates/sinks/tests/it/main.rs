@@ -4,6 +4,8 @@
 
 #[cfg(any(feature = "nats", feature = "rabbitmq", feature = "redis"))]
 mod brokers;
+#[cfg(all(feature = "nats", feature = "redis"))]
+mod brokers_worker;
 mod config;
 mod exec;
 mod fixture;

@@ -86,7 +86,7 @@ async fn message(client: &Client, sequence: u64) -> Stored {
     }
 }
 
-async fn nats_sink(url: &str, more: &str) -> Arc<dyn Sink> {
+pub(crate) async fn nats_sink(url: &str, more: &str) -> Arc<dyn Sink> {
     sink(&format!(
         "kind = \"nats\"\nservers = [\"{url}\"]\nsubject = \"orders.{{lane}}.{{group}}\"\n{more}"
     ))

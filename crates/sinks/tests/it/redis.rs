@@ -16,7 +16,7 @@ use crate::{
 
 type Entry = (String, HashMap<String, String>);
 
-async fn observer(server: &RedisServer) -> MultiplexedConnection {
+pub(crate) async fn observer(server: &RedisServer) -> MultiplexedConnection {
     let client = redis::Client::open(server.url()).unwrap();
     client.get_multiplexed_async_connection().await.unwrap()
 }
@@ -28,7 +28,7 @@ async fn entries(connection: &mut MultiplexedConnection) -> Vec<Entry> {
 }
 
 /// The numbers of all entries, as their payloads say.
-async fn stored(connection: &mut MultiplexedConnection) -> Vec<i64> {
+pub(crate) async fn stored(connection: &mut MultiplexedConnection) -> Vec<i64> {
     let number = |(_, fields): &Entry| {
         let payload: serde_json::Value = serde_json::from_str(&fields["payload"]).unwrap();
         payload["number"].as_i64().unwrap()
@@ -36,7 +36,7 @@ async fn stored(connection: &mut MultiplexedConnection) -> Vec<i64> {
     entries(connection).await.iter().map(number).collect()
 }
 
-async fn redis_sink(url: &str, more: &str) -> Arc<dyn Sink> {
+pub(crate) async fn redis_sink(url: &str, more: &str) -> Arc<dyn Sink> {
     sink(&format!(
         "kind = \"redis\"\nurl = \"{url}\"\nstream = \"{{lane}}\"\n{more}"
     ))
