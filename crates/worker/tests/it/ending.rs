@@ -192,18 +192,19 @@ async fn an_idle_worker_ends_at_once_as_often_as_asked() {
 
 #[tokio::test]
 async fn a_claim_that_comes_home_after_the_order_to_drain_is_given_back() {
-    let (store, _folder) = sqlite().await;
-    let store: Arc<dyn Store> = store;
+    let faulty = FaultyStore::new(Arc::new(frozen_reference().0));
+    let store: Arc<dyn Store> = faulty.clone();
     make_lane(&*store, "mail", &LanePolicy::default()).await;
-    for _ in 0..20 {
-        let ids = enqueue(&*store, "mail", 1).await;
-        let sink = ScriptedSink::willing();
-        let worker = work(&store, "mail", &sink);
-        end(&worker, &*store).await;
-        let attempted = attempts(&*store, ids[0]).await.len();
-        assert_eq!(
-            sink.seen().iter().filter(|seen| seen.id == ids[0]).count(),
-            attempted
-        );
-    }
+    let ids = enqueue(&*store, "mail", 5).await;
+    let answers = Gate::default();
+    faulty.hold_back("claim", &answers);
+    let sink = ScriptedSink::willing();
+    let worker = work(&store, "mail", &sink);
+    all_are(&*store, &ids, StateKind::Leased).await;
+    worker.drain();
+    answers.open();
+    let summary = end(&worker, &*store).await;
+    assert_eq!((summary.released, sink.seen().len()), (5, 0));
+    all_are(&*store, &ids, StateKind::Ready).await;
+    assert_eq!(attempts(&*store, ids[0]).await, []);
 }

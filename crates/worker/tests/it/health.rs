@@ -72,6 +72,10 @@ async fn a_breaker_opens_without_burning_tries_probes_and_closes() {
         worker.status().lanes[0].breaker == BreakerState::Open
     })
     .await;
+    eventually("what was claimed is given back", SOON, || async {
+        store.leases(10).await.unwrap().is_empty() && worker.status().lanes[0].prefetched == 0
+    })
+    .await;
     let since = Instant::now();
     eventually("several pauses have passed", SOON, || async {
         since.elapsed() > Duration::from_millis(1_500)
@@ -289,6 +293,10 @@ async fn a_probe_that_finds_nothing_to_send_is_left_to_another_lane() {
             && crate::support::state(&*store, ids[0]).await == StateKind::Held
             && crate::support::state(&*store, ids[1]).await == StateKind::Held
             && crate::support::state(&*store, ids[2]).await == StateKind::Held
+    })
+    .await;
+    eventually("a probe found nothing to send", SOON, || async {
+        worker.status().lanes[0].breaker == BreakerState::HalfOpen
     })
     .await;
     is_up.store(true, SeqCst);

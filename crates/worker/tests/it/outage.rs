@@ -2,8 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use consign_kernel::{AttemptOutcome, LanePolicy, StateKind, Store};
+use consign_kernel::{AttemptOutcome, LanePolicy, Outcome, StateKind, Store};
 use consign_testkit::{ChaosProxy, eventually};
+use consign_worker::{About, Verdict};
+use serde_json::json;
 use tokio::time::Instant;
 
 use crate::support::{
@@ -152,6 +154,47 @@ async fn results_do_not_pile_up_without_bound() {
     })
     .await;
     assert_eq!(end(&worker, &*store).await.delivered, 5_000);
+}
+
+#[tokio::test]
+async fn words_the_store_refuses_do_not_cost_the_outcome() {
+    let (faulty, store) = faulty().await;
+    faulty.forbid("settle", 1);
+    let sink = ScriptedSink::new(|_| async {
+        Verdict::failed(Outcome::Dead, About::Message, "http_410", "babble")
+            .with_result(json!({"more": "babble"}))
+    });
+    let ids = enqueue(&*store, "mail", 1).await;
+    let worker = work(&store, "mail", &sink);
+    all_are(&*store, &ids, StateKind::Dead).await;
+    let attempt = &store.history(ids[0]).await.unwrap()[0];
+    assert_eq!(attempt.code.as_deref(), Some("http_410"));
+    assert_eq!(attempt.result, None);
+    let detail = attempt.detail.as_deref().unwrap();
+    assert!(
+        detail.starts_with("the sink's words could not be recorded"),
+        "{detail}"
+    );
+    end(&worker, &*store).await;
+}
+
+#[tokio::test]
+async fn a_lease_the_store_refuses_for_good_is_left_to_run_out() {
+    let (faulty, store) = faulty().await;
+    faulty.forbid("settle", 8);
+    let sink = ScriptedSink::willing();
+    let refused = enqueue(&*store, "mail", 1).await;
+    let worker = work(&store, "mail", &sink);
+    eventually("it is given up", SOON, || async {
+        faulty.calls("settle") == 8 && worker.status().lanes[0].unrecorded == 0
+    })
+    .await;
+    all_are(&*store, &refused, StateKind::Leased).await;
+    let others = enqueue(&*store, "mail", 5).await;
+    all_are(&*store, &others, StateKind::Delivered).await;
+    worker.drain();
+    let summary = worker.finished().await;
+    assert_eq!((summary.delivered, summary.late), (5, 1));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

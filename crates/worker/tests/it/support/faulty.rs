@@ -14,6 +14,8 @@ use consign_kernel::{
     ReleaseAnswer, RenewAnswer, Report, Result, SettleAnswer, Store, Token,
 };
 
+use super::Gate;
+
 /// Another store, with faults.
 pub(crate) struct FaultyStore {
     inner: Arc<dyn Store>,
@@ -25,8 +27,12 @@ struct Faults {
     is_down: bool,
     /// Operations that are not let through.
     refused: HashSet<&'static str>,
+    /// Operations that the database refuses this many times, for a reason of its own.
+    forbidden: HashMap<&'static str, usize>,
     /// Operations that happen, but whose next answer is lost.
     unheard: HashSet<&'static str>,
+    /// Operations that happen, but whose answers are held back.
+    held_back: HashMap<&'static str, Gate>,
     calls: HashMap<&'static str, usize>,
 }
 
@@ -52,9 +58,21 @@ impl FaultyStore {
         self.faults.lock().unwrap().refused.remove(operation);
     }
 
+    /// The database refuses this operation the next `times`, although it is there.
+    pub(crate) fn forbid(&self, operation: &'static str, times: usize) {
+        let mut faults = self.faults.lock().unwrap();
+        faults.forbidden.insert(operation, times);
+    }
+
     /// The next answer of this operation is lost, after it happened.
     pub(crate) fn lose_answer(&self, operation: &'static str) {
         self.faults.lock().unwrap().unheard.insert(operation);
+    }
+
+    /// The answers of this operation wait for the gate, after it happened.
+    pub(crate) fn hold_back(&self, operation: &'static str, gate: &Gate) {
+        let mut faults = self.faults.lock().unwrap();
+        faults.held_back.insert(operation, gate.clone());
     }
 
     /// How often an operation was asked for.
@@ -70,13 +88,30 @@ impl FaultyStore {
     fn before(&self, operation: &'static str) -> Result<()> {
         let mut faults = self.faults.lock().unwrap();
         *faults.calls.entry(operation).or_default() += 1;
+        if let Some(times) = faults.forbidden.get_mut(operation)
+            && *times > 0
+        {
+            *times -= 1;
+            let what = format!("{operation} is not allowed in this test");
+            return Err(Error::Forbidden { what });
+        }
         match faults.is_down || faults.refused.contains(operation) {
             true => Err(unavailable(operation, Certainty::Definite)),
             false => Ok(()),
         }
     }
 
-    fn after(&self, operation: &'static str) -> Result<()> {
+    async fn after(&self, operation: &'static str) -> Result<()> {
+        let gate = self
+            .faults
+            .lock()
+            .unwrap()
+            .held_back
+            .get(operation)
+            .cloned();
+        if let Some(gate) = gate {
+            gate.passed().await;
+        }
         match self.faults.lock().unwrap().unheard.remove(operation) {
             true => Err(unavailable(operation, Certainty::Unknown)),
             false => Ok(()),
@@ -99,7 +134,7 @@ macro_rules! pass_on {
             $(async fn $name(&self, $($argument: $kind),*) -> Result<$answer> {
                 self.before(stringify!($name))?;
                 let answer = self.inner.$name($($argument),*).await?;
-                self.after(stringify!($name))?;
+                self.after(stringify!($name)).await?;
                 Ok(answer)
             })*
         }
