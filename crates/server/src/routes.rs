@@ -119,7 +119,9 @@ impl Routes {
     }
 
     fn operating(&mut self) {
-        use messages::{hold, hold_many, requeue, requeue_many, unhold, unhold_many};
+        use messages::{
+            hold, hold_many, requeue, requeue_many, resolve, resolve_many, unhold, unhold_many,
+        };
         const REASON: &Meaning = codes::REASON_REQUIRED;
         const MANY: &[&Meaning] = &[REASON, codes::BATCH_TOO_LARGE];
         const REQUEUE: &[&Meaning] = &[REASON, codes::NO_SUCH_MESSAGE, codes::NOT_DEAD];
@@ -133,9 +135,11 @@ impl Routes {
         self.add(POST, "/v1/messages/{id}/requeue", operate, REQUEUE, requeue);
         self.add(POST, "/v1/messages/{id}/hold", operate, HOLD, hold);
         self.add(POST, "/v1/messages/{id}/unhold", operate, UNHOLD, unhold);
+        self.add(POST, "/v1/messages/{id}/resolve", operate, UNHOLD, resolve);
         self.add(POST, "/v1/messages/requeue", operate, MANY, requeue_many);
         self.add(POST, "/v1/messages/hold", operate, MANY, hold_many);
         self.add(POST, "/v1/messages/unhold", operate, MANY, unhold_many);
+        self.add(POST, "/v1/messages/resolve", operate, MANY, resolve_many);
         self.add(PUT, "/v1/lanes/{lane}", operate, PUT_LANE, lanes::put);
         self.add(PATCH, "/v1/lanes/{lane}", operate, PATCH_LANE, lanes::patch);
         self.add(POST, "/v1/lanes/{lane}/pause", operate, LANE, lanes::pause);

@@ -63,7 +63,7 @@ codes! {
     NOT_DEAD "not_dead" CONFLICT
         "only dead messages can be requeued" "`state` says where it is"
     NOT_HELD "not_held" CONFLICT
-        "only held messages can be unheld" "`state` says where it is"
+        "only held messages can be unheld or resolved" "`state` says where it is"
     NOT_HOLDABLE "not_holdable" CONFLICT
         "only ready and waiting messages can be held" "`state` says where it is"
     REASON_REQUIRED "reason_required" BAD_REQUEST

@@ -20,7 +20,7 @@ use crate::{
             AttemptList, AttemptView, DeadPage, DeadParams, LateView, ListParams, MessagePage,
             MessageView, Selection,
         },
-        operate::{MoveAnswer, MoveBody, ReasonBody, by},
+        operate::{MoveAnswer, MoveBody, ReasonBody, Resolution, ResolveBody, ResolveManyBody, by},
         shapes,
     },
 };
@@ -127,6 +127,7 @@ enum Action {
     Requeue,
     Hold,
     Unhold,
+    Resolve(Resolution),
 }
 
 impl Action {
@@ -141,6 +142,10 @@ impl Action {
             Self::Requeue => store.requeue(ids, by).await?,
             Self::Hold => store.hold(ids, by).await?,
             Self::Unhold => store.unhold(ids, by).await?,
+            Self::Resolve(resolution) => {
+                let delivered = resolution == Resolution::Delivered;
+                store.resolve(ids, delivered, by).await?
+            }
         })
     }
 
@@ -149,9 +154,9 @@ impl Action {
         state: &AppState,
         caller: &Caller,
         id: MessageId,
-        body: ReasonBody,
+        reason: Option<String>,
     ) -> Result<Answer<Moved>, Problem> {
-        let by = by(caller, body.reason)?;
+        let by = by(caller, reason)?;
         let moved = self.run(state, &[id], &by).await?;
         let moved = moved.into_iter().next();
         let moved = moved.expect("invariant: one message, one answer");
@@ -205,7 +210,7 @@ macro_rules! action {
             InPath(id): InPath<MessageId>,
             MaybeJson(body): MaybeJson<ReasonBody>,
         ) -> Result<Answer<Moved>, Problem> {
-            Action::$action.one(&state, &caller, id, body).await
+            Action::$action.one(&state, &caller, id, body.reason).await
         }
 
         #[utoipa::path(
@@ -234,3 +239,46 @@ action!(Hold:
 action!(Unhold:
     unhold "/v1/messages/{id}/unhold" "Put a held message back",
     unhold_many "/v1/messages/unhold" "Put held messages back");
+
+/// Say what has become of a held message
+///
+/// For a delivery nobody was sure about, once a person has found out. Recorded as an attempt with
+/// the code `resolved`.
+#[utoipa::path(
+    post, path = "/v1/messages/{id}/resolve", tag = "operate",
+    params(("id" = i64, Path, description = "The message")),
+    request_body = ResolveBody,
+    responses((status = 200, description = "Done", body = shapes::Moved)),
+)]
+pub(crate) async fn resolve(
+    State(state): State<AppState>,
+    Extension(caller): Extension<Caller>,
+    InPath(id): InPath<MessageId>,
+    Json(body): Json<ResolveBody>,
+) -> Result<Answer<Moved>, Problem> {
+    let action = Action::Resolve(body.outcome);
+    action.one(&state, &caller, id, body.reason).await
+}
+
+/// Say what has become of held messages
+///
+/// Answers with what became of each; those that cannot be moved do not stop the others.
+#[utoipa::path(
+    post, path = "/v1/messages/resolve", tag = "operate",
+    request_body = ResolveManyBody,
+    responses((status = 200, description = "What became of each", body = MoveAnswer)),
+)]
+pub(crate) async fn resolve_many(
+    State(state): State<AppState>,
+    Extension(caller): Extension<Caller>,
+    Json(body): Json<ResolveManyBody>,
+) -> Result<Answer<MoveAnswer>, Problem> {
+    let ResolveManyBody {
+        ids,
+        outcome,
+        reason,
+    } = body;
+    let action = Action::Resolve(outcome);
+    let body = MoveBody { ids, reason };
+    action.many(&state, &caller, body).await
+}

@@ -31,6 +31,39 @@ pub(crate) struct MoveBody {
     pub(crate) reason: Option<String>,
 }
 
+/// What has become of a held message, as a person found out.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ResolveBody {
+    pub(crate) outcome: Resolution,
+    /// Why, or how it was found out; the audit keeps it.
+    #[schema(required, value_type = String)]
+    pub(crate) reason: Option<String>,
+}
+
+/// What has become of held messages, as a person found out.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ResolveManyBody {
+    /// Which; 1,000 at most.
+    #[schema(value_type = Vec<i64>)]
+    pub(crate) ids: Vec<MessageId>,
+    pub(crate) outcome: Resolution,
+    /// Why, or how it was found out; the audit keeps it.
+    #[schema(required, value_type = String)]
+    pub(crate) reason: Option<String>,
+}
+
+/// What a person found out about a delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Resolution {
+    /// It has arrived.
+    Delivered,
+    /// It has not, and shall not be tried again.
+    Dead,
+}
+
 /// What became of each message, by id.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct MoveAnswer {

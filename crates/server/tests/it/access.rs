@@ -37,6 +37,8 @@ const ROUTES: &[(&str, &str, &[Scope])] = {
         ("POST", "/v1/messages/{id}/requeue", OPERATE),
         ("POST", "/v1/messages/{id}/hold", OPERATE),
         ("POST", "/v1/messages/{id}/unhold", OPERATE),
+        ("POST", "/v1/messages/{id}/resolve", OPERATE),
+        ("POST", "/v1/messages/resolve", OPERATE),
         ("POST", "/v1/messages/requeue", OPERATE),
         ("POST", "/v1/messages/hold", OPERATE),
         ("POST", "/v1/messages/unhold", OPERATE),

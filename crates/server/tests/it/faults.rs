@@ -121,6 +121,7 @@ pass_on! {
     requeue(ids: &[MessageId], by: &By) -> Vec<Moved>;
     hold(ids: &[MessageId], by: &By) -> Vec<Moved>;
     unhold(ids: &[MessageId], by: &By) -> Vec<Moved>;
+    resolve(ids: &[MessageId], as_delivered: bool, by: &By) -> Vec<Moved>;
     start_redrive(plan: &RedrivePlan, by: &By) -> Redrive;
     step_redrive(limit: u32) -> Option<Redrive>;
     stop_redrive(id: RedriveId, by: &By) -> Redrive;

@@ -12,6 +12,7 @@ on_stores!(
     the_dead_can_be_listed_and_requeued,
     what_is_not_dead_is_not_requeued,
     messages_are_held_and_unheld,
+    a_person_says_what_has_become_of_a_held_message,
     many_are_moved_at_once,
     nothing_is_done_without_a_reason,
     the_audit_names_who_and_why,
@@ -130,6 +131,34 @@ async fn messages_are_held_and_unheld(bench: Bench) {
     let unhold = format!("/v1/messages/{id}/unhold");
     bench.post(&unhold, json!({"reason": "done"})).await.is(200);
     assert_eq!(bench.state_of(id).await, "ready");
+}
+
+async fn a_person_says_what_has_become_of_a_held_message(bench: Bench) {
+    let one = bench.enqueue("default", json!(1)).await;
+    let two = bench.enqueue("default", json!(2)).await;
+    let path = format!("/v1/messages/{one}/resolve");
+    let body = json!({"outcome": "delivered", "reason": "the receiver has it"});
+    let ready = bench.post(&path, body.clone()).await;
+    ready.is_problem(409, "not_held");
+    let ids = json!({"ids": [one, two], "reason": "in doubt"});
+    bench.post("/v1/messages/hold", ids).await.is(200);
+    let why = bench.post(&path, json!({"outcome": "delivered"})).await;
+    why.is_problem(400, "reason_required");
+    let word = bench
+        .post(&path, json!({"outcome": "lost", "reason": "x"}))
+        .await;
+    word.is_problem(400, "bad_json");
+    bench.post(&path, body).await.is(200);
+    assert_eq!(bench.state_of(one).await, "delivered");
+    let body = json!({"ids": [one, two], "outcome": "dead", "reason": "too late"});
+    let answer = bench.post("/v1/messages/resolve", body).await;
+    assert_eq!(
+        answer.json["messages"],
+        json!([
+            {"id": one, "answer": "not_held", "state": "delivered"},
+            {"id": two, "answer": "moved", "state": "dead"},
+        ])
+    );
 }
 
 async fn many_are_moved_at_once(bench: Bench) {

@@ -33,6 +33,10 @@ const SLEEPERS: &[(&str, &str)] = &[
         "rests before it connects again",
     ),
     (
+        "crates/server/src/serve.rs",
+        "rests when no connection can be accepted",
+    ),
+    (
         "crates/sqlite/src/migrate.rs",
         "polls a busy file with a deadline",
     ),
