@@ -13,3 +13,12 @@ BEGIN
         COMMIT;
     END LOOP;
 END $$;
+
+-- The same in one transaction: all of it can be claimed at the same moment, and wakes workers once.
+CREATE FUNCTION consign_bench.fill_at_once(p_lane text, p_messages int, p_batch int, p_payload jsonb) RETURNS void
+    LANGUAGE plpgsql AS $$
+BEGIN
+    FOR v_from IN 1 .. p_messages BY p_batch LOOP
+        PERFORM consign.enqueue_many(p_lane, array_fill(p_payload, ARRAY[least(p_batch, p_messages - v_from + 1)]));
+    END LOOP;
+END $$;

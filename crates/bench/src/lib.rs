@@ -4,12 +4,18 @@ mod backend;
 mod control;
 mod drain;
 mod environment;
+mod http;
 mod options;
+mod pgbouncer;
+mod process;
+mod progress;
+mod receiver;
 mod report;
 mod run;
 mod scenarios;
 mod scratch;
 mod subject;
+mod usage;
 
 pub use environment::{Environment, Postgres};
 pub use options::{Options, Scale, Scenario};

@@ -12,7 +12,7 @@ pub struct Options {
     #[arg(long, value_enum, value_name = "NAME")]
     pub scenario: Vec<Scenario>,
 
-    /// How many messages: smoke takes seconds, quick about two minutes, full about fifteen
+    /// How many messages: smoke takes seconds, quick about five minutes, full about half an hour
     #[arg(long, value_enum, default_value_t)]
     pub scale: Scale,
 
@@ -27,6 +27,10 @@ pub struct Options {
     /// End with exit code 1 when a target is missed
     #[arg(long)]
     pub check: bool,
+
+    /// The program whose processes are measured: consign itself
+    #[arg(skip)]
+    pub program: Option<PathBuf>,
 }
 
 impl Options {
@@ -67,12 +71,32 @@ pub enum Scenario {
     Sqlite,
     /// First page of a list of 1,000,000
     Ls,
+    /// `consign work` from end to end, beside bare claims and settles
+    Work,
+    /// From an enqueue's commit to the start of its delivery, when idle
+    Pickup,
+    /// A worker killed with -9: when another delivers what it held
+    Crash,
+    /// SIGTERM under load: duplicates, losses, and how long the end takes
+    Stop,
+    /// What a server with ten idle lanes costs
+    Idle,
+    /// Enqueues through the HTTP API
+    Http,
 }
 
 impl Scenario {
     /// Whether there is nothing to measure without a PostgreSQL server.
     pub(crate) fn needs_postgres(self) -> bool {
         !matches!(self, Self::Sqlite | Self::Ls)
+    }
+
+    /// Whether it starts processes of consign.
+    pub(crate) fn needs_program(self) -> bool {
+        matches!(
+            self,
+            Self::Work | Self::Crash | Self::Stop | Self::Idle | Self::Http
+        )
     }
 
     /// Its name on the command line and in JSON.
@@ -85,6 +109,12 @@ impl Scenario {
             Self::Snapshot => "snapshot",
             Self::Sqlite => "sqlite",
             Self::Ls => "ls",
+            Self::Work => "work",
+            Self::Pickup => "pickup",
+            Self::Crash => "crash",
+            Self::Stop => "stop",
+            Self::Idle => "idle",
+            Self::Http => "http",
         }
     }
 }
@@ -117,6 +147,19 @@ pub(crate) struct Counts {
     pub(crate) sqlite: u32,
     pub(crate) listed: u32,
     pub(crate) list_calls: u32,
+    pub(crate) work: u32,
+    pub(crate) pickups: u32,
+    /// Fewer, because a look that comes once a second takes long to measure.
+    pub(crate) pickups_polled: u32,
+    /// How long a lane rests before a message, until it is polled as rarely as ever.
+    pub(crate) polled_rest: Duration,
+    /// How long a lease of the killed worker lives.
+    pub(crate) crash_lease: Duration,
+    pub(crate) stops: u32,
+    pub(crate) stop_messages: u32,
+    pub(crate) idle: Duration,
+    /// How long each case of the HTTP API is measured.
+    pub(crate) http: Duration,
 }
 
 impl Scale {
@@ -135,6 +178,15 @@ impl Scale {
                 sqlite: 1_000,
                 listed: 2_000,
                 list_calls: 5,
+                work: 1_000,
+                pickups: 10,
+                pickups_polled: 2,
+                polled_rest: Duration::from_millis(50),
+                crash_lease: Duration::from_secs(1),
+                stops: 2,
+                stop_messages: 500,
+                idle: Duration::from_secs(2),
+                http: Duration::from_millis(300),
             },
             Self::Quick => Counts {
                 drain: 20_000,
@@ -148,6 +200,15 @@ impl Scale {
                 sqlite: 50_000,
                 listed: 100_000,
                 list_calls: 20,
+                work: 20_000,
+                pickups: 300,
+                pickups_polled: 15,
+                polled_rest: Duration::from_millis(1500),
+                crash_lease: Duration::from_secs(15),
+                stops: 10,
+                stop_messages: 1_000,
+                idle: Duration::from_secs(20),
+                http: Duration::from_secs(4),
             },
             Self::Full => Counts {
                 drain: 50_000,
@@ -161,6 +222,15 @@ impl Scale {
                 sqlite: 200_000,
                 listed: 1_000_000,
                 list_calls: 20,
+                work: 100_000,
+                pickups: 2_000,
+                pickups_polled: 60,
+                polled_rest: Duration::from_millis(2500),
+                crash_lease: Duration::from_secs(15),
+                stops: 50,
+                stop_messages: 2_000,
+                idle: Duration::from_secs(60),
+                http: Duration::from_secs(15),
             },
         }
     }

@@ -26,6 +26,7 @@ pub async fn run(
         counts: options.scale.counts(),
         rounds: options.rounds(),
         directory: options.directory(),
+        program: options.program.clone(),
         lines,
     };
     let environment = Environment::read(options, &plan).await?;
@@ -75,6 +76,15 @@ fn chosen(options: &Options, server: Option<&str>, report: &mut Report) -> Resul
             );
         }
     }
+    if options.program.is_none()
+        && let Some(scenario) = options.scenario.iter().find(|s| s.needs_program())
+    {
+        bail!(
+            "scenario {} measures processes and needs to know the program",
+            scenario.as_str()
+        );
+    }
+    chosen.retain(|scenario| options.program.is_some() || !scenario.needs_program());
     match chosen
         .iter()
         .find(|s| s.needs_postgres() && server.is_none())

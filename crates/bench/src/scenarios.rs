@@ -1,19 +1,25 @@
 //! The questions, one file each.
 
+mod crash;
 mod depth;
 mod drain;
+mod http;
+mod idle;
 mod ls;
+mod pickup;
 mod snapshot;
 mod sqlite;
+mod stop;
 mod wal;
+mod work;
 mod workers;
 
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::{Figure, Scenario, options::Counts, scratch::Scratch};
+use crate::{Figure, Scenario, options::Counts, process::Program, scratch::Scratch};
 
 /// What a scenario answers: figures, and what to know when reading them.
 pub(crate) type Answer = (Vec<Figure>, Vec<String>);
@@ -25,6 +31,8 @@ pub(crate) struct Plan {
     pub(crate) counts: Counts,
     pub(crate) rounds: u32,
     pub(crate) directory: PathBuf,
+    /// The program whose processes are measured.
+    pub(crate) program: Option<PathBuf>,
     /// Takes a line at a time about what is going on.
     pub(crate) lines: UnboundedSender<String>,
 }
@@ -35,6 +43,12 @@ impl Plan {
         self.lines
             .send(format!("  {}", text.as_ref()))
             .unwrap_or_default();
+    }
+
+    /// What starts processes of consign.
+    fn program(&self) -> Result<Program> {
+        let path = self.program.as_deref();
+        Program::new(path.context("invariant: scenarios without their program are refused")?)
     }
 }
 
@@ -72,6 +86,12 @@ async fn measure(scenario: Scenario, plan: &Plan, scratch: &Scratch) -> Result<A
         Scenario::Depth => Box::pin(depth::run(plan, scratch)).await,
         Scenario::Snapshot => Box::pin(snapshot::run(plan, scratch)).await,
         Scenario::Ls => Box::pin(ls::run(plan, Some(scratch))).await,
+        Scenario::Work => Box::pin(work::run(plan, scratch)).await,
+        Scenario::Pickup => Box::pin(pickup::run(plan, scratch)).await,
+        Scenario::Crash => Box::pin(crash::run(plan, scratch)).await,
+        Scenario::Stop => Box::pin(stop::run(plan, scratch)).await,
+        Scenario::Idle => Box::pin(idle::run(plan, scratch)).await,
+        Scenario::Http => Box::pin(http::run(plan, scratch)).await,
         Scenario::Sqlite => bail!("invariant: SQLite needs no server"),
     }
 }

@@ -67,6 +67,11 @@ impl Scratch {
         Ok(maintenance.close().await?)
     }
 
+    /// Where it is.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
     /// A connection for looking and preparing.
     pub(crate) async fn connect(&self) -> Result<PgConnection> {
         connect(&self.url).await
@@ -89,6 +94,17 @@ impl Scratch {
     /// Fills a lane of consign from inside the server, `batch` messages per transaction.
     pub(crate) async fn fill(&self, lane: &LaneName, messages: u32, batch: u32) -> Result<()> {
         let call = sqlx::query("CALL consign_bench.fill($1, $2, $3, $4)");
+        self.call(call, lane.as_str(), messages, batch).await
+    }
+
+    /// Fills a lane in one transaction: workers find all of it at the same moment.
+    pub(crate) async fn fill_at_once(
+        &self,
+        lane: &LaneName,
+        messages: u32,
+        batch: u32,
+    ) -> Result<()> {
+        let call = sqlx::query("SELECT consign_bench.fill_at_once($1, $2, $3, $4)");
         self.call(call, lane.as_str(), messages, batch).await
     }
 

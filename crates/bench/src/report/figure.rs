@@ -16,6 +16,16 @@ pub enum Unit {
     Milliseconds,
     /// Microseconds of processor time per message.
     MicrosecondsPerMessage,
+    /// Seconds.
+    Seconds,
+    /// Something counted.
+    Count,
+    /// Something counted, per second.
+    PerSecond,
+    /// Parts of a hundred.
+    Percent,
+    /// Mebibytes of memory.
+    Mebibytes,
 }
 
 /// What consign is compared with.

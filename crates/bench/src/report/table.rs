@@ -122,6 +122,11 @@ fn amount(value: f64, unit: Unit) -> String {
         Unit::PerMessage => format!("{value:.3}"),
         Unit::Milliseconds => format!("{value:.2} ms"),
         Unit::MicrosecondsPerMessage => format!("{value:.1} us"),
+        Unit::Seconds => format!("{value:.2} s"),
+        Unit::Count => thousands(value),
+        Unit::PerSecond => format!("{value:.2}/s"),
+        Unit::Percent => format!("{value:.2}%"),
+        Unit::Mebibytes => format!("{value:.1} MiB"),
     }
 }
 

@@ -20,6 +20,7 @@ async fn measure(scenario: Scenario, server: Option<&str>) -> anyhow::Result<Rep
         rounds: Some(1),
         dir: Some(directory.path().to_owned()),
         check: false,
+        program: None,
     };
     consign_bench::run(&options, server, &|_| ()).await
 }
@@ -175,6 +176,24 @@ async fn ls_measures_both_databases() {
     ] {
         assert!(told.contains(name), "{name} is not told");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pickup_compares_with_a_bare_notification() {
+    let report = on_server(Scenario::Pickup).await;
+    let targets = [
+        ("PostgreSQL, notified, p50", 3.0),
+        ("PostgreSQL, notified, p99", 8.0),
+        ("SQLite, p50", 2.0),
+    ];
+    check(&report, Scenario::Pickup, &targets);
+}
+
+/// The scenarios that measure processes are run by the tests of the program itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scenario_without_its_program_is_refused() {
+    let refused = measure(Scenario::Work, None).await.unwrap_err();
+    assert!(format!("{refused:#}").contains("needs to know the program"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

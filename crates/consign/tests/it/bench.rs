@@ -1,5 +1,7 @@
 //! `consign bench`: it runs, and its figures can be read by a program.
 
+use consign_testkit::TestDatabase;
+
 use crate::support::{Consign, finish};
 
 #[test]
@@ -30,4 +32,32 @@ fn a_scenario_that_needs_a_server_says_so() {
         .run(["bench", "--scale", "smoke", "--scenario", "drain"])
         .expect(1);
     assert!(ran.stderr.contains("--database postgres://"), "{ran:#?}");
+}
+
+/// Each starts processes of this program and measures them. How fast they are does not matter here;
+/// that nothing is lost or delivered twice does.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_scenarios_with_processes_run() {
+    let database = TestDatabase::create(async |_| ()).await;
+    let consign = Consign::at(database.url());
+    let scenarios = ["work", "crash", "stop", "idle", "http"];
+    let mut arguments = vec!["bench", "--scale", "smoke", "--json"];
+    for scenario in scenarios {
+        arguments.extend(["--scenario", scenario]);
+    }
+    let report = consign.run(arguments).expect(0).json();
+    for (at, scenario) in scenarios.into_iter().enumerate() {
+        let measured = &report["scenarios"][at];
+        assert_eq!(measured["scenario"], scenario);
+        let figures = measured["figures"].as_array().unwrap();
+        assert!(!figures.is_empty(), "{measured}");
+        for figure in figures {
+            let value = figure["value"].as_f64();
+            assert!(value.is_some_and(|value| value >= 0.0), "{figure}");
+        }
+    }
+    let stops = report["scenarios"][2]["figures"].as_array().unwrap();
+    for figure in stops.iter().filter(|figure| figure["unit"] == "count") {
+        assert_eq!(figure["met"], true, "{figure}");
+    }
 }

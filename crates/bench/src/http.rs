@@ -1,0 +1,89 @@
+//! As much of HTTP/1.1 as the benchmark speaks, on both sides: what it costs should be consign's cost.
+
+use anyhow::{Context, Result, ensure};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    net::TcpStream,
+};
+
+/// The head of a request or an answer, and its body.
+#[derive(Debug)]
+pub(crate) struct Received {
+    pub(crate) first_line: String,
+    headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Received {
+    /// A header's value, by its name in small letters.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut headers = self.headers.iter();
+        let (_, value) = headers.find(|(known, _)| known == name)?;
+        Some(value)
+    }
+}
+
+/// Reads one request or answer; none when the other side has closed in between.
+pub(crate) async fn receive(stream: &mut BufReader<TcpStream>) -> Result<Option<Received>> {
+    let mut first_line = String::new();
+    if stream.read_line(&mut first_line).await? == 0 {
+        return Ok(None);
+    }
+    let mut received = Received {
+        first_line: first_line.trim_end().to_owned(),
+        headers: Vec::new(),
+        body: Vec::new(),
+    };
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).await?;
+        let Some((name, value)) = line.trim_end().split_once(':') else {
+            break;
+        };
+        let value = value.trim().to_owned();
+        received.headers.push((name.to_ascii_lowercase(), value));
+    }
+    let length = received.header("content-length").map_or(Ok(0), str::parse);
+    received.body = vec![0; length.context("a length that is no number")?];
+    stream.read_exact(&mut received.body).await?;
+    Ok(Some(received))
+}
+
+/// A client with one connection that stays.
+#[derive(Debug)]
+pub(crate) struct Client {
+    stream: BufReader<TcpStream>,
+    host: String,
+}
+
+impl Client {
+    pub(crate) async fn connect(host: &str) -> Result<Self> {
+        let stream = TcpStream::connect(host).await?;
+        stream.set_nodelay(true)?;
+        Ok(Self {
+            stream: BufReader::new(stream),
+            host: host.to_owned(),
+        })
+    }
+
+    /// Posts JSON and waits for an answer in the two hundreds.
+    pub(crate) async fn post(&mut self, path: &str, body: &str) -> Result<Received> {
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            self.host,
+            body.len()
+        );
+        self.stream.get_mut().write_all(request.as_bytes()).await?;
+        let answer = receive(&mut self.stream)
+            .await?
+            .context("the server hung up")?;
+        ensure!(
+            answer.first_line.starts_with("HTTP/1.1 2"),
+            "{}: {}",
+            answer.first_line,
+            String::from_utf8_lossy(&answer.body)
+        );
+        Ok(answer)
+    }
+}

@@ -1,0 +1,119 @@
+//! Processes of consign itself, started and ended as an operator would.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{ExitStatus, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncBufReadExt, BufReader, Lines},
+    process::{Child, ChildStdout, Command},
+    time::timeout,
+};
+
+/// How long a process may take to start or to end.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What would change what the configuration file says.
+const VARIABLES: &[&str] = &["DATABASE_URL", "POSTGRES_DSN", "RUST_LOG", "NOTIFY_SOCKET"];
+
+/// The program, and a directory for its configurations and logs.
+#[derive(Debug)]
+pub(crate) struct Program {
+    path: PathBuf,
+    directory: TempDir,
+}
+
+impl Program {
+    pub(crate) fn new(path: &Path) -> Result<Self> {
+        Ok(Self {
+            path: path.to_owned(),
+            directory: tempfile::tempdir()?,
+        })
+    }
+
+    /// Starts `consign work` or `consign serve` with this configuration, and returns once it is up.
+    pub(crate) async fn start(&self, command: &str, name: &str, config: &str) -> Result<Process> {
+        let file = self.directory.path().join(format!("{name}.toml"));
+        std::fs::write(&file, config)?;
+        let log = self.directory.path().join(format!("{name}.log"));
+        let mut consign = Command::new(&self.path);
+        consign
+            .args(["--json", "--config"])
+            .arg(file)
+            .arg(command)
+            .current_dir(&self.directory)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(std::fs::File::create(&log)?)
+            .kill_on_drop(true);
+        for (name, _) in std::env::vars_os() {
+            let text = name.to_string_lossy();
+            if text.starts_with("CONSIGN_") || VARIABLES.contains(&text.as_ref()) {
+                consign.env_remove(&name);
+            }
+        }
+        let mut child = consign.spawn().context("start consign")?;
+        let stdout = child.stdout.take().context("invariant: piped")?;
+        let mut lines = BufReader::new(stdout).lines();
+        // Its first line says that it is up, and where.
+        let line = timeout(PATIENCE, lines.next_line()).await;
+        let Ok(Ok(Some(line))) = line else {
+            let said = std::fs::read_to_string(&log).unwrap_or_default();
+            bail!("consign {command} did not start: {said}");
+        };
+        let banner: Value = serde_json::from_str(&line)?;
+        let pid = child.id().context("invariant: it has not ended")?;
+        Ok(Process {
+            child,
+            pid,
+            url: banner["url"].as_str().map(str::to_owned),
+            _lines: lines,
+        })
+    }
+}
+
+/// A running process; dropping it kills it.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    pub(crate) pid: u32,
+    /// Where it listens, if it does.
+    url: Option<String>,
+    /// Kept open: a closed standard output is another thing than a silent one.
+    _lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Process {
+    /// Host and port of its HTTP side.
+    pub(crate) fn address(&self) -> Result<&str> {
+        let url = self.url.as_deref().context("the process does not listen")?;
+        Ok(url.trim_start_matches("http://").trim_end_matches('/'))
+    }
+
+    /// Kills it with -9.
+    pub(crate) async fn kill(mut self) -> Result<()> {
+        Ok(self.child.kill().await?)
+    }
+
+    /// Asks it to end, and returns how it did.
+    pub(crate) async fn terminate(mut self) -> Result<ExitStatus> {
+        let pid = Pid::from_raw(i32::try_from(self.pid)?).context("invariant: not zero")?;
+        kill_process(pid, Signal::TERM)?;
+        let status = timeout(PATIENCE, self.child.wait()).await;
+        Ok(status.context("the process did not end")??)
+    }
+}
+
+/// A configuration for a database, with the tables of its lanes as TOML.
+pub(crate) fn config(database: &str, lanes: &str) -> String {
+    format!(
+        "[database]\nurl = {}\n\n[server]\nlisten = \"127.0.0.1:0\"\n\n\
+         [server.rate_limit]\nper_second = 0\n\n{lanes}",
+        Value::from(database)
+    )
+}

@@ -1,0 +1,163 @@
+//! `consign work` from end to end, beside bare claims and settles.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use consign_kernel::{By, LaneName, LanePolicy, Store};
+
+use super::{Answer, Plan};
+use crate::{
+    Bound, Figure, Measure, Unit, drain,
+    process::{Process, config},
+    progress::Progress,
+    scratch::Scratch,
+    subject::StoreWorker,
+    usage::{machine_time, processor_time},
+};
+
+/// Messages per enqueueing transaction.
+const BATCHES: &[u32] = &[100, 500];
+/// Messages per claim: as many as the worker claims when its sink is quick.
+const CLAIM: u32 = 500;
+/// Delivered before anything is measured, so that connections and plans are there.
+const WARM_UP: u32 = 2_000;
+const SHARE_MIN: f64 = 0.6;
+const TOGETHER_MIN: f64 = 100_000.0;
+
+/// What one drain showed.
+#[derive(Clone, Copy)]
+struct Drained {
+    rate: f64,
+    /// Microseconds of processor time per message: of the workers, and of the whole machine.
+    workers_us: f64,
+    machine_us: f64,
+}
+
+struct Lanes {
+    bare: LaneName,
+    one: LaneName,
+    two: LaneName,
+}
+
+pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
+    let lanes = Lanes {
+        bare: "bare".parse()?,
+        one: "one".parse()?,
+        two: "two".parse()?,
+    };
+    let store = scratch.store().await?;
+    let by = By::new("bench", "a lane to measure");
+    store
+        .put_lane(&lanes.bare, &LanePolicy::default(), &by)
+        .await?;
+    let mut bare = StoreWorker::new(store, lanes.bare.clone());
+    let program = plan.program()?;
+    let mut processes = Vec::new();
+    // All run from the beginning; a lane that is empty costs next to nothing.
+    for (name, lane) in [("one", "one"), ("two-a", "two"), ("two-b", "two")] {
+        let lane = format!("[lanes.{lane}.sink]\nkind = \"discard\"\n");
+        let config = config(scratch.url(), &lane);
+        processes.push(program.start("work", name, &config).await?);
+    }
+    let [one, two_a, two_b] = &processes[..] else {
+        anyhow::bail!("invariant: three were started")
+    };
+    for lane in [&lanes.one, &lanes.two] {
+        worked(scratch, lane, WARM_UP, 100, &[]).await?;
+    }
+    let mut figures = Vec::new();
+    for batch in BATCHES {
+        let mut rounds = Vec::new();
+        for _ in 0..plan.rounds {
+            let messages = plan.counts.work;
+            let alone = bare_rate(scratch, &mut bare, &lanes.bare, messages, *batch).await?;
+            let single = worked(scratch, &lanes.one, messages, *batch, &[one]).await?;
+            let both = worked(scratch, &lanes.two, messages, *batch, &[two_a, two_b]).await?;
+            plan.say(format!(
+                "by {batch}: bare {alone:.0}/s, one process {:.0}/s, two {:.0}/s",
+                single.rate, both.rate
+            ));
+            rounds.push((alone, single, both));
+        }
+        figures.extend(figures_of(*batch, &rounds));
+    }
+    for process in processes {
+        process.terminate().await?;
+    }
+    let notes = vec![format!(
+        "{} messages a round, enqueued in one transaction while the workers wait; sink `discard`; first claim to last settle by the database's clock; \
+         bare: one connection, claims of {CLAIM}; database and workers share {} cores",
+        plan.counts.work,
+        std::thread::available_parallelism().map_or(1, usize::from)
+    )];
+    Ok((figures, notes))
+}
+
+fn figures_of(batch: u32, rounds: &[(f64, Drained, Drained)]) -> Vec<Figure> {
+    let unit = Unit::MessagesPerSecond;
+    let pairs = |pair: fn(&(f64, Drained, Drained)) -> (f64, f64)| -> Vec<(f64, f64)> {
+        rounds.iter().map(pair).collect()
+    };
+    let single = pairs(|(bare, one, _)| (one.rate, *bare));
+    let both = pairs(|(_, one, two)| (two.rate, one.rate));
+    let cpu_one = pairs(|(_, one, _)| (one.workers_us, one.machine_us));
+    let cpu_two = pairs(|(_, _, two)| (two.workers_us, two.machine_us));
+    let name = |text: &str| format!("enqueued by {batch}: {text}");
+    let us = Unit::MicrosecondsPerMessage;
+    let together = Figure::beside(name("two processes"), unit, "one process", &both);
+    vec![
+        Figure::beside(name("one process"), unit, "bare", &single).target(
+            Measure::Ratio,
+            Bound::AtLeast,
+            SHARE_MIN,
+        ),
+        Figure::beside("  its processor time", us, "whole machine", &cpu_one),
+        match batch {
+            500 => together.target(Measure::Value, Bound::AtLeast, TOGETHER_MIN),
+            _ => together,
+        },
+        Figure::beside("  their processor time", us, "whole machine", &cpu_two),
+    ]
+}
+
+async fn bare_rate(
+    scratch: &Scratch,
+    worker: &mut StoreWorker,
+    lane: &LaneName,
+    messages: u32,
+    batch: u32,
+) -> Result<f64> {
+    scratch.settle_down().await?;
+    let mut progress = Progress::from_here(scratch.connect().await?).await?;
+    scratch.fill_at_once(lane, messages, batch).await?;
+    drain::rate(worker, messages, CLAIM).await?;
+    progress.rate(messages).await
+}
+
+/// Enqueues for processes that wait, and lets them finish.
+async fn worked(
+    scratch: &Scratch,
+    lane: &LaneName,
+    messages: u32,
+    batch: u32,
+    processes: &[&Process],
+) -> Result<Drained> {
+    scratch.settle_down().await?;
+    let mut progress = Progress::from_here(scratch.connect().await?).await?;
+    let used = || -> Result<Duration> {
+        let times = processes.iter().map(|process| processor_time(process.pid));
+        times.sum()
+    };
+    scratch.fill_at_once(lane, messages, batch).await?;
+    let before = (used()?, machine_time()?);
+    progress.until_nothing_left().await?;
+    let after = (used()?, machine_time()?);
+    let each = |before: Duration, after: Duration| {
+        after.saturating_sub(before).as_secs_f64() * 1e6 / f64::from(messages)
+    };
+    Ok(Drained {
+        rate: progress.rate(messages).await?,
+        workers_us: each(before.0, after.0),
+        machine_us: each(before.1, after.1),
+    })
+}

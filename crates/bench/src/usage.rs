@@ -1,0 +1,55 @@
+//! What processes and the machine have used so far, as Linux tells.
+
+use std::{fs, time::Duration};
+
+use anyhow::{Context, Result};
+
+/// Processor time of all threads of a process.
+pub(crate) fn processor_time(pid: u32) -> Result<Duration> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).context("look at a process")?;
+    let mut ns = 0;
+    for thread in threads {
+        // A thread may end while we look; what it used is lost, and is little.
+        let path = thread?.path().join("schedstat");
+        let text = fs::read_to_string(path).unwrap_or_default();
+        let used = text.split(' ').next().and_then(|text| text.parse().ok());
+        ns += used.unwrap_or(0_u64);
+    }
+    Ok(Duration::from_nanos(ns))
+}
+
+/// Processor time of the whole machine, whoever used it.
+pub(crate) fn machine_time() -> Result<Duration> {
+    /// Hundredths of a second, whatever the kernel's own tick is.
+    const TICK: Duration = Duration::from_millis(10);
+    let text = fs::read_to_string("/proc/stat").context("look at the machine")?;
+    let line = text.lines().next().unwrap_or_default();
+    let ticks: Vec<u32> = line
+        .split_whitespace()
+        .filter_map(|text| text.parse().ok())
+        .collect();
+    // user, nice, system, then idle and waiting, which are no use, then interrupts.
+    let used = ticks.iter().take(3).chain(ticks.iter().skip(5).take(2));
+    Ok(TICK * used.sum::<u32>())
+}
+
+/// Memory of a process that is in RAM, in MiB.
+pub(crate) fn resident_mib(pid: u32) -> Result<f64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).context("look at a process")?;
+    let line = text.lines().find(|line| line.starts_with("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<f64>().ok());
+    Ok(kib.context("the process has no memory")? / 1024.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_uses_time_and_memory() {
+        let pid = std::process::id();
+        assert!(processor_time(pid).unwrap() > Duration::ZERO);
+        assert!(machine_time().unwrap() > Duration::ZERO);
+        assert!(resident_mib(pid).unwrap() > 0.5);
+    }
+}
