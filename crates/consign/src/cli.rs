@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand, error::ErrorKind};
 use crate::{
     commands::{
         bench, completions, config, demo, doctor, enqueue, explain, hold, lanes, leases, ls,
-        migrate, pause, redrive, requeue, serve, show, token, work,
+        migrate, pause, redrive, requeue, resolve, serve, show, token, work,
     },
     config::Sources,
     context::Context,
@@ -78,6 +78,8 @@ enum Command {
     Hold(hold::Hold),
     /// Put held messages back
     Unhold(hold::Unhold),
+    /// Record what became of held messages, as you found out
+    Resolve(resolve::Resolve),
     /// Stop claims from a lane; leases in flight may finish
     Pause(pause::Pause),
     /// Let a lane be claimed again
@@ -125,6 +127,7 @@ impl Cli {
             Command::Redrive(command) => Box::pin(command.run(&context)).await,
             Command::Hold(command) => Box::pin(command.run(&context)).await,
             Command::Unhold(command) => Box::pin(command.run(&context)).await,
+            Command::Resolve(command) => Box::pin(command.run(&context)).await,
             Command::Pause(command) => Box::pin(command.run(&context)).await,
             Command::Resume(command) => Box::pin(command.run(&context)).await,
             Command::Doctor(command) => Box::pin(command.run(&context)).await,

@@ -15,6 +15,7 @@ pub(crate) mod migrate;
 pub(crate) mod pause;
 pub(crate) mod redrive;
 pub(crate) mod requeue;
+pub(crate) mod resolve;
 pub(crate) mod serve;
 pub(crate) mod show;
 pub(crate) mod token;

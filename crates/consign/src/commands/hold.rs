@@ -77,7 +77,9 @@ fn sentence(answer: Move) -> String {
         Move::NotDead { state } => {
             format!("left as it is: {state}; only dead ones can be requeued")
         }
-        Move::NotHeld { state } => format!("left as it is: {state}; only held ones can be unheld"),
+        Move::NotHeld { state } => {
+            format!("left as it is: {state}; only held ones can be put back or resolved")
+        }
         Move::NotHoldable { state } => {
             format!("left as it is: {state}; only ready and waiting ones can be held")
         }

@@ -1,4 +1,4 @@
-//! `hold`, `unhold`, `pause`, `resume`, and requeueing by id.
+//! `hold`, `unhold`, `resolve`, `pause`, `resume`, and requeueing by id.
 
 use consign_kernel::{Claim, Outcome};
 use serde_json::json;
@@ -39,6 +39,32 @@ fn a_message_is_held_and_put_back() {
             (&json!("hold"), &json!("tess"))
         ]
     );
+}
+
+#[test]
+fn a_held_message_is_resolved_by_a_persons_word() {
+    let consign = Consign::new();
+    consign.enqueue_one();
+    consign.enqueue_one();
+    consign.run(["resolve", "1"]).expect(2);
+    consign
+        .run(["resolve", "1", "--delivered", "--dead"])
+        .expect(2);
+    let ran = consign.run(["resolve", "1", "--delivered"]).expect(1);
+    assert_eq!(
+        ran.stdout,
+        "1: left as it is: ready; only held ones can be put back or resolved\n"
+    );
+    consign.run(["hold", "1", "2"]).expect(0);
+    let reason = ["--reason", "it is in their books"];
+    let said = ["resolve", "1", "--delivered"].into_iter().chain(reason);
+    assert_eq!(consign.run(said).expect(0).stdout, "1: now delivered\n");
+    consign.run(["resolve", "2", "--dead"]).expect(0);
+    let shown = consign.json(["show", "1"]);
+    assert_eq!(shown["attempts"][0]["code"], "resolved", "{shown}");
+    assert_eq!(shown["attempts"][0]["owner"], "tess");
+    assert_eq!(shown["attempts"][0]["detail"], "it is in their books");
+    assert_eq!(consign.json(["show", "2"])["state"]["state"], "dead");
 }
 
 #[test]

@@ -1,13 +1,14 @@
 //! `consign serve` from nothing, and with tokens.
 
-use std::process::Command;
+use std::{process::Command, time::Duration};
 
-use consign_testkit::Child;
+use consign_testkit::{Child, eventually};
 use serde_json::{Value, json};
 
 use crate::{
     http,
-    service::{SOON, Service},
+    receiver::{Mood, Receiver},
+    service::{SOON, Service, unfinished},
     support::{Consign, finish},
 };
 
@@ -161,5 +162,30 @@ async fn json_says_where_it_listens_and_logs_are_json_too() {
             "{line}"
         );
     }
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_failure_is_retried_and_logged_without_what_was_in_it() {
+    let receiver = Receiver::start(Mood::Refuses).await;
+    let consign = Consign::new();
+    consign.configure(&format!(
+        "[log]\nfilter = \"debug\"\n[lanes.orders]\nretry = {{ kind = \"fixed\", delay_ms = 10 }}\n\
+         [lanes.orders.sink]\n{}bearer_token = \"s3cret-token\"\n",
+        receiver.sink()
+    ));
+    let service = Service::serve(&consign).await;
+    let body = r#"{"payload": "s3cret-payload", "headers": {"x": "s3cret-header"}}"#;
+    let answer = http::post(service.address(), "/v1/lanes/orders/messages", body).await;
+    assert_eq!(answer.status, 202, "{answer:?}");
+    receiver.began(2).await;
+    receiver.set(Mood::Takes(Duration::ZERO));
+    eventually("it is delivered", SOON, async || {
+        unfinished(&consign, "orders") == 0
+    })
+    .await;
+    service.logs("http_500").await;
+    let log = service.log();
+    assert!(!log.contains("s3cret"), "{log}");
     service.stop().await;
 }
