@@ -44,10 +44,32 @@ fn held(change: impl FnOnce(&mut Held)) -> Held {
     held
 }
 
+fn check(table: Vec<(&str, Held, Step)>) {
+    for (name, held, expected) in table {
+        assert_eq!(held.next_step(), expected, "{name}");
+    }
+}
+
+fn result() -> Report {
+    Report::delivered(MessageId(9))
+}
+
 #[test]
-fn the_next_step_follows_from_the_facts() {
-    let result = || Report::delivered(MessageId(9));
-    let table: Vec<(&str, Held, Step)> = vec![
+fn results_are_recorded_together_or_after_their_window() {
+    let beside_a_slow_neighbour = |change: fn(&mut Held)| {
+        held(|h| {
+            h.finished.push(result());
+            h.flying.push(flying(1, false));
+            change(h);
+        })
+    };
+    let all_finished = |change: fn(&mut Held)| {
+        held(|h| {
+            h.finished.push(result());
+            change(h);
+        })
+    };
+    check(vec![
         ("nothing left", held(|_| {}), Step::End),
         (
             "waiting",
@@ -59,83 +81,65 @@ fn the_next_step_follows_from_the_facts() {
             held(|h| h.flying.push(flying(1, false))),
             Step::Rest,
         ),
-        (
-            "all finished",
-            held(|h| h.finished.push(result())),
-            Step::Settle,
-        ),
-        (
-            "a result beside a slow neighbour",
-            held(|h| {
-                h.finished.push(result());
-                h.flying.push(flying(1, false));
-            }),
-            Step::Rest,
-        ),
-        (
-            "the same after the window",
-            held(|h| {
-                h.finished.push(result());
-                h.flying.push(flying(1, false));
-                h.is_due = true;
-            }),
-            Step::Settle,
-        ),
+        ("all finished", all_finished(|_| {}), Step::Settle),
         (
             "one operation at a time",
-            held(|h| {
-                h.finished.push(result());
-                h.is_busy = true;
-            }),
+            all_finished(|h| h.is_busy = true),
             Step::Rest,
         ),
         (
-            "results before a release, or they would be given back",
-            held(|h| {
-                h.finished.push(result());
-                h.waiting.push_back(message(1));
-                h.gives_back = true;
-            }),
+            "the lease is lost",
+            all_finished(|h| h.is_lost = true),
+            Step::Witness,
+        ),
+        (
+            "a slow neighbour",
+            beside_a_slow_neighbour(|_| {}),
+            Step::Rest,
+        ),
+        (
+            "after the window",
+            beside_a_slow_neighbour(|h| h.is_due = true),
+            Step::Settle,
+        ),
+    ]);
+}
+
+#[test]
+fn a_release_leaves_alone_what_was_started() {
+    let giving_back = |change: fn(&mut Held)| {
+        held(|h| {
+            h.gives_back = true;
+            h.waiting.push_back(message(3));
+            change(h);
+        })
+    };
+    check(vec![
+        ("nothing was started", giving_back(|_| {}), Step::Release),
+        (
+            "results first, or they would be given back",
+            giving_back(|h| h.finished.push(result())),
             Step::Settle,
         ),
         (
-            "what is under way is begun before a release",
-            held(|h| {
-                h.flying.extend([flying(1, true), flying(2, false)]);
-                h.waiting.push_back(message(3));
-                h.gives_back = true;
-            }),
+            "then what is under way is recorded as begun",
+            giving_back(|h| h.flying.extend([flying(1, true), flying(2, false)])),
             Step::Begin(vec![MessageId(2)]),
         ),
         (
-            "then released",
-            held(|h| {
-                h.flying.push(flying(1, true));
-                h.waiting.push_back(message(3));
-                h.gives_back = true;
-            }),
+            "then the release",
+            giving_back(|h| h.flying.push(flying(1, true))),
             Step::Release,
         ),
         (
-            "nothing waits, nothing to release",
-            held(|h| {
+            "nothing waits",
+            giving_back(|h| {
+                h.waiting.clear();
                 h.flying.push(flying(1, false));
-                h.gives_back = true;
             }),
             Step::Rest,
         ),
-        (
-            "results of a lost lease",
-            held(|h| {
-                h.finished.push(result());
-                h.is_lost = true;
-            }),
-            Step::Witness,
-        ),
-    ];
-    for (name, held, expected) in table {
-        assert_eq!(held.next_step(), expected, "{name}");
-    }
+    ]);
 }
 
 #[test]
