@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_nats::Client;
 use consign_kernel::Outcome;
-use consign_testkit::{ChaosProxy, NatsServer, eventually_some};
+use consign_testkit::{ChaosProxy, NatsServer, eventually, eventually_some};
 use consign_worker::{About, Sink};
 use serde_json::{Value, json};
 
@@ -47,6 +47,14 @@ pub(crate) async fn stream_info(client: &Client) -> Value {
         info.get("state").is_some().then_some(info)
     })
     .await
+}
+
+/// Returns once the stream has as many messages.
+async fn until_stored(client: &Client, count: u64) {
+    eventually("the stream has them", PATIENCE, || async {
+        stream_info(client).await["state"]["messages"] == count
+    })
+    .await;
 }
 
 /// The numbers of all messages in the stream, as their payloads say.
@@ -170,6 +178,8 @@ async fn an_acknowledgement_that_is_lost_leaves_doubt_and_a_resend_is_safe() {
     proxy.swallow_replies();
     let lost = numbered(2);
     let (verdict, ()) = tokio::join!(sink.deliver(&lost), async {
+        // Not every reply is the acknowledgement: servers also ask whether we are there.
+        until_stored(&observer, 2).await;
         proxy.reply_withheld().await;
         proxy.cut().await;
         proxy.resume();
@@ -187,6 +197,7 @@ async fn an_acknowledgement_that_is_lost_leaves_doubt_and_a_resend_is_safe() {
     impatient.timeout = Duration::from_millis(200);
     let verdict = sink.deliver(&impatient).await;
     is(&verdict, Outcome::Uncertain, "timeout");
+    until_stored(&observer, 3).await;
     assert_eq!(stored(&observer).await, [1, 2, 3]);
 }
 

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use consign_kernel::Outcome;
-use consign_testkit::{ChaosProxy, RabbitmqServer};
+use consign_testkit::{ChaosProxy, RabbitmqServer, eventually};
 use consign_worker::{About, Sink};
 use lapin::{
     Channel, Connection, ConnectionProperties, ExchangeKind,
@@ -14,7 +14,7 @@ use lapin::{
 use serde_json::{Value, json};
 
 use crate::{
-    brokers::{Run, again, data, give_up, is, nothing_lost, numbered},
+    brokers::{PATIENCE, Run, again, data, give_up, is, nothing_lost, numbered},
     fixture::{delivery_of, sink},
 };
 
@@ -45,6 +45,19 @@ async fn make_queue(channel: &Channel, name: &str, arguments: FieldTable) {
 async fn take(channel: &Channel, queue: &str) -> Option<BasicGetMessage> {
     let options = BasicGetOptions { no_ack: true };
     channel.basic_get(queue.into(), options).await.unwrap()
+}
+
+/// Returns once a queue has as many messages.
+async fn until_queued(channel: &Channel, queue: &str, count: u32) {
+    let options = QueueDeclareOptions {
+        passive: true,
+        ..DURABLE_QUEUE
+    };
+    eventually("the queue has them", PATIENCE, || async {
+        let asked = channel.queue_declare(queue.into(), options.clone(), FieldTable::default());
+        asked.await.unwrap().message_count() == count
+    })
+    .await;
 }
 
 /// The numbers of all messages in a queue, as their payloads say.
@@ -217,6 +230,8 @@ async fn it_loses_a_confirmation(server: &RabbitmqServer, channel: &Channel) {
     proxy.swallow_replies();
     let lost = numbered(2);
     let (verdict, ()) = tokio::join!(sink.deliver(&lost), async {
+        // Not every reply is the confirmation: there are heartbeats too.
+        until_queued(channel, "orders", 2).await;
         proxy.reply_withheld().await;
         proxy.cut().await;
     });
@@ -236,6 +251,7 @@ async fn it_loses_a_confirmation(server: &RabbitmqServer, channel: &Channel) {
         "timeout",
     );
     proxy.resume();
+    until_queued(channel, "orders", 4).await;
     assert_eq!(drained(channel, "orders").await, [1, 2, 1, 3]);
 }
 
