@@ -70,15 +70,18 @@ impl Gate {
         let options = &self.shared.options;
         let (mut parts, body) = request.into_parts();
         let caller = access::admit(options, self.access, &parts)?;
-        let quota = match self.access {
-            // Whoever watches over the server must not be locked out by it.
-            Access::Open => None,
-            _ => self.shared.rates.take(&caller.client, Instant::now())?,
+        let (quota, bytes_max) = match self.access {
+            Access::Scopes(_) => {
+                let quota = self.shared.rates.take(&caller.client, Instant::now())?;
+                (quota, options.body_max_bytes)
+            }
+            // Whoever watches over the server must not be locked out by it, and sends no body.
+            Access::Open | Access::Metrics => (None, 0),
         };
-        let bytes = body::read(body, options.body_max_bytes, options.body_timeout()).await?;
+        let bytes = body::read(body, bytes_max, options.body_timeout()).await?;
         let slot = match self.access {
-            Access::Open => None,
-            _ => Some(self.shared.slots.take()?),
+            Access::Scopes(_) => Some(self.shared.slots.take()?),
+            Access::Open | Access::Metrics => None,
         };
         parts.extensions.insert(slot.clone());
         parts.extensions.insert(caller);

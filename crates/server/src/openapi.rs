@@ -50,6 +50,9 @@ const WITH_BODY: &[&Meaning] = &[
     codes::BODY_TIMEOUT,
 ];
 
+/// What any other route answers with if it gets one all the same.
+const WITHOUT_BODY: &[&Meaning] = &[codes::BODY_TOO_LARGE, codes::BODY_TIMEOUT];
+
 const SCHEME: &str = "bearer";
 
 #[derive(OpenApi)]
@@ -147,7 +150,7 @@ fn complete(operation: &mut Operation, endpoint: &Endpoint) {
     };
     let with_body = match operation.request_body {
         Some(_) => WITH_BODY,
-        None => &[],
+        None => WITHOUT_BODY,
     };
     let mut by_status: BTreeMap<String, Vec<&Meaning>> = BTreeMap::new();
     for meaning in endpoint.problems.iter().chain(guarded).chain(with_body) {

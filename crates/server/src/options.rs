@@ -38,7 +38,7 @@ pub struct ServerOptions {
     pub batch_max: usize,
     /// How long a client may take over its request line and headers, and be idle between requests.
     pub header_timeout_ms: u64,
-    /// How long a client may take over a request's body.
+    /// How long a client may take over a request's body, and take nothing of its answer.
     pub body_timeout_ms: u64,
     /// How long a request may be worked on.
     pub request_timeout_ms: u64,

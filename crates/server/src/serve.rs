@@ -17,6 +17,7 @@ use crate::{
 };
 
 mod connection;
+mod patience;
 mod tls;
 
 /// After a failed accept, which mostly means too many open files.
@@ -99,6 +100,7 @@ impl Server {
                 router: router.clone(),
                 peer: Peer(peer),
                 header_timeout: self.options.header_timeout(),
+                write_timeout: self.options.body_timeout(),
                 watcher: graceful.watcher(),
                 permit,
             };

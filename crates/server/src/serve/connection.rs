@@ -16,7 +16,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{Peer, tls};
+use super::{Peer, patience::Patient, tls};
 
 /// Enough for any client that is not being difficult.
 const HEADER_BYTES_MAX: usize = 64 * 1024;
@@ -25,6 +25,8 @@ pub(super) struct Connection {
     pub(super) router: Router,
     pub(super) peer: Peer,
     pub(super) header_timeout: Duration,
+    /// How long a client may take nothing of its answer.
+    pub(super) write_timeout: Duration,
     pub(super) watcher: Watcher,
     /// One of the connections allowed at once, given back when this one ends.
     pub(super) permit: OwnedSemaphorePermit,
@@ -47,6 +49,7 @@ impl Connection {
     }
 
     async fn speak<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(self, stream: S) {
+        let stream = Patient::new(stream, self.write_timeout);
         let service = TowerToHyperService::new(self.router.layer(Extension(self.peer)));
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())

@@ -83,6 +83,36 @@ async fn a_slow_client_is_cut_off() {
 }
 
 #[tokio::test]
+async fn strangers_send_no_bodies() {
+    let bench = Bench::reference().await;
+    for path in ["/", "/healthz", "/openapi.json", "/metrics"] {
+        let request = request(Method::GET, path, Some(json!("x")));
+        bench.call(request).await.is_problem(413, "body_too_large");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_its_answers_is_cut_off() {
+    let bench = Bench::reference().await;
+    let options = ServerOptions {
+        body_timeout_ms: 200,
+        connections_max: 1,
+        ..ServerOptions::default()
+    };
+    let server = Running::start(bench.router.clone(), &options).await;
+    let mut greedy = server.connect().await;
+    // More than any socket buffers on the way.
+    let ask = "GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(500);
+    greedy.write_all(ask.as_bytes()).await.unwrap();
+    let mut second = server.connect().await;
+    let text = "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    let text = tokio::time::timeout(SOON, send(&mut second, text)).await;
+    assert!(text.unwrap().starts_with("HTTP/1.1 200"), "let in at last");
+    drop(greedy);
+    server.stopped().await;
+}
+
+#[tokio::test]
 async fn one_client_calling_too_often_is_told_to_wait() {
     let options = ServerOptions {
         rate_limit: RateLimit {
@@ -135,6 +165,7 @@ async fn too_much_at_once_is_refused_and_probes_still_answer() {
     assert_eq!(refused.header("retry-after"), "1");
     assert_eq!(refused.json["outcome"], "not_done");
     bench.get("/healthz").await.is(200);
+    bench.get("/metrics").await.is(200);
     gate.add_permits(2);
     for request in busy {
         request.await.unwrap().is(200);
