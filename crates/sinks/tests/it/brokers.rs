@@ -24,6 +24,9 @@ use crate::fixture::{DEADLINE, delivery_of};
 /// Deliveries at once.
 const CONCURRENCY: usize = 16;
 
+/// How long each of many deliveries waits: a cluster that loses a node does not answer for it.
+const IMPATIENCE: Duration = Duration::from_secs(3);
+
 /// As long as a broker may need to return on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -99,6 +102,7 @@ impl Run {
         let attempts = AtomicUsize::new(0);
         eventually_some("the message arrives", PATIENCE, || async {
             let mut delivery = numbered(id);
+            delivery.timeout = IMPATIENCE;
             delivery.attempt_no = u32::try_from(attempts.fetch_add(1, Ordering::Relaxed)).unwrap();
             let verdict = sink.deliver(&delivery).await;
             match verdict.outcome {

@@ -54,7 +54,7 @@ async fn until_queued(channel: &Channel, queue: &str, count: u32) {
         ..DURABLE_QUEUE
     };
     eventually("the queue has them", PATIENCE, || async {
-        let asked = channel.queue_declare(queue.into(), options.clone(), FieldTable::default());
+        let asked = channel.queue_declare(queue.into(), options, FieldTable::default());
         asked.await.unwrap().message_count() == count
     })
     .await;
