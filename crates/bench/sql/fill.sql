@@ -1,6 +1,7 @@
 -- Fills a lane from inside the server through consign's own functions, p_batch messages per
 -- transaction. One at a time makes as many runs as messages, like producers that enqueue one each.
 CREATE SCHEMA consign_bench;
+CREATE TABLE consign_bench.row (at timestamptz NOT NULL);
 CREATE PROCEDURE consign_bench.fill(p_lane text, p_messages int, p_batch int, p_payload jsonb)
     LANGUAGE plpgsql AS $$
 BEGIN

@@ -32,6 +32,12 @@ impl Backend {
         }
     }
 
+    /// Time that these have spent on a processor together, if they can be looked at.
+    pub(crate) fn time_of(pids: &[i32]) -> Option<Duration> {
+        let times = pids.iter().map(|pid| Self::looked_at(*pid)?.cpu());
+        times.sum()
+    }
+
     fn looked_at(pid: i32) -> Option<Self> {
         let backend = Self { pid };
         // The same number may be another process here when the server is elsewhere.

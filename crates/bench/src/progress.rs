@@ -6,6 +6,8 @@ use anyhow::{Context, Result, ensure};
 use sqlx::{PgConnection, Row};
 use tokio::time::{interval, timeout};
 
+use crate::backend::Backend;
+
 /// How often to look. Looking takes time from those who work.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -43,6 +45,19 @@ impl Progress {
         timeout(PATIENCE, nothing_left)
             .await
             .context("the workers did not finish")?
+    }
+
+    /// Processor time of the server's processes so far, ours aside; none when the server runs
+    /// elsewhere.
+    pub(crate) async fn server_time(&mut self) -> Result<Option<Duration>> {
+        let rows = sqlx::query(include_str!("../sql/server_processes.sql"))
+            .fetch_all(&mut self.connection)
+            .await?;
+        let mut pids = Vec::new();
+        for row in &rows {
+            pids.push(row.try_get::<i32, _>("pid")?);
+        }
+        Ok(Backend::time_of(&pids))
     }
 
     /// Messages per second, from the first claim to the last settle. Every one of `messages` must

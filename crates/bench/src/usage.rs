@@ -1,4 +1,4 @@
-//! What processes and the machine have used so far, as Linux tells.
+//! What processes have used so far, as Linux tells.
 
 use std::{fs, time::Duration};
 
@@ -18,21 +18,6 @@ pub(crate) fn processor_time(pid: u32) -> Result<Duration> {
     Ok(Duration::from_nanos(ns))
 }
 
-/// Processor time of the whole machine, whoever used it.
-pub(crate) fn machine_time() -> Result<Duration> {
-    /// Hundredths of a second, whatever the kernel's own tick is.
-    const TICK: Duration = Duration::from_millis(10);
-    let text = fs::read_to_string("/proc/stat").context("look at the machine")?;
-    let line = text.lines().next().unwrap_or_default();
-    let ticks: Vec<u32> = line
-        .split_whitespace()
-        .filter_map(|text| text.parse().ok())
-        .collect();
-    // user, nice, system, then idle and waiting, which are no use, then interrupts.
-    let used = ticks.iter().take(3).chain(ticks.iter().skip(5).take(2));
-    Ok(TICK * used.sum::<u32>())
-}
-
 /// Memory of a process that is in RAM, in MiB.
 pub(crate) fn resident_mib(pid: u32) -> Result<f64> {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).context("look at a process")?;
@@ -49,7 +34,6 @@ mod tests {
     fn this_process_uses_time_and_memory() {
         let pid = std::process::id();
         assert!(processor_time(pid).unwrap() > Duration::ZERO);
-        assert!(machine_time().unwrap() > Duration::ZERO);
         assert!(resident_mib(pid).unwrap() > 0.5);
     }
 }

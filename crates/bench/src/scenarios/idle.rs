@@ -52,7 +52,7 @@ pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
     ];
     let notes = vec![format!(
         "`consign serve` with {LANES} lanes and nothing to do, {} s a round; transactions of its database by pg_stat_database, \
-         counting the server's samples and looks for redrives; each is one query, or two in a few seconds",
+         those of its samples and of looks for redrives included",
         plan.counts.idle.as_secs()
     )];
     Ok((figures, notes))

@@ -12,7 +12,7 @@ use crate::{
     progress::Progress,
     scratch::Scratch,
     subject::StoreWorker,
-    usage::{machine_time, processor_time},
+    usage::processor_time,
 };
 
 /// Messages per enqueueing transaction.
@@ -28,9 +28,9 @@ const TOGETHER_MIN: f64 = 100_000.0;
 #[derive(Clone, Copy)]
 struct Drained {
     rate: f64,
-    /// Microseconds of processor time per message: of the workers, and of the whole machine.
+    /// Microseconds of processor time per message: of the workers, and of the database server.
     workers_us: f64,
-    machine_us: f64,
+    server_us: Option<f64>,
 }
 
 struct Lanes {
@@ -100,24 +100,26 @@ fn figures_of(batch: u32, rounds: &[(f64, Drained, Drained)]) -> Vec<Figure> {
     };
     let single = pairs(|(bare, one, _)| (one.rate, *bare));
     let both = pairs(|(_, one, two)| (two.rate, one.rate));
-    let cpu_one = pairs(|(_, one, _)| (one.workers_us, one.machine_us));
-    let cpu_two = pairs(|(_, _, two)| (two.workers_us, two.machine_us));
     let name = |text: &str| format!("enqueued by {batch}: {text}");
-    let us = Unit::MicrosecondsPerMessage;
     let together = Figure::beside(name("two processes"), unit, "one process", &both);
-    vec![
-        Figure::beside(name("one process"), unit, "bare", &single).target(
-            Measure::Ratio,
-            Bound::AtLeast,
-            SHARE_MIN,
-        ),
-        Figure::beside("  its processor time", us, "whole machine", &cpu_one),
-        match batch {
-            500 => together.target(Measure::Value, Bound::AtLeast, TOGETHER_MIN),
-            _ => together,
-        },
-        Figure::beside("  their processor time", us, "whole machine", &cpu_two),
-    ]
+    let single = Figure::beside(name("one process"), unit, "bare", &single);
+    let mut figures = vec![single.target(Measure::Ratio, Bound::AtLeast, SHARE_MIN)];
+    figures.extend(cpu(rounds.iter().map(|(_, one, _)| one)));
+    figures.push(match batch {
+        500 => together.target(Measure::Value, Bound::AtLeast, TOGETHER_MIN),
+        _ => together,
+    });
+    figures.extend(cpu(rounds.iter().map(|(_, _, two)| two)));
+    figures
+}
+
+/// What the workers and the server spent on each message: what waiting and neighbours change least.
+fn cpu<'a>(drained: impl Iterator<Item = &'a Drained>) -> Option<Figure> {
+    let pairs: Option<Vec<(f64, f64)>> = drained
+        .map(|drained| Some((drained.workers_us, drained.server_us?)))
+        .collect();
+    let unit = Unit::MicrosecondsPerMessage;
+    Some(Figure::beside("  processor time", unit, "server", &pairs?))
 }
 
 async fn bare_rate(
@@ -148,16 +150,19 @@ async fn worked(
         let times = processes.iter().map(|process| processor_time(process.pid));
         times.sum()
     };
+    let before = (used()?, progress.server_time().await?);
+    // The session that enqueues has ended and taken its own time with it.
     scratch.fill_at_once(lane, messages, batch).await?;
-    let before = (used()?, machine_time()?);
     progress.until_nothing_left().await?;
-    let after = (used()?, machine_time()?);
-    let each = |before: Duration, after: Duration| {
-        after.saturating_sub(before).as_secs_f64() * 1e6 / f64::from(messages)
+    let workers = used()?.saturating_sub(before.0);
+    let server = match (before.1, progress.server_time().await?) {
+        (Some(before), Some(after)) => after.checked_sub(before),
+        _ => None,
     };
+    let each = |time: Duration| time.as_secs_f64() * 1e6 / f64::from(messages);
     Ok(Drained {
         rate: progress.rate(messages).await?,
-        workers_us: each(before.0, after.0),
-        machine_us: each(before.1, after.1),
+        workers_us: each(workers),
+        server_us: server.map(each),
     })
 }

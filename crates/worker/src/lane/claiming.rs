@@ -38,6 +38,9 @@ pub(crate) struct Claiming {
     /// How long to rest while the database does not answer.
     outage: Backoff,
     in_vain: Bucket,
+    /// Whether the last claim found something. The one after it, which finds the end, is not in
+    /// vain: a lane with a message now and then must not be slowed down by them.
+    found: bool,
     /// When the lane was last known to be looked at by a claim.
     claimed_at: Instant,
     /// When the breaker lets something through again.
@@ -65,6 +68,7 @@ impl Claiming {
             poll: Backoff::new(options.poll_min, options.poll_max),
             outage: Backoff::for_database(),
             in_vain: Bucket::with_burst(now, IN_VAIN_PER_SECOND, IN_VAIN_BURST),
+            found: false,
             claimed_at: now,
             breaker_at: None,
             is_probe: false,
@@ -216,12 +220,14 @@ impl LaneLoop {
             Ok(Some(lease)) => {
                 self.claiming.outage.reset();
                 self.claiming.poll.reset();
+                self.claiming.found = true;
                 self.hold(lease, sent, is_probe);
             }
             Ok(None) => {
                 self.claiming.outage.reset();
                 self.claiming.phase = Phase::Empty;
-                if self.claiming.in_vain.take(Instant::now()).is_err() {
+                let after_work = std::mem::take(&mut self.claiming.found);
+                if !after_work && self.claiming.in_vain.take(Instant::now()).is_err() {
                     let pause = self.claiming.poll.next(0.0);
                     self.claiming.rest(pause);
                 }

@@ -95,7 +95,7 @@ impl Times {
 /// Rests for `time` and up to half as long again, so that no rhythm is met.
 pub(super) async fn rest(time: Duration) {
     let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let odd = clock.map_or(0, |now| now.subsec_nanos() / 1_000 % 1_000);
+    let odd = clock.map_or(0, |now| now.subsec_micros() % 1_000);
     let time = time + time / 2 * odd / 1_000;
     interval_at(Instant::now() + time, time).tick().await;
 }
