@@ -46,6 +46,10 @@ impl Running {
         drop(self.stop.take());
     }
 
+    pub(crate) fn has_ended(&self) -> bool {
+        self.task.is_finished()
+    }
+
     pub(crate) async fn stopped(mut self) {
         self.tell_to_stop();
         self.task.await.unwrap();

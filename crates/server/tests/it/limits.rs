@@ -17,6 +17,12 @@ use crate::{
 const SOON: Duration = Duration::from_secs(20);
 const PATH: &str = "/v1/lanes/mail/messages";
 
+/// Slow clients are let go long before this.
+async fn within(reading: impl Future<Output = String>) -> String {
+    let read = tokio::time::timeout(Duration::from_secs(10), reading).await;
+    read.expect("cut off in time")
+}
+
 #[tokio::test]
 async fn a_body_too_large_is_refused_before_it_is_sent() {
     let bench = Bench::reference().await;
@@ -63,7 +69,7 @@ async fn a_slow_client_is_cut_off() {
         .write_all(b"POST / HTTP/1.1\r\nhost: loc")
         .await
         .unwrap();
-    let text = rest(&mut headers).await;
+    let text = within(rest(&mut headers)).await;
     assert!(text.is_empty() || text.contains(" 408 "), "{text}");
     let mut body = server.connect().await;
     let head = format!(
@@ -71,11 +77,15 @@ async fn a_slow_client_is_cut_off() {
          content-length: 100\r\n\r\n{{\"payl"
     );
     body.write_all(head.as_bytes()).await.unwrap();
-    let text = answer(&mut body).await;
+    let text = within(answer(&mut body)).await;
     assert!(text.starts_with("HTTP/1.1 408"), "{text}");
     assert!(text.contains("body_timeout"), "{text}");
     let mut idle = server.connect().await;
-    assert_eq!(rest(&mut idle).await, "", "idle connections are closed");
+    assert_eq!(
+        within(rest(&mut idle)).await,
+        "",
+        "idle connections are closed"
+    );
     let mut well = server.connect().await;
     let text = send(&mut well, &post(PATH, "{\"payload\": 1}")).await;
     assert!(text.starts_with("HTTP/1.1 202"), "{text}");

@@ -7,12 +7,13 @@ use consign_testkit::eventually;
 use serde_json::json;
 use tokio::{
     io::AsyncWriteExt,
+    sync::Semaphore,
     time::{Instant, timeout},
 };
 
 use crate::{
     bench::Bench,
-    faults::Faulty,
+    faults::{Fault, Faulty},
     http::{Running, post},
 };
 
@@ -75,6 +76,10 @@ async fn a_wait_is_as_long_as_asked_and_capped() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_hangs_up_while_waiting_gets_no_lease() {
     let (store, bench) = watched().await;
+    let bench = bench.with_options(&ServerOptions {
+        waits_max: 1,
+        ..ServerOptions::default()
+    });
     let server = Running::start(bench.router.clone(), &ServerOptions::default()).await;
     let mut stream = server.connect().await;
     let text = post("/v1/claims", &patient().to_string());
@@ -83,12 +88,46 @@ async fn a_client_that_hangs_up_while_waiting_gets_no_lease() {
         store.calls("wait") > 0
     })
     .await;
+    let waits = store.calls("wait");
     drop(stream);
+    eventually("its place to wait is free", SOON, || async {
+        let body = json!({"lane": "mail", "wait_ms": 1});
+        bench.post("/v1/claims", body).await.is(204);
+        store.calls("wait") > waits
+    })
+    .await;
     let id = bench.enqueue("mail", json!(1)).await;
     let lease = eventually_claimable(&bench).await;
     assert_eq!(lease["messages"][0]["id"], id);
-    assert_eq!(lease["messages"][0]["attempt_no"], 1, "nothing was counted");
     server.stopped().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_nobody_hears_of_is_given_back() {
+    let (store, bench) = watched().await;
+    let gate = Arc::new(Semaphore::new(0));
+    store.inject("claim", Fault::Waits(gate.clone()));
+    let id = bench.enqueue("mail", json!(1)).await;
+    let server = Running::start(bench.router.clone(), &ServerOptions::default()).await;
+    let mut stream = server.connect().await;
+    let text = post("/v1/claims", &patient().to_string());
+    stream.write_all(text.as_bytes()).await.unwrap();
+    eventually("the claim is under way", SOON, || async {
+        store.calls("claim") == 1
+    })
+    .await;
+    drop(stream);
+    // A server that has ended its connections has noticed that the client is gone.
+    server.stopped().await;
+    store.mend();
+    gate.add_permits(1);
+    eventually("the lease is given back", SOON, || async {
+        store.calls("release") == 1
+    })
+    .await;
+    let lease = eventually_claimable(&bench).await;
+    assert_eq!(lease["messages"][0]["id"], id);
+    assert_eq!(lease["messages"][0]["attempt_no"], 1, "nothing was counted");
 }
 
 /// Claims at once; a lease nobody holds would keep the message for its whole time.
