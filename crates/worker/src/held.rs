@@ -40,8 +40,12 @@ impl LeaseClock {
     }
 
     pub(crate) fn is_alive(&self, now: Instant) -> bool {
-        let age = now.saturating_duration_since(self.since);
-        (age.as_micros() as u64) < self.alive_us.load(Relaxed)
+        now < self.ends_at()
+    }
+
+    /// When it ends, unless it is prolonged before.
+    pub(crate) fn ends_at(&self) -> Instant {
+        self.since + Duration::from_micros(self.alive_us.load(Relaxed))
     }
 }
 

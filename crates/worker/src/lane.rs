@@ -8,6 +8,7 @@
 mod claiming;
 mod delivering;
 mod ending;
+mod outliving;
 mod recording;
 
 use std::{
@@ -168,6 +169,7 @@ impl LaneLoop {
         let order = *self.orders.borrow_and_update();
         self.obey(order, now);
         self.tick(now);
+        self.cut_outlived(now);
         self.heed_breaker();
         self.close_windows(now);
         self.start_deliveries(now);
@@ -283,7 +285,9 @@ impl LaneLoop {
         let policy_due = (!self.is_reading_policy).then_some(self.policy_due);
         let window = self.windows.front().map(|(at, _)| *at);
         let start_at = self.start_at.filter(|_| self.waiting > 0);
+        let flying = self.leases.values().filter(|held| !held.flying.is_empty());
         let times = [
+            flying.map(|held| held.clock.ends_at()).min(),
             policy_due.filter(|_| self.ending.is_none()),
             window,
             start_at,

@@ -188,9 +188,16 @@ impl LaneLoop {
             return;
         }
         self.slots_used -= starting.len();
-        if self.ending.as_ref().is_some_and(|ending| ending.is_cut) {
+        let why = if self.ending.as_ref().is_some_and(|ending| ending.is_cut) {
+            Some("the worker stopped before it was sent")
+        } else if !held.clock.is_alive(Instant::now()) {
+            Some("its lease could not be renewed and may have been over before it was sent")
+        } else {
+            None
+        };
+        if let Some(why) = why {
             let ids = starting.iter().map(|message| message.message.id);
-            held.finished.extend(ids.map(not_sent));
+            held.finished.extend(ids.map(|id| not_sent(id, why)));
             return;
         }
         let policy = self.policy.clone();
@@ -298,11 +305,16 @@ impl LaneLoop {
     }
 }
 
-/// The report on a message that was about to be sent when the worker was cut off.
-fn not_sent(id: MessageId) -> Report {
+/// The report on a message that was recorded as begun and then not sent after all.
+///
+/// It counts as a try: the store cannot take a beginning back, and leaving the message to the end
+/// of its lease would count too if it were alone there, and make it wait besides. Where one try is
+/// all a lane allows, such a message dies with this report as its reason, and may be requeued
+/// without the risk of a duplicate.
+fn not_sent(id: MessageId, why: &str) -> Report {
     Report {
         code: Some(codes::INTERRUPTED.to_owned()),
-        detail: Some("the worker stopped before it was sent".to_owned()),
+        detail: Some(why.to_owned()),
         retry_in: Some(std::time::Duration::ZERO),
         ..Report::new(id, Outcome::Retry)
     }

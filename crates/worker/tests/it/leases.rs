@@ -146,9 +146,64 @@ async fn a_late_result_is_evidence_and_not_an_outcome() {
     assert_eq!(end(&worker, &*store).await.late, 1);
 }
 
+/// Two deliveries under a lease that is not renewed: one ends in time, one hangs.
+async fn outlived() -> (Arc<FaultyStore>, Arc<ScriptedSink>) {
+    let (reference, _clock) = frozen_reference();
+    let faulty = FaultyStore::new(Arc::new(reference));
+    make_lane(&*faulty, "mail", &short_leases(2)).await;
+    let sink = ScriptedSink::new(|delivery| async move {
+        if delivery.message.payload["n"] == 0 {
+            std::future::pending::<()>().await;
+        }
+        tokio::task::yield_now().await;
+        Verdict::delivered()
+    });
+    (faulty, sink)
+}
+
+#[tokio::test]
+async fn a_delivery_does_not_outlive_its_lease_while_the_database_is_cut_off() {
+    let (faulty, sink) = outlived().await;
+    let store: Arc<dyn Store> = faulty.clone();
+    let ids = enqueue(&*store, "mail", 2).await;
+    // Everything about leases is unheard, as behind a cut network.
+    for operation in ["renew", "settle"] {
+        faulty.refuse(operation);
+    }
+    let since = Instant::now();
+    let worker = work(&store, "mail", &sink);
+    eventually("one hangs, one is done", SOON, || async {
+        sink.now() == 1 && sink.finished() == 1
+    })
+    .await;
+    faulty.refuse("claim");
+    eventually("the hanging one is dropped", SOON, || async {
+        sink.now() == 0
+    })
+    .await;
+    let took = since.elapsed();
+    let ttl = Duration::from_millis(TTL_MS);
+    assert!((ttl..ttl * 3).contains(&took), "{took:?}");
+    assert_eq!(
+        worker.status().lanes[0].unrecorded,
+        2,
+        "both results are kept"
+    );
+    // The store's clock stands still: the lease lives, and what is known is recorded.
+    faulty.allow("settle");
+    all_are(&*store, &ids[1..], StateKind::Delivered).await;
+    let interrupted = Some("interrupted".to_owned());
+    assert_eq!(
+        attempts(&*store, ids[0]).await,
+        [(AttemptOutcome::Uncertain, interrupted)]
+    );
+    let summary = end(&worker, &*store).await;
+    assert_eq!((summary.delivered, summary.interrupted), (1, 1));
+}
+
 #[tokio::test]
 async fn nothing_starts_under_a_lease_that_may_be_over() {
-    let (reference, _clock) = frozen_reference();
+    let (reference, clock) = frozen_reference();
     let faulty = FaultyStore::new(Arc::new(reference));
     let store: Arc<dyn Store> = faulty.clone();
     make_lane(&*store, "mail", &short_leases(1)).await;
@@ -166,24 +221,21 @@ async fn nothing_starts_under_a_lease_that_may_be_over() {
         sink.now() == 1 && worker.status().lanes[0].prefetched == 2
     })
     .await;
-    let since = Instant::now();
-    eventually("the lease may be over", SOON, || async {
-        since.elapsed() > Duration::from_millis(TTL_MS + 50)
-    })
-    .await;
-    let releases = faulty.calls("release");
-    let begun = sink.seen().len();
     faulty.refuse("claim");
-    gate.open();
+    let begun = sink.seen().len();
     eventually("what waited is given back", SOON, || async {
-        faulty.calls("release") > releases && worker.status().lanes[0].prefetched == 0
+        worker.status().lanes[0].prefetched == 0
     })
     .await;
+    assert_eq!(sink.now(), 0, "what was under way is cut off");
+    gate.open();
     assert_eq!(sink.seen().len(), begun, "nothing was started");
     faulty.allow("claim");
     faulty.allow("renew");
+    // The one that was cut off counts as a try and rests before the next.
+    clock.advance(SignedDuration::from_secs(3_600));
     eventually("and delivered after all", SOON, || async {
-        sink.seen().len() == 8
+        sink.finished() == 8
     })
     .await;
     assert_eq!(end(&worker, &*store).await.released, 2);
