@@ -1,6 +1,6 @@
 //! A client that speaks HTTP by hand, so that it can be rude.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
 use axum::Router;
 use consign_server::{Server, ServerOptions};
@@ -9,6 +9,7 @@ use tokio::{
     net::TcpStream,
     sync::oneshot,
     task::JoinHandle,
+    time::timeout,
 };
 
 /// A server on a port of its own.
@@ -46,8 +47,8 @@ impl Running {
         drop(self.stop.take());
     }
 
-    pub(crate) fn has_ended(&self) -> bool {
-        self.task.is_finished()
+    pub(crate) async fn ends_within(&mut self, time: Duration) -> bool {
+        timeout(time, &mut self.task).await.is_ok()
     }
 
     pub(crate) async fn stopped(mut self) {
