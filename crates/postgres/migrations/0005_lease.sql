@@ -272,6 +272,38 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.claim(text, text, int, interval, timestamptz) FROM PUBLIC;
 
+-- Refuses (54000) a claim whose payloads would not fit into one answer, and says how many would.
+-- Nobody looks at payloads where the lane's limit keeps them small enough.
+CREATE FUNCTION consign.require_one_answer(p_lane text, p_ids bigint[]) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_bytes_max CONSTANT bigint := 256 * 1024 * 1024;
+    v_bytes     bigint := 0;
+    v_fits      int := 0;
+    v_length    bigint;
+BEGIN
+    IF cardinality(p_ids) = 1 OR cardinality(p_ids) * (
+        SELECT (n.policy->>'payload_max_bytes')::bigint FROM consign.lane n WHERE n.name = p_lane) <= 3 * v_bytes_max
+    THEN
+        RETURN;
+    END IF;
+    FOR v_length IN
+        SELECT octet_length(m.payload::text) FROM unnest(p_ids) WITH ORDINALITY AS e (id, ord)
+            JOIN consign.message m ON m.id = e.id ORDER BY e.ord
+    LOOP
+        v_bytes := v_bytes + v_length;
+        IF v_bytes > v_bytes_max THEN
+            RAISE EXCEPTION 'the payloads of % messages are too much for one answer', cardinality(p_ids)
+                USING ERRCODE = 'program_limit_exceeded',
+                      DETAIL = jsonb_build_object('fits', greatest(v_fits, 1))::text,
+                      HINT = 'Nothing was leased. Claim fewer at a time, or use consign.claim.';
+        END IF;
+        v_fits := v_fits + 1;
+    END LOOP;
+END $$;
+REVOKE ALL ON FUNCTION consign.require_one_answer(text, bigint[]) FROM PUBLIC;
+
 -- consign.claim as one row, for drivers to whom a row of fourteen columns per message costs more
 -- than the claim itself: what every message has travels in arrays, and documents as lists to be put
 -- in brackets. Columns nobody used are NULL; no lease is a row of NULLs.
@@ -304,6 +336,7 @@ BEGIN
     ids := v_lease.ids;
     tries := v_lease.tries;
     attempts := v_lease.attempts;
+    PERFORM consign.require_one_answer(p_lane, ids);
     v_first := ids[1];
     v_last := ids[cardinality(ids)];
     IF v_last - v_first = cardinality(ids) - 1 AND ids = ARRAY(SELECT generate_series(v_first, v_last)) THEN

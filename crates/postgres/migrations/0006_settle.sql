@@ -108,7 +108,6 @@ DECLARE
     v_now   timestamptz;
     v_nos   int[];
 BEGIN
-    -- The clock is read again under the lock: waiting for it must not turn a lost lease into a live one.
     DELETE FROM consign.lease l
         WHERE l.token = p_token AND l.ids = p_ids AND l.expires_at > consign.clock()
             AND (SELECT NOT (n.policy->>'ordered')::boolean FROM consign.lane n WHERE n.name = l.lane)
@@ -116,7 +115,14 @@ BEGIN
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
-    v_now := greatest(consign.clock(), v_lease.claimed_at);
+    -- The clock is read under the lock: waiting for it must not turn a lost lease into a live one. The
+    -- condition above is not looked at again after waiting for somebody who left the row as it was.
+    v_now := consign.clock();
+    IF v_lease.expires_at <= v_now THEN
+        RAISE EXCEPTION 'lease lost: it expired before its outcomes could be recorded'
+            USING ERRCODE = 'CN003', HINT = 'Nothing was written. Stop working on these messages; claim again.';
+    END IF;
+    v_now := greatest(v_now, v_lease.claimed_at);
     v_nos := ARRAY(SELECT a + 1 FROM unnest(v_lease.attempts) a);
     INSERT INTO consign.attempt (message_id, attempt_no, outcome, owner, fence, token, claimed_at, finished_at)
         SELECT e.id, e.no, 'delivered', v_lease.owner, v_lease.fence, v_lease.token, v_lease.claimed_at, v_now

@@ -57,4 +57,6 @@ GRANT SELECT ON consign.lane, consign.message, consign.ready, consign.attempt, c
 GRANT SELECT (fence, claimed_at, expires_at, lane, owner, ids, tries, attempts, begun)
     ON consign.lease TO consign_auditor, consign_operator;
 GRANT EXECUTE ON FUNCTION consign.clock(), consign.state_of(bigint) TO consign_auditor, consign_operator;
+-- A worker follows the policy of its lanes.
+GRANT SELECT ON consign.lane TO consign_worker;
 GRANT SELECT ON consign.schema_version TO consign_producer, consign_worker, consign_operator, consign_auditor;

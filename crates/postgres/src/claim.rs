@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::{
     PostgresStore, claimed,
-    error::{Refusal, refusal, store_error},
+    error::{Refusal, fitting, refusal, store_error},
     rows,
 };
 
@@ -47,13 +47,24 @@ impl PostgresStore {
 
     /// The lease as one row, if anything was claimed.
     async fn claim_from(&self, claim: &Claim, from: Option<Timestamp>) -> Result<Option<PgRow>> {
-        let statement = sqlx::query(include_str!("../sql/claim.sql"))
-            .bind(claim.lane.as_str())
-            .bind(&claim.owner)
-            .bind(i32::try_from(claim.limit).expect("invariant: validated"))
-            .bind(claim.ttl.map(rows::interval))
-            .bind(from.unwrap_or(Timestamp::UNIX_EPOCH).to_sqlx());
-        let rows = self.fetch("claim", statement).await?;
+        let mut limit = claim.limit;
+        let rows = loop {
+            let statement = sqlx::query(include_str!("../sql/claim.sql"))
+                .bind(claim.lane.as_str())
+                .bind(&claim.owner)
+                .bind(i32::try_from(limit).expect("invariant: validated"))
+                .bind(claim.ttl.map(rows::interval))
+                .bind(from.unwrap_or(Timestamp::UNIX_EPOCH).to_sqlx());
+            match self.rows(statement).await {
+                Ok(rows) => break rows,
+                Err(error) => match fitting(&error, limit) {
+                    Some(fewer) => limit = fewer,
+                    None => {
+                        return Err(self.with_suggestion(store_error("claim", error)).await);
+                    }
+                },
+            }
+        };
         let row = rows
             .into_iter()
             .next()

@@ -2,7 +2,7 @@
 
 use consign_kernel::{Certainty, Error, LaneName, MessageId, RedriveId};
 use serde_json::Value;
-use sqlx::postgres::PgDatabaseError;
+use sqlx::postgres::{PgDatabaseError, PgSeverity};
 
 /// SQLSTATEs of the functions in schema `consign`.
 pub(crate) mod sqlstate {
@@ -14,6 +14,8 @@ pub(crate) mod sqlstate {
     pub(crate) const INVALID_INPUT: &str = "CN006";
     pub(crate) const LANE_NOT_EMPTY: &str = "CN007";
     pub(crate) const UNKNOWN_REDRIVE: &str = "CN008";
+    /// Program limit exceeded.
+    pub(crate) const TOO_MUCH: &str = "54000";
 }
 
 /// A refusal that is an answer, not an error.
@@ -33,6 +35,25 @@ pub(crate) fn refusal(error: &sqlx::Error) -> Option<Refusal> {
         }
         _ => None,
     }
+}
+
+/// How many messages to claim instead of `limit`, where their payloads were too much for one answer.
+pub(crate) fn fitting(error: &sqlx::Error, limit: u32) -> Option<u32> {
+    let database = database_error(error)?;
+    if database.code() != sqlstate::TOO_MUCH || limit <= 1 {
+        return None;
+    }
+    let fits = detail(database)["fits"].as_u64();
+    let fits = fits.and_then(|fits| u32::try_from(fits).ok());
+    Some(fits.unwrap_or(limit / 2).clamp(1, limit - 1))
+}
+
+/// Whether a connection can be used again after this error: the server answered, and goes on.
+pub(crate) fn leaves_the_connection_usable(error: &sqlx::Error) -> bool {
+    database_error(error).is_some_and(|error| {
+        let is_fatal = matches!(error.severity(), PgSeverity::Fatal | PgSeverity::Panic);
+        !is_fatal && !error.code().starts_with("57P") && !error.code().starts_with("08")
+    })
 }
 
 /// The kernel's error for what went wrong while `attempted`.

@@ -8,14 +8,14 @@ use consign_kernel::{
     RenewAnswer, Report, Result, SettleAnswer, Store, Token,
 };
 use sqlx::{
-    Connection as _, Postgres,
+    Postgres,
     postgres::{PgArguments, PgConnectOptions, PgPool, PgPoolOptions, PgRow},
     query::Query,
 };
 use std::{str::FromStr, time::Duration};
 
 use crate::{
-    at_hand::{AtHand, PING_AFTER},
+    at_hand::{AtHand, PING_AFTER, ping},
     error::store_error,
     low_water::LowWater,
     migrate,
@@ -62,10 +62,14 @@ impl PostgresStore {
             .before_acquire(|connection, meta| {
                 Box::pin(async move {
                     if meta.idle_for > PING_AFTER {
-                        connection.ping().await?;
+                        ping(connection).await?;
                     }
                     Ok(true)
                 })
+            })
+            // The pool itself asks too, but waits for the answer for ever, holding the place.
+            .after_release(|connection, _| {
+                Box::pin(async move { ping(connection).await.map(|()| true) })
             })
             .connect_lazy_with(connect);
         Ok(Self {
@@ -89,9 +93,9 @@ impl PostgresStore {
     ) -> std::result::Result<Vec<PgRow>, sqlx::Error> {
         match self.pooler {
             Pooler::Session => {
-                let mut connection = self.at_hand.take(&self.pool).await?;
-                let rows = statement.fetch_all(&mut *connection).await;
-                self.at_hand.put_back(connection, &rows);
+                let mut kept = self.at_hand.take(&self.pool).await?;
+                let rows = statement.fetch_all(&mut *kept.connection).await;
+                self.at_hand.put_back(kept, &rows);
                 rows
             }
             Pooler::Transaction => {

@@ -7,7 +7,9 @@ use std::{
 };
 
 use consign_kernel::{LaneName, Result};
-use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions, types::PgInterval};
+use sqlx::postgres::{
+    PgConnectOptions, PgListener, PgNotification, PgPoolOptions, types::PgInterval,
+};
 use tokio::{
     sync::{Notify, watch},
     task::JoinHandle,
@@ -18,6 +20,10 @@ use crate::{PostgresStore, rows};
 
 /// The channel on which an enqueue names its lane.
 const CHANNEL: &str = "consign";
+/// After this long without a notification, the connection is asked whether it lives.
+const SILENCE_MAX: Duration = Duration::from_secs(10);
+/// How long it may take to answer.
+const ANSWER_MAX: Duration = Duration::from_secs(2);
 /// How long to rest before listening again after the connection broke.
 const RECONNECT_AFTER: Duration = Duration::from_secs(1);
 
@@ -101,10 +107,11 @@ impl Drop for Wakes {
 /// Listens for ever. Failures are not reported: polling is the safety net, and the database's
 /// absence shows in every other operation.
 async fn listen(options: PgConnectOptions, lanes: Arc<Lanes>, tried: watch::Sender<bool>) {
-    let pool = PgPoolOptions::new()
-        .max_connections(1)
-        .connect_lazy_with(options);
     loop {
+        // A pool of its own each time: the place of a connection that fell silent is not given back.
+        let pool = PgPoolOptions::new()
+            .max_connections(1)
+            .connect_lazy_with(options.clone());
         if let Ok(mut listener) = PgListener::connect_with(&pool).await
             && listener.listen(CHANNEL).await.is_ok()
         {
@@ -112,13 +119,37 @@ async fn listen(options: PgConnectOptions, lanes: Arc<Lanes>, tried: watch::Send
                 // Whatever came while the connection was gone is not told again.
                 lanes.wake_all();
             }
-            while let Ok(Some(notification)) = listener.try_recv().await {
-                lanes.wake(notification.payload());
+            while let Ok(notification) = next(&mut listener).await {
+                if let Some(notification) = notification {
+                    lanes.wake(notification.payload());
+                }
             }
         }
         tried.send_replace(true);
         tokio::time::sleep(RECONNECT_AFTER).await;
     }
+}
+
+/// The next notification; none if the connection was silent for a while and still lives.
+///
+/// A connection whose far side vanished without a word looks like one on which nothing happens.
+async fn next(
+    listener: &mut PgListener,
+) -> std::result::Result<Option<PgNotification>, sqlx::Error> {
+    if let Ok(received) = timeout(SILENCE_MAX, listener.try_recv()).await {
+        // Nothing where something was received: the connection was closed.
+        let notification = received?.ok_or_else(silent)?;
+        return Ok(Some(notification));
+    }
+    let question = sqlx::query("SELECT 1").execute(&mut *listener);
+    match timeout(ANSWER_MAX, question).await {
+        Ok(answer) => answer.map(|_| None),
+        Err(_) => Err(silent()),
+    }
+}
+
+fn silent() -> sqlx::Error {
+    sqlx::Error::Protocol("the connection for wake-ups is gone".to_owned())
 }
 
 impl PostgresStore {

@@ -31,6 +31,8 @@ struct Weather {
     /// How often the network was cut. A connection made before the latest cut must end, even if the
     /// network was restored before its task had a chance to look.
     cut_count: u64,
+    /// How often connections were stranded; those made before the latest time stay silent for ever.
+    strand_count: u64,
     requests_withheld: bool,
     replies_withheld: bool,
     delay: Duration,
@@ -82,6 +84,13 @@ impl ChaosProxy {
     /// Accepts connections again.
     pub fn restore(&self) {
         self.weather.send_modify(|weather| weather.refusing = false);
+    }
+
+    /// Lets all connections of now fall silent for ever, unless they are cut; new ones work. So it is
+    /// after a failover, or when something in between forgot its connections.
+    pub fn strand(&self) {
+        self.weather
+            .send_modify(|weather| weather.strand_count += 1);
     }
 
     /// Forwards requests, but withholds what the server answers from now on.

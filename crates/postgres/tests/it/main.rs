@@ -14,4 +14,5 @@ mod migrate;
 mod pooler;
 mod roles;
 mod sql;
+mod stranded;
 mod wake;

@@ -56,6 +56,7 @@ fn may_read(role: &str) -> &'static [&'static str] {
             "lane", "message", "ready", "attempt", "dead", "held", "waiting", "turn", "audit",
             "late", "redrive",
         ],
+        "consign_worker" => &["lane"],
         _ => &[],
     }
 }

@@ -16,6 +16,8 @@ const BUFFER_BYTES: usize = 16 * 1024;
 pub(super) struct Link {
     /// The number of cuts at the time it was accepted.
     cut_count: u64,
+    /// The number of times connections were stranded by then.
+    strand_count: u64,
     weather: watch::Sender<Weather>,
     traffic: watch::Sender<Traffic>,
 }
@@ -36,8 +38,10 @@ impl Link {
             traffic.open_count += 1;
             traffic.accepted_count += 1;
         });
+        let strand_count = weather.borrow().strand_count;
         Self {
             cut_count,
+            strand_count,
             weather,
             traffic,
         }
@@ -83,12 +87,13 @@ impl Link {
         if !delay.is_zero() {
             sleep(delay).await;
         }
-        if direction.is_withheld(&weather.borrow()) {
+        let is_withheld = |weather: &Weather| {
+            weather.strand_count != self.strand_count || direction.is_withheld(weather)
+        };
+        if is_withheld(&weather.borrow()) {
             let _withheld = Withheld::new(&self.traffic, direction, count);
             // The link holds a sender, so waiting ends only by the condition.
-            let passed = weather
-                .wait_for(|weather| !direction.is_withheld(weather))
-                .await;
+            let passed = weather.wait_for(|weather| !is_withheld(weather)).await;
             debug_assert!(passed.is_ok());
         }
     }

@@ -1,0 +1,194 @@
+//! Connections that die without a word, or with one.
+
+use std::time::Duration;
+
+use consign_kernel::{Claim, LaneName, LanePolicy, NewMessage, Report, SettleAnswer, Store};
+use consign_postgres::{PostgresOptions, PostgresStore};
+use consign_testkit::{ChaosProxy, eventually};
+use serde_json::json;
+use sqlx::{Connection, PgConnection};
+use tokio::time::timeout;
+
+use crate::harness::{connect, database, execute};
+
+fn lane() -> LaneName {
+    "default".parse().unwrap()
+}
+
+async fn through(proxy: &ChaosProxy, database: &consign_testkit::TestDatabase) -> PostgresStore {
+    let options = PostgresOptions {
+        connections_max: 4,
+        acquire_timeout: Duration::from_secs(2),
+        ..PostgresOptions::new(database.url_via(proxy.address()))
+    };
+    PostgresStore::connect(&options).await.unwrap()
+}
+
+/// One enqueue, given up after a second like a worker's operations are.
+async fn enqueues(store: &PostgresStore) -> bool {
+    let message = NewMessage::new(lane(), json!(1));
+    let messages = [message];
+    let enqueue = timeout(Duration::from_secs(1), store.enqueue(&messages));
+    matches!(enqueue.await, Ok(Ok(_)))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_that_fall_silent_do_not_use_up_the_pool() {
+    let database = database().await;
+    let proxy = ChaosProxy::start(database.address().await).await;
+    let store = through(&proxy, &database).await;
+    for round in 0..4 {
+        let (a, b, c) = tokio::join!(enqueues(&store), enqueues(&store), enqueues(&store));
+        assert!(a && b && c, "round {round}");
+        proxy.strand();
+        eventually("an enqueue gets through", Duration::from_secs(15), || {
+            enqueues(&store)
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn connections_ended_by_the_server_are_not_kept_at_hand() {
+    let database = database().await;
+    let store = connect(&database).await;
+    let at_once = || async {
+        tokio::join!(
+            enqueues(&store),
+            enqueues(&store),
+            enqueues(&store),
+            enqueues(&store)
+        )
+    };
+    assert_eq!(at_once().await, (true, true, true, true));
+    execute(
+        database.url(),
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+         WHERE datname = current_database() AND application_name = 'consign'",
+    )
+    .await;
+    let mut failures = 0;
+    for _ in 0..8 {
+        failures += u32::from(!enqueues(&store).await);
+    }
+    assert!(failures <= 1, "one failure tells of the others: {failures}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wake_up_comes_though_the_listening_connection_fell_silent() {
+    let database = database().await;
+    let proxy = ChaosProxy::start(database.address().await).await;
+    let store = through(&proxy, &database).await;
+    let direct = connect(&database).await;
+    let woken = store
+        .wait(&lane(), Duration::from_millis(100))
+        .await
+        .unwrap();
+    assert!(!woken, "nothing is there yet");
+    let accepted = proxy.accepted_count();
+    proxy.strand();
+    // Asked after ten seconds of silence, it does not answer, and another takes its place.
+    let patience = Duration::from_secs(30);
+    eventually("a connection listens in its place", patience, || async {
+        proxy.accepted_count() > accepted && listeners(database.url()).await > 1
+    })
+    .await;
+    let messages = [NewMessage::new(lane(), json!(1))];
+    let lane = lane();
+    let wait = store.wait(&lane, Duration::from_secs(20));
+    let enqueue = async {
+        direct.enqueue(&messages).await.unwrap();
+    };
+    let (woken, ()) = tokio::join!(timeout(Duration::from_secs(5), wait), enqueue);
+    assert!(woken.unwrap().unwrap());
+}
+
+async fn listeners(url: &str) -> i64 {
+    let mut connection = PgConnection::connect(url).await.unwrap();
+    let count = sqlx::query_scalar(
+        "SELECT count(*) FROM pg_stat_activity
+         WHERE datname = current_database() AND (query LIKE 'LISTEN%' OR query = 'SELECT 1')",
+    )
+    .fetch_one(&mut connection)
+    .await
+    .unwrap();
+    connection.close().await.unwrap();
+    count
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_settle_that_waited_until_its_lease_was_over_records_nothing() {
+    let database = database().await;
+    let store = std::sync::Arc::new(connect(&database).await);
+    store
+        .enqueue(&[NewMessage::new(lane(), json!(1))])
+        .await
+        .unwrap();
+    let claim = Claim::new(lane(), "w", 1).with_ttl(Duration::from_millis(400));
+    let lease = store.claim(&claim).await.unwrap().unwrap();
+
+    // Somebody locks the lease, changes nothing, and lets go after its end.
+    let mut other = PgConnection::connect(database.url()).await.unwrap();
+    let mut tx = other.begin().await.unwrap();
+    sqlx::query("SELECT FROM consign.lease FOR UPDATE")
+        .execute(&mut *tx)
+        .await
+        .unwrap();
+    let settle = tokio::spawn({
+        let store = std::sync::Arc::clone(&store);
+        async move {
+            let reports = [Report::delivered(lease.messages[0].message.id)];
+            store.settle(lease.token, &reports).await
+        }
+    });
+    eventually(
+        "the lease is over and the settle waits",
+        Duration::from_secs(10),
+        || async {
+            let mut connection = PgConnection::connect(database.url()).await.unwrap();
+            sqlx::query_scalar::<_, bool>(
+                "SELECT (SELECT bool_and(expires_at < clock_timestamp()) FROM consign.lease)
+                AND EXISTS (SELECT FROM pg_locks WHERE NOT granted)",
+            )
+            .fetch_one(&mut connection)
+            .await
+            .unwrap()
+        },
+    )
+    .await;
+    tx.rollback().await.unwrap();
+    assert_eq!(settle.await.unwrap().unwrap(), SettleAnswer::LeaseLost);
+    assert_eq!(store.doctor().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_claim_too_large_for_one_answer_says_how_many_fit_and_takes_nothing() {
+    let database = database().await;
+    let store = connect(&database).await;
+    let policy = LanePolicy {
+        payload_max_bytes: 64 * 1024 * 1024,
+        ..LanePolicy::default()
+    };
+    let by = consign_kernel::By::new("test", "large payloads");
+    store.put_lane(&lane(), &policy, &by).await.unwrap();
+    // Made by the server: repeats compress well, so that this costs little disk.
+    execute(
+        database.url(),
+        "SET default_toast_compression = lz4;
+         SELECT consign.enqueue('default', to_jsonb(repeat('x', 22 * 1024 * 1024))) FROM generate_series(1, 13)",
+    )
+    .await;
+    let mut connection = PgConnection::connect(database.url()).await.unwrap();
+    let error = sqlx::query("SELECT consign.claim_packed('default', 'w', 13, NULL, '-infinity')")
+        .execute(&mut connection)
+        .await
+        .unwrap_err();
+    let error = error.into_database_error().unwrap();
+    let error = error.downcast::<sqlx::postgres::PgDatabaseError>();
+    assert_eq!(
+        (error.code(), error.detail()),
+        ("54000", Some(r#"{"fits": 11}"#))
+    );
+    let counts = &store.lanes().await.unwrap()[0].1;
+    assert_eq!((counts.ready, counts.leased), (13, 0));
+}
