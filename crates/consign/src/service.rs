@@ -9,18 +9,19 @@ mod gate;
 mod http;
 mod lanes;
 mod opening;
+mod redrives;
 mod reload;
 mod schema;
 mod signals;
 mod systemd;
 mod watchdog;
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, ops::ControlFlow, sync::Arc, time::Duration};
 
 use consign_kernel::Store;
 use consign_server::{AppState, ServerOptions, check_exposure};
 use consign_worker::{LaneWork, Worker, WorkerHandle, WorkerOptions};
-use tokio::task::JoinHandle;
+use tokio::{task::JoinHandle, time::timeout};
 
 use self::{
     http::Http,
@@ -40,6 +41,8 @@ use crate::{
 
 /// What the end may take beyond its grace periods.
 const MARGIN: Duration = Duration::from_secs(5);
+/// How long policies may take to be read and written when the configuration is read again.
+const RELOAD_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What to run.
 #[derive(Debug)]
@@ -132,6 +135,28 @@ impl Service {
         }
     }
 
+    /// Reads the configuration again, but not beyond a signal to stop: a database that hangs must
+    /// not make the process deaf.
+    async fn reload(&mut self, signals: &mut Signals, store: &dyn Store) -> ControlFlow<()> {
+        tracing::info!("reading the configuration again");
+        let reload = reload::reload(&mut self.config, &self.sources, store);
+        tokio::select! {
+            done = timeout(RELOAD_PATIENCE, reload) => {
+                if done.is_err() {
+                    tracing::error!(
+                        "the configuration was not taken: the database did not answer within \
+                         {RELOAD_PATIENCE:?}; send SIGHUP again"
+                    );
+                }
+                ControlFlow::Continue(())
+            }
+            _ = signals.stop() => {
+                tracing::warn!("the configuration was not taken: told to stop before it was");
+                ControlFlow::Break(())
+            }
+        }
+    }
+
     fn server_options(&self) -> &ServerOptions {
         &self.config.settings.server
     }
@@ -171,7 +196,7 @@ impl Service {
     ) -> Vec<JoinHandle<()>> {
         let every = Duration::from_millis(self.config.settings.telemetry.sample_interval_ms);
         let sampler = Sampler::new(Arc::clone(store), every, telemetry.upkeep());
-        let redrives = consign_server::redrive::run(state.clone(), std::future::pending());
+        let redrives = redrives::run(Arc::clone(store), state.clone());
         vec![tokio::spawn(sampler.run()), tokio::spawn(redrives)]
     }
 }
@@ -201,7 +226,11 @@ impl Running {
             };
             match told {
                 Told::Stop(_) => return,
-                Told::Reload => reload::reload(&mut service.config, &service.sources, store).await,
+                Told::Reload => {
+                    if service.reload(signals, store).await.is_break() {
+                        return;
+                    }
+                }
             }
         }
     }

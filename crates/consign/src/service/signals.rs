@@ -36,18 +36,18 @@ impl Signals {
     /// The next one.
     pub(crate) async fn next(&mut self) -> Told {
         tokio::select! {
+            biased;
             _ = self.terminate.recv() => Told::Stop(Exit::Terminated),
             _ = self.interrupt.recv() => Told::Stop(Exit::Interrupted),
             _ = self.hangup.recv() => Told::Reload,
         }
     }
 
-    /// The next one that asks to end.
+    /// The next one that asks to end. One that asks to read the configuration stays for `next`.
     pub(crate) async fn stop(&mut self) -> Exit {
-        loop {
-            if let Told::Stop(exit) = self.next().await {
-                return exit;
-            }
+        tokio::select! {
+            _ = self.terminate.recv() => Exit::Terminated,
+            _ = self.interrupt.recv() => Exit::Interrupted,
         }
     }
 }

@@ -2,15 +2,17 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use consign_kernel::{Counts, Error, Lane, Store};
+use consign_kernel::{Counts, Error, Lane, LaneName, Store};
 use jiff::Timestamp;
 use metrics::gauge;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::metrics::{DATABASE_UP, MESSAGES, OLDEST_READY_AGE_SECONDS, OUTBOX_PENDING_COUNT};
 
 /// A database that takes longer than this to count does not answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How rarely a login that may not count looks whether it may by now.
+const FORBIDDEN_PAUSE: Duration = Duration::from_secs(600);
 
 /// Counts the lanes now and then, for the metrics.
 pub(crate) struct Sampler {
@@ -41,23 +43,49 @@ impl Sampler {
         let mut ticks = interval(self.every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut was_up = true;
+        // When the login was last told that it may not.
+        let mut forbidden_at: Option<Instant> = None;
         loop {
             ticks.tick().await;
             (self.upkeep)();
-            let counted = match timeout(PATIENCE, self.store.lanes()).await {
-                Ok(Ok(lanes)) => Ok(lanes),
-                Ok(Err(error)) => Err(told(&error)),
-                Err(_) => Err(format!("no answer within {PATIENCE:?}")),
+            let looked = match forbidden_at {
+                Some(at) if at.elapsed() < FORBIDDEN_PAUSE => self.is_there().await,
+                _ => self.count().await,
             };
-            let up = counted.is_ok();
-            gauge!(DATABASE_UP).set(f64::from(u8::from(up)));
-            match counted {
-                Ok(lanes) => self.record(&lanes),
-                // Once: the workers say it too, and it may last for hours.
-                Err(why) if was_up => tracing::warn!("the lanes cannot be counted: {why}"),
-                Err(_) => {}
+            let why = match looked {
+                Ok(()) => None,
+                Err(Trouble::Forbidden(what)) => {
+                    if forbidden_at.is_none() {
+                        tracing::info!(
+                            "the lanes are not counted: that needs the role consign_auditor ({what})"
+                        );
+                    }
+                    forbidden_at = Some(Instant::now());
+                    None
+                }
+                Err(Trouble::Down(why)) => Some(why),
+            };
+            gauge!(DATABASE_UP).set(f64::from(u8::from(why.is_none())));
+            // Once: the workers say it too, and it may last for hours.
+            if let Some(why) = why.as_ref().filter(|_| was_up) {
+                tracing::warn!("the lanes cannot be counted: {why}");
             }
-            was_up = up;
+            was_up = why.is_none();
+        }
+    }
+
+    async fn count(&mut self) -> Result<(), Trouble> {
+        let lanes = within_patience(self.store.lanes()).await?;
+        self.record(&lanes);
+        Ok(())
+    }
+
+    /// The least that shows whether the database answers.
+    async fn is_there(&self) -> Result<(), Trouble> {
+        let lane: LaneName = "default".parse().expect("invariant: a lane name");
+        match within_patience(self.store.lane(&lane)).await {
+            Ok(_) | Err(Trouble::Forbidden(_)) => Ok(()),
+            Err(down) => Err(down),
         }
     }
 
@@ -96,6 +124,18 @@ fn record_lane(lane: &str, counts: &Counts, now: Timestamp) {
     gauge!(OUTBOX_PENDING_COUNT, "lane" => lane.to_owned()).set(counts.unfinished() as f64);
 }
 
-fn told(error: &Error) -> String {
-    crate::failure::with_causes(error)
+/// Why the lanes were not counted.
+enum Trouble {
+    /// The database answers, but the login may not.
+    Forbidden(String),
+    Down(String),
+}
+
+async fn within_patience<T>(asked: impl Future<Output = Result<T, Error>>) -> Result<T, Trouble> {
+    match timeout(PATIENCE, asked).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(Error::Forbidden { what })) => Err(Trouble::Forbidden(what)),
+        Ok(Err(error)) => Err(Trouble::Down(crate::failure::with_causes(&error))),
+        Err(_) => Err(Trouble::Down(format!("no answer within {PATIENCE:?}"))),
+    }
 }

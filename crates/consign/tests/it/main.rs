@@ -22,6 +22,7 @@ mod read;
 mod receiver;
 mod redrive;
 mod requeue;
+mod roles;
 mod scenario;
 mod serve;
 mod service;

@@ -112,3 +112,44 @@ async fn after_an_outage_it_goes_on_within_two_seconds() {
     .await;
     service.stop().await;
 }
+
+#[tokio::test]
+async fn a_reload_that_hangs_does_not_keep_it_from_stopping() {
+    let database = database().await;
+    let proxy = ChaosProxy::start(database.address().await).await;
+    let consign = Consign::at(&database.url_via(proxy.address()));
+    consign.configure("[worker]\ngrace_ms = 500\n[lanes.hello.sink]\nkind = \"discard\"\n");
+    for name in ["TERM", "INT"] {
+        let mut service = Service::work(&consign, &[]).await;
+        proxy.swallow_requests();
+        service.signal("HUP");
+        service.logs("reading the configuration again").await;
+        let told = Instant::now();
+        service.signal(name);
+        service.logs("told to stop before it was").await;
+        assert_eq!(service.ends().await, 0, "{}", service.log());
+        let took = told.elapsed();
+        assert!(took < Duration::from_secs(5), "{took:?}\n{}", service.log());
+        proxy.resume();
+    }
+}
+
+#[tokio::test]
+async fn a_reload_the_database_does_not_answer_is_given_up() {
+    let database = database().await;
+    let proxy = ChaosProxy::start(database.address().await).await;
+    let consign = Consign::at(&database.url_via(proxy.address()));
+    hello(&consign);
+    let service = Service::work(&consign, &[]).await;
+    proxy.swallow_requests();
+    service.signal("HUP");
+    service
+        .logs("did not answer within 10s; send SIGHUP again")
+        .await;
+    proxy.resume();
+    service.signal("HUP");
+    service
+        .logs("configuration read again; no lane's policy differs")
+        .await;
+    service.stop().await;
+}

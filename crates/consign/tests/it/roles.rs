@@ -1,0 +1,94 @@
+//! What logins with few rights can do.
+
+use consign_testkit::{TestDatabase, eventually};
+use sqlx::Connection;
+
+use crate::{
+    http,
+    service::{SOON, Service, fill, unfinished},
+    support::Consign,
+};
+
+/// A login with one role, made for one test and gone with it.
+struct Login {
+    name: String,
+    admin: String,
+}
+
+impl Login {
+    async fn make(database: &TestDatabase, role: &str) -> Self {
+        let login = Self {
+            name: format!("login_{}", database.name()),
+            admin: database.url().to_owned(),
+        };
+        let name = &login.name;
+        let make = format!("CREATE ROLE {name} LOGIN PASSWORD 'pass' IN ROLE {role}");
+        run(&login.admin, make).await;
+        login
+    }
+
+    /// The same database, reached as this login.
+    fn url(&self) -> String {
+        let (_, rest) = self.admin.split_once("://").unwrap();
+        let place = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
+        format!("postgres://{}:pass@{place}", self.name)
+    }
+
+    async fn remove(self) {
+        run(&self.admin, format!("DROP ROLE {}", self.name)).await;
+    }
+}
+
+async fn run(url: &str, sql: String) {
+    let mut connection = sqlx::PgConnection::connect(url).await.unwrap();
+    let sql = sqlx::AssertSqlSafe(sql);
+    sqlx::raw_sql(sql).execute(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_worker_needs_no_more_than_its_role() {
+    let database = TestDatabase::create(async |_| {}).await;
+    let owner = Consign::at(database.url());
+    owner.run(["migrate"]).expect(0);
+    owner
+        .run(["lanes", "set", "orders", "--concurrency", "3"])
+        .expect(0);
+    let login = Login::make(&database, "consign_worker").await;
+    let consign = Consign::at(&login.url());
+    let file = |concurrency: u32| {
+        consign.configure(&format!(
+            "[telemetry]\nsample_interval_ms = 100\n[lanes.orders]\nconcurrency = \
+             {concurrency}\n[lanes.orders.sink]\nkind = \"discard\"\n"
+        ));
+    };
+    file(3);
+    let service = Service::work(&consign, &[]).await;
+    fill(&owner, "orders", 3);
+    eventually("all are delivered", SOON, async || {
+        unfinished(&owner, "orders") == 0
+    })
+    .await;
+    service.logs("needs the role consign_auditor").await;
+    service.logs("needs the role consign_operator").await;
+    // Several more samples are taken before this one is seen.
+    fill(&owner, "orders", 3);
+    eventually("all are delivered", SOON, async || {
+        unfinished(&owner, "orders") == 0
+    })
+    .await;
+    let metrics = http::get(service.address(), "/metrics").await.body;
+    assert!(metrics.contains("consign_database_up 1"), "{metrics}");
+    let log = service.log();
+    assert_eq!(log.matches("permission denied").count(), 2, "{log}");
+
+    file(4);
+    service.signal("HUP");
+    service
+        .logs("setting it needs the role consign_operator")
+        .await;
+    service.stop().await;
+    let ran = consign.run(["work"]).expect(5);
+    assert!(ran.stderr.contains("consign_operator"), "{ran:#?}");
+    login.remove().await;
+}
