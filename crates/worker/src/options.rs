@@ -14,8 +14,11 @@ pub struct LaneWork {
     pub lane: LaneName,
     /// Where its messages go. Lanes that share one instance share its circuit breaker.
     pub sink: Arc<dyn Sink>,
-    /// When its sink counts as down. Of lanes that share a sink, the first one's options hold.
+    /// When its sink counts as down. Of lanes that share a breaker, the first one's options hold.
     pub breaker: BreakerOptions,
+    /// A lane before this one whose sink is another instance with the same destination: they share
+    /// a circuit breaker too.
+    pub same_destination_as: Option<LaneName>,
 }
 
 impl LaneWork {
@@ -25,6 +28,7 @@ impl LaneWork {
             lane,
             sink,
             breaker: BreakerOptions::default(),
+            same_destination_as: None,
         }
     }
 }

@@ -56,13 +56,14 @@ impl Worker {
     }
 }
 
-/// A breaker for each lane: the same one for lanes of the same sink.
+/// A breaker for each lane: the same one for lanes of the same sink or destination.
 fn breakers(lanes: &[LaneWork]) -> Vec<Arc<SharedBreaker>> {
     let mut breakers: Vec<Arc<SharedBreaker>> = Vec::new();
     for (index, work) in lanes.iter().enumerate() {
-        let twin = lanes[..index]
-            .iter()
-            .position(|other| Arc::ptr_eq(&other.sink, &work.sink));
+        let twin = lanes[..index].iter().position(|other| {
+            Arc::ptr_eq(&other.sink, &work.sink)
+                || work.same_destination_as.as_ref() == Some(&other.lane)
+        });
         breakers.push(match twin {
             Some(twin) => Arc::clone(&breakers[twin]),
             None => Arc::new(SharedBreaker::new(work.breaker)),

@@ -57,6 +57,18 @@ fn told(summary: &Summary) {
         interrupted,
         unrecorded,
     } = summary;
+    let mut lost = String::new();
+    if *interrupted > 0 {
+        lost += &format!(", {interrupted} cut off");
+    }
+    if *late > 0 {
+        lost += &format!(", {late} results too late for their lease");
+    }
+    if *unrecorded > 0 {
+        lost += &format!(
+            "; {unrecorded} results could not be recorded: their messages may be delivered again"
+        );
+    }
     tracing::info!(
         delivered,
         retried,
@@ -67,6 +79,6 @@ fn told(summary: &Summary) {
         interrupted,
         unrecorded,
         "stopped: {delivered} delivered, {retried} to be retried, {dead} dead, {uncertain} \
-         uncertain, {released} given back"
+         uncertain, {released} given back{lost}"
     );
 }

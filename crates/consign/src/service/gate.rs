@@ -54,14 +54,20 @@ impl Gate {
         let path = request.uri().path();
         match self.behind.get() {
             Some((_, Admits::Health)) if !HEALTH.contains(&path) => {
-                problem(StatusCode::NOT_FOUND, "this process serves its health only")
+                let detail = "this process serves its health only";
+                let title = "there is nothing at this path";
+                problem(StatusCode::NOT_FOUND, "not_found", title, detail)
             }
             Some((router, _)) => self.traced(router.clone(), request).await,
             // Alive, though of no use yet: restarting it would not bring the database.
             None if path == "/healthz" || path == "/health" => {
                 Json(json!({"status": "starting"})).into_response()
             }
-            None => problem(StatusCode::SERVICE_UNAVAILABLE, "waiting for the database"),
+            None => {
+                let title = "the database is not available";
+                let (status, code) = (StatusCode::SERVICE_UNAVAILABLE, "database_unavailable");
+                problem(status, code, title, "waiting for the database")
+            }
         }
     }
 
@@ -84,9 +90,12 @@ async fn forward(router: Router, request: Request) -> Response {
     }
 }
 
-fn problem(status: StatusCode, detail: &str) -> Response {
+/// A problem in the shape of the API's.
+fn problem(status: StatusCode, code: &str, title: &str, detail: &str) -> Response {
     let body = json!({
-        "title": status.canonical_reason(),
+        "type": format!("/problems/{code}"),
+        "code": code,
+        "title": title,
         "status": status.as_u16(),
         "detail": detail,
     });

@@ -1,6 +1,7 @@
 //! Lanes of the configuration: into the database, and tied to their sinks.
 
 use consign_kernel::{By, Error, LaneName, LanePolicy, Store};
+use consign_sinks::SinkConfig;
 use consign_worker::LaneWork;
 
 use crate::{
@@ -27,26 +28,50 @@ pub(crate) async fn put(store: &dyn Store, config: &Config) -> Result<Vec<LaneNa
             None => lane.policy(&LanePolicy::default()),
         };
         if before.is_none_or(|before| before.policy != policy) {
-            store.put_lane(&lane.name, &policy, &by).await?;
+            let put = store.put_lane(&lane.name, &policy, &by).await;
+            put.map_err(|error| explained(error, &lane.name))?;
             changed.push(lane.name.clone());
         }
     }
     Ok(changed)
 }
 
+/// A login that may not set lanes is told what would help.
+fn explained(error: Error, lane: &LaneName) -> Error {
+    match error {
+        Error::Forbidden { what } => Error::Forbidden {
+            what: format!(
+                "lane {lane} is not as the configuration says, and setting it needs the role \
+                 consign_operator: let an operator set it, or take its policy out of the \
+                 configuration ({what})"
+            ),
+        },
+        error => error,
+    }
+}
+
 /// The lanes that have a sink, each with its sink.
+///
+/// Each has an instance of its own, because sinks name the lane in what they send; but those with
+/// equal settings deliver to the same place, which is up or down for all of them.
 pub(crate) async fn work(config: &Config) -> Result<Vec<LaneWork>, Failure> {
     let mut work = Vec::new();
+    let mut before: Vec<(&LaneName, &SinkConfig)> = Vec::new();
     for lane in &config.settings.lanes {
-        let Some(sink) = &lane.sink else {
+        let Some(settings) = &lane.sink else {
             continue;
         };
-        let sink = sink.build(&lane.name).await.map_err(|error| {
+        let sink = settings.build(&lane.name).await.map_err(|error| {
             let place = place(config, lane);
             let message = format!("{place}lanes.{}.sink: {error}", lane.name);
             Failure::new(Exit::Usage, "config", message)
         })?;
-        work.push(LaneWork::new(lane.name.clone(), sink));
+        let twin = before.iter().find(|(_, other)| *other == settings);
+        work.push(LaneWork {
+            same_destination_as: twin.map(|(name, _)| (*name).clone()),
+            ..LaneWork::new(lane.name.clone(), sink)
+        });
+        before.push((&lane.name, settings));
     }
     Ok(work)
 }

@@ -62,10 +62,16 @@ async fn the_grace_period_ends() {
     consign.configure(&format!(
         "[worker]\ngrace_ms = 200\n[lanes.orders]\ntimeout_ms = 60000\n[lanes.orders.sink]\n{sink}"
     ));
-    let service = Service::serve(&consign).await;
+    let mut service = Service::serve(&consign).await;
     fill(&consign, "orders", 1);
     receiver.began(1).await;
-    service.stop().await;
+    service.signal("TERM");
+    assert_eq!(service.ends().await, 0);
+    let log = service.log();
+    assert!(
+        log.contains("1 uncertain, 0 given back, 1 cut off"),
+        "{log}"
+    );
     let shown = consign.json(["show", "1"]);
     assert_eq!(shown["attempts"][0]["outcome"], "uncertain", "{shown}");
 }

@@ -41,6 +41,12 @@ async fn it_works_the_lanes_it_is_told_to_and_serves_its_health_only() {
     );
     let api = http::get(at, "/v1/lanes").await;
     assert_eq!(api.status, 404, "{api:?}");
+    let problem = api.json();
+    assert_eq!(
+        problem["code"], "not_found",
+        "as the server says it: {problem}"
+    );
+    assert_eq!(problem["type"], "/problems/not_found", "{problem}");
     service.stop().await;
 }
 
@@ -64,6 +70,30 @@ async fn it_works_through_a_transaction_pooler_with_and_without_wake_ups() {
         .await;
         service.stop().await;
     }
+}
+
+#[tokio::test]
+async fn lanes_with_equal_sinks_share_a_breaker() {
+    let consign = Consign::new();
+    let lane = |name: &str, path: &str| {
+        // Nothing listens on port 1.
+        format!(
+            "[lanes.{name}.sink]\nkind = \"http\"\nurl = \"http://127.0.0.1:1/{path}\"\nallow = \
+             [\"127.0.0.1\"]\n"
+        )
+    };
+    let lanes = [lane("a", "x"), lane("b", "x"), lane("c", "y")].concat();
+    consign.configure(&lanes);
+    let service = Service::serve(&consign).await;
+    fill(&consign, "a", 50);
+    let at = service.address();
+    eventually("the breaker of a and b opens", SOON, async || {
+        let worker = http::get(at, "/v1/worker").await.json();
+        let closed = |n: usize| worker["lanes"][n]["breaker"] == "closed";
+        (closed(0), closed(1), closed(2)) == (false, false, true)
+    })
+    .await;
+    service.stop().await;
 }
 
 #[test]

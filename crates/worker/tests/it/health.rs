@@ -160,6 +160,33 @@ async fn lanes_of_one_sink_share_its_breaker_and_others_are_not_slowed() {
 }
 
 #[tokio::test]
+async fn two_sinks_with_one_destination_share_a_breaker() {
+    let store: Arc<dyn Store> = Arc::new(running_reference());
+    for name in ["one", "two", "three"] {
+        make_lane(&*store, name, &policy()).await;
+    }
+    let work = |name: &str, same_destination_as: Option<&str>| LaneWork {
+        breaker: breaker(),
+        same_destination_as: same_destination_as.map(lane),
+        ..LaneWork::new(lane(name), ScriptedSink::down() as Arc<dyn Sink>)
+    };
+    let lanes = vec![
+        work("one", None),
+        work("two", Some("one")),
+        work("three", None),
+    ];
+    enqueue(&*store, "one", 10).await;
+    let worker = Worker::start(Arc::clone(&store), lanes, options());
+    eventually("the first and second see it open", SOON, || async {
+        let lanes = worker.status().lanes;
+        let closed = |n: usize| lanes[n].breaker == BreakerState::Closed;
+        (closed(0), closed(1), closed(2)) == (false, false, true)
+    })
+    .await;
+    end(&worker, &*store).await;
+}
+
+#[tokio::test]
 async fn a_hanging_sink_opens_its_breaker_by_timeouts_and_slows_nobody() {
     let store: Arc<dyn Store> = Arc::new(running_reference());
     let hanging = LanePolicy {
