@@ -1,11 +1,12 @@
 //! A database of the benchmark's own.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use consign_kernel::LaneName;
 use consign_postgres::{PostgresOptions, PostgresStore};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row, types::Json};
+use tokio::time::{interval, timeout};
 
 use crate::{control::ControlWorker, subject};
 
@@ -161,6 +162,26 @@ impl Scratch {
         rows.iter()
             .map(|row| Ok((row.try_get("table_name")?, row.try_get("dead")?)))
             .collect()
+    }
+
+    /// Waits until the sessions of every store that was dropped have ended.
+    pub(crate) async fn until_no_store(&self) -> Result<()> {
+        let mut connection = self.connect().await?;
+        let mut looks = interval(Duration::from_millis(10));
+        let ended = async {
+            loop {
+                looks.tick().await;
+                let sessions = sqlx::query(include_str!("../sql/store_backends.sql"))
+                    .fetch_all(&mut connection)
+                    .await?;
+                if sessions.is_empty() {
+                    return anyhow::Ok(());
+                }
+            }
+        };
+        timeout(Duration::from_secs(30), ended)
+            .await
+            .context("a store's sessions did not end")?
     }
 
     /// Runs one statement on a connection of its own.

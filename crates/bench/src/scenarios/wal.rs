@@ -132,8 +132,10 @@ async fn consign(plan: &Plan, scratch: &Scratch, case: &Case) -> Result<(Measure
         scratch.checkpoint().await?;
     }
     drain::rate(&mut worker, plan.counts.wal, CLAIM).await?;
-    // A session tells the statistics what it did when it ends.
-    store.pool().close().await;
+    // A session tells the statistics what it did when it ends. The store keeps a connection at hand,
+    // for which closing its pool would wait.
+    drop((worker, store));
+    scratch.until_no_store().await?;
     measured(scratch, meter, "consign").await
 }
 
