@@ -6,7 +6,10 @@
 
 use std::{
     io,
-    sync::Mutex,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
@@ -48,6 +51,7 @@ pub(crate) struct Kept {
 pub(crate) struct AtHand {
     resting: Mutex<Vec<Kept>>,
     connections_max: usize,
+    is_closed: AtomicBool,
 }
 
 impl AtHand {
@@ -56,6 +60,7 @@ impl AtHand {
         Self {
             resting: Mutex::default(),
             connections_max: connections_max as usize / 2,
+            is_closed: AtomicBool::new(false),
         }
     }
 
@@ -90,11 +95,22 @@ impl AtHand {
             return;
         }
         let mut resting = self.lock();
-        if resting.len() < self.connections_max {
+        // Looked at under the lock, so that none is put back behind a close.
+        if !self.is_closed.load(Relaxed) && resting.len() < self.connections_max {
             resting.push(Kept {
                 rests_since: Instant::now(),
                 ..kept
             });
+        }
+    }
+
+    /// Closes the connections at hand, and keeps none from now on.
+    pub(crate) fn close(&self) {
+        let mut resting = self.lock();
+        self.is_closed.store(true, Relaxed);
+        // Giving them back would need a runtime, which may be gone; closing them does not.
+        for kept in resting.drain(..) {
+            drop(kept.connection.detach());
         }
     }
 
@@ -110,10 +126,7 @@ impl AtHand {
 }
 
 impl Drop for AtHand {
-    /// Giving connections back needs a runtime, which may be gone; closing them does not.
     fn drop(&mut self) {
-        for kept in self.lock().drain(..) {
-            drop(kept.connection.detach());
-        }
+        self.close();
     }
 }

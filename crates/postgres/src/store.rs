@@ -82,8 +82,17 @@ impl PostgresStore {
     }
 
     /// The pool, for transactions of the caller's own (see `enqueue_in`).
+    ///
+    /// Closing it is left to `close`: the store keeps connections at hand that the pool would wait
+    /// for.
     pub fn pool(&self) -> &PgPool {
         &self.pool
+    }
+
+    /// Closes all connections; returns when those in use have been given back.
+    pub async fn close(&self) {
+        self.at_hand.close();
+        self.pool.close().await;
     }
 
     /// Runs one statement as a transaction of its own.

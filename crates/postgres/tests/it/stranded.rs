@@ -162,6 +162,16 @@ async fn a_settle_that_waited_until_its_lease_was_over_records_nothing() {
 }
 
 #[tokio::test]
+async fn a_store_can_be_closed_though_it_keeps_connections_at_hand() {
+    let database = database().await;
+    let store = connect(&database).await;
+    assert!(enqueues(&store).await);
+    let closed = timeout(Duration::from_secs(10), store.close()).await;
+    assert!(closed.is_ok(), "nothing is waited for");
+    assert!(!enqueues(&store).await);
+}
+
+#[tokio::test]
 async fn a_claim_too_large_for_one_answer_says_how_many_fit_and_takes_nothing() {
     let database = database().await;
     let store = connect(&database).await;
