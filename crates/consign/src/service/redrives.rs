@@ -1,10 +1,10 @@
 //! Moving redrives forward, where the login may.
 
-use std::{sync::Arc, time::Duration};
+use std::{mem, sync::Arc, time::Duration};
 
 use consign_kernel::{Error, Store};
 use consign_server::AppState;
-use tokio::time::sleep;
+use tokio::time::interval;
 
 /// Messages of the first step, which shows whether the login may.
 const FIRST_STEP: u32 = 1;
@@ -14,15 +14,18 @@ const FORBIDDEN_PAUSE: Duration = Duration::from_secs(600);
 /// Steps redrives until it is dropped. A login without the right to says so once and leaves them
 /// to processes that have it.
 pub(super) async fn run(store: Arc<dyn Store>, state: AppState) {
+    let mut looks = interval(FORBIDDEN_PAUSE);
     let mut is_told = false;
-    while let Err(Error::Forbidden { what }) = store.step_redrive(FIRST_STEP).await {
-        if !is_told {
+    loop {
+        looks.tick().await;
+        let Err(Error::Forbidden { what }) = store.step_redrive(FIRST_STEP).await else {
+            break;
+        };
+        if !mem::replace(&mut is_told, true) {
             tracing::info!(
                 "redrives are left to others: moving them needs the role consign_operator ({what})"
             );
-            is_told = true;
         }
-        sleep(FORBIDDEN_PAUSE).await;
     }
     consign_server::redrive::run(state, std::future::pending()).await;
 }
