@@ -1,7 +1,8 @@
 //! The background stepper of redrives.
 
-use std::time::Duration;
+use std::{mem, time::Duration};
 
+use consign_kernel::Error;
 use tokio::time::{Instant, timeout};
 
 use crate::state::AppState;
@@ -12,6 +13,8 @@ const STEP_MESSAGES: u32 = 200;
 const BUSY_PAUSE: Duration = Duration::from_millis(100);
 /// How rarely to look when there is nothing to do.
 const IDLE_PAUSE: Duration = Duration::from_secs(2);
+/// How rarely to look when the store does not let this process step redrives.
+const FORBIDDEN_PAUSE: Duration = Duration::from_secs(60);
 /// How long after its last step a redrive counts as under way.
 const BUSY_FOR: Duration = Duration::from_secs(5);
 
@@ -22,9 +25,12 @@ const BUSY_FOR: Duration = Duration::from_secs(5);
 pub async fn run(state: AppState, shutdown: impl Future<Output = ()>) {
     let mut shutdown = std::pin::pin!(shutdown);
     let mut last_step: Option<Instant> = None;
+    let mut is_failing = false;
     loop {
         // A step that has begun is let to its end: it is short, and never left half way.
-        let pause = match state.store.step_redrive(STEP_MESSAGES).await {
+        let step = state.store.step_redrive(STEP_MESSAGES).await;
+        let was_failing = mem::replace(&mut is_failing, step.is_err());
+        let pause = match step {
             Ok(Some(_)) => {
                 last_step = Some(Instant::now());
                 Duration::ZERO
@@ -32,8 +38,15 @@ pub async fn run(state: AppState, shutdown: impl Future<Output = ()>) {
             Ok(None) if last_step.is_some_and(|at| at.elapsed() < BUSY_FOR) => BUSY_PAUSE,
             Ok(None) => IDLE_PAUSE,
             Err(error) => {
-                tracing::warn!(%error, code = error.code(), "a redrive could not go on for now");
-                IDLE_PAUSE
+                // Said once, not every two seconds while it lasts.
+                if !was_failing {
+                    let code = error.code();
+                    tracing::warn!(%error, code, "redrives cannot go on for now; trying again");
+                }
+                match error {
+                    Error::Forbidden { .. } => FORBIDDEN_PAUSE,
+                    _ => IDLE_PAUSE,
+                }
             }
         };
         tokio::select! {
