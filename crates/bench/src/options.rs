@@ -155,6 +155,8 @@ pub(crate) struct Counts {
     pub(crate) polled_rest: Duration,
     /// How long a lease of the killed worker lives.
     pub(crate) crash_lease: Duration,
+    /// Messages the killed process holds; few enough are claimed however slow the machine is.
+    pub(crate) crash_held: u32,
     pub(crate) stops: u32,
     pub(crate) stop_messages: u32,
     pub(crate) idle: Duration,
@@ -183,6 +185,7 @@ impl Scale {
                 pickups_polled: 2,
                 polled_rest: Duration::from_millis(50),
                 crash_lease: Duration::from_secs(1),
+                crash_held: 16,
                 stops: 2,
                 stop_messages: 500,
                 idle: Duration::from_secs(2),
@@ -205,6 +208,7 @@ impl Scale {
                 pickups_polled: 15,
                 polled_rest: Duration::from_millis(1500),
                 crash_lease: Duration::from_secs(15),
+                crash_held: 400,
                 stops: 10,
                 stop_messages: 1_000,
                 idle: Duration::from_secs(20),
@@ -227,6 +231,7 @@ impl Scale {
                 pickups_polled: 60,
                 polled_rest: Duration::from_millis(2500),
                 crash_lease: Duration::from_secs(15),
+                crash_held: 400,
                 stops: 50,
                 stop_messages: 2_000,
                 idle: Duration::from_secs(60),

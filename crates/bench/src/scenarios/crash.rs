@@ -14,15 +14,13 @@ use crate::{
 
 /// Delivered first, so that the worker knows its sink is quick and claims ahead.
 const WARM_UP: u32 = 500;
-/// What the worker holds when it is killed: deliveries under way and messages that wait.
-const HELD: u32 = 400;
 /// Beyond the lease.
 const MARGIN: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
-    let lease = plan.counts.crash_lease;
+    let (lease, held) = (plan.counts.crash_lease, plan.counts.crash_held);
     let receiver = Receiver::start(Duration::ZERO).await?;
     let settings = format!("lease_ttl_ms = {}", lease.as_millis());
     let config = config(scratch.url(), &receiver.lane("default", &settings));
@@ -37,21 +35,21 @@ pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
         receiver.wait_for(expected, PATIENCE).await?;
         until_held(&mut connection, 0).await?;
         receiver.hang(true);
-        scratch.fill_at_once(&lane(), HELD, 100).await?;
+        scratch.fill_at_once(&lane(), held, 100).await?;
         // The lease is fresh: nobody can wait longer for its end.
-        until_held(&mut connection, HELD).await?;
+        until_held(&mut connection, held).await?;
         let other = program
             .start("work", &format!("other-{round}"), &config)
             .await?;
         receiver.hang(false);
         let killed = Instant::now();
         running.kill().await?;
-        let expected = receiver.seen() + u64::from(HELD);
+        let expected = receiver.seen() + u64::from(held);
         receiver.wait_for(expected, PATIENCE + lease).await?;
         let last = receiver.last().context("invariant: something came")?;
         times.push(last.duration_since(killed).as_secs_f64());
         plan.say(format!(
-            "the last of {HELD} came after {:.2} s",
+            "the last of {held} came after {:.2} s",
             times[times.len() - 1]
         ));
         running = other;
@@ -61,7 +59,7 @@ pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
     let figure = Figure::alone("kill -9 to the last delivery", Unit::Seconds, &times);
     let figures = vec![figure.target(Measure::Value, Bound::AtMost, limit)];
     let notes = vec![format!(
-        "a `consign work` is killed while it holds {HELD} messages, 16 of them being delivered, soon after it claimed them; lease of {} s; \
+        "a `consign work` is killed while it holds {held} messages, 16 of them being delivered, soon after it claimed them; lease of {} s; \
          another process, idle until then, delivers them; target: lease and {} s",
         lease.as_secs_f64(),
         MARGIN.as_secs_f64()
