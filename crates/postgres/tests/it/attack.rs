@@ -10,7 +10,7 @@ use consign_testkit::{TestDatabase, eventually};
 use serde_json::json;
 use sqlx::{Connection, PgConnection};
 
-use crate::harness::{connect, database};
+use crate::harness::{connect, database, execute};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -262,4 +262,33 @@ async fn producers_of_the_same_keys_in_opposite_order_do_not_deadlock() {
         5_000,
         "one key, one message"
     );
+}
+
+#[tokio::test]
+async fn a_claim_too_large_for_one_answer_is_made_smaller() {
+    let database = database().await;
+    let store = connect(&database).await;
+    let messages: Vec<NewMessage> = (0..5)
+        .map(|n| NewMessage::new("default".parse().unwrap(), json!(n)))
+        .collect();
+    store.enqueue(&messages).await.unwrap();
+    // As if every payload were a hundred megabytes.
+    execute(
+        database.url(),
+        "CREATE OR REPLACE FUNCTION consign.require_one_answer(p_lane text, p_ids bigint[]) RETURNS void
+             LANGUAGE plpgsql AS $$
+         BEGIN
+             IF cardinality(p_ids) > 2 THEN
+                 RAISE EXCEPTION 'too much' USING ERRCODE = 'program_limit_exceeded', DETAIL = '{\"fits\": 2}';
+             END IF;
+         END $$",
+    )
+    .await;
+    let claim = Claim::new("default".parse().unwrap(), "w", 5);
+    let mut taken = Vec::new();
+    while let Some(lease) = store.claim(&claim).await.unwrap() {
+        taken.push(lease.messages.len());
+    }
+    assert_eq!(taken, [2, 2, 1]);
+    assert_eq!(store.doctor().await.unwrap(), []);
 }
