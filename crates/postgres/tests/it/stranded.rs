@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use consign_kernel::{Claim, LaneName, LanePolicy, NewMessage, Report, SettleAnswer, Store};
+use consign_kernel::{LaneName, NewMessage, Store};
 use consign_postgres::{PostgresOptions, PostgresStore};
 use consign_testkit::{ChaosProxy, eventually};
 use serde_json::json;
@@ -116,51 +116,6 @@ async fn listeners(url: &str) -> i64 {
     count
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_settle_that_waited_until_its_lease_was_over_records_nothing() {
-    let database = database().await;
-    let store = std::sync::Arc::new(connect(&database).await);
-    store
-        .enqueue(&[NewMessage::new(lane(), json!(1))])
-        .await
-        .unwrap();
-    let claim = Claim::new(lane(), "w", 1).with_ttl(Duration::from_millis(400));
-    let lease = store.claim(&claim).await.unwrap().unwrap();
-
-    // Somebody locks the lease, changes nothing, and lets go after its end.
-    let mut other = PgConnection::connect(database.url()).await.unwrap();
-    let mut tx = other.begin().await.unwrap();
-    sqlx::query("SELECT FROM consign.lease FOR UPDATE")
-        .execute(&mut *tx)
-        .await
-        .unwrap();
-    let settle = tokio::spawn({
-        let store = std::sync::Arc::clone(&store);
-        async move {
-            let reports = [Report::delivered(lease.messages[0].message.id)];
-            store.settle(lease.token, &reports).await
-        }
-    });
-    eventually(
-        "the lease is over and the settle waits",
-        Duration::from_secs(10),
-        || async {
-            let mut connection = PgConnection::connect(database.url()).await.unwrap();
-            sqlx::query_scalar::<_, bool>(
-                "SELECT (SELECT bool_and(expires_at < clock_timestamp()) FROM consign.lease)
-                AND EXISTS (SELECT FROM pg_locks WHERE NOT granted)",
-            )
-            .fetch_one(&mut connection)
-            .await
-            .unwrap()
-        },
-    )
-    .await;
-    tx.rollback().await.unwrap();
-    assert_eq!(settle.await.unwrap().unwrap(), SettleAnswer::LeaseLost);
-    assert_eq!(store.doctor().await.unwrap(), []);
-}
-
 #[tokio::test]
 async fn a_store_can_be_closed_though_it_keeps_connections_at_hand() {
     let database = database().await;
@@ -169,36 +124,4 @@ async fn a_store_can_be_closed_though_it_keeps_connections_at_hand() {
     let closed = timeout(Duration::from_secs(10), store.close()).await;
     assert!(closed.is_ok(), "nothing is waited for");
     assert!(!enqueues(&store).await);
-}
-
-#[tokio::test]
-async fn a_claim_too_large_for_one_answer_says_how_many_fit_and_takes_nothing() {
-    let database = database().await;
-    let store = connect(&database).await;
-    let policy = LanePolicy {
-        payload_max_bytes: 64 * 1024 * 1024,
-        ..LanePolicy::default()
-    };
-    let by = consign_kernel::By::new("test", "large payloads");
-    store.put_lane(&lane(), &policy, &by).await.unwrap();
-    // Made by the server: repeats compress well, so that this costs little disk.
-    execute(
-        database.url(),
-        "SET default_toast_compression = lz4;
-         SELECT consign.enqueue('default', to_jsonb(repeat('x', 22 * 1024 * 1024))) FROM generate_series(1, 13)",
-    )
-    .await;
-    let mut connection = PgConnection::connect(database.url()).await.unwrap();
-    let error = sqlx::query("SELECT consign.claim_packed('default', 'w', 13, NULL, '-infinity')")
-        .execute(&mut connection)
-        .await
-        .unwrap_err();
-    let error = error.into_database_error().unwrap();
-    let error = error.downcast::<sqlx::postgres::PgDatabaseError>();
-    assert_eq!(
-        (error.code(), error.detail()),
-        ("54000", Some(r#"{"fits": 11}"#))
-    );
-    let counts = &store.lanes().await.unwrap()[0].1;
-    assert_eq!((counts.ready, counts.leased), (13, 0));
 }
