@@ -1,4 +1,4 @@
-//! The name of a setting: `server.listen`, `lanes.orders.sink.url`.
+//! The name of a setting: `server.listen`, `lanes.events.sink.url`.
 
 use std::fmt;
 

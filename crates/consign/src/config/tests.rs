@@ -102,14 +102,14 @@ fn what_is_wrong_is_named_with_its_line_and_what_was_meant() {
         "[database]\npooler = \"statement\"\nconnections_max = 0",
         "server = 3",
         "[server.listen]\nx = 1",
-        "[lanes.orders]\nconcurency = 3",
-        "[lanes.Orders]\nconcurrency = 3",
-        "[lanes.orders]\nconcurrency = 0",
-        "[lanes.orders.retry]\nkind = \"fixed\"",
-        "[lanes.orders.retry]\nkind = \"fixed\"\ndelay = 3",
-        "[lanes.orders.sink]\nurl = \"http://x\"",
-        "[lanes.orders.sink]\nkind = \"discrad\"",
-        "[lanes.orders.sink]\nkind = \"discard\"\nspeed = 1",
+        "[lanes.events]\nconcurency = 3",
+        "[lanes.Events]\nconcurrency = 3",
+        "[lanes.events]\nconcurrency = 0",
+        "[lanes.events.retry]\nkind = \"fixed\"",
+        "[lanes.events.retry]\nkind = \"fixed\"\ndelay = 3",
+        "[lanes.events.sink]\nurl = \"http://x\"",
+        "[lanes.events.sink]\nkind = \"discrad\"",
+        "[lanes.events.sink]\nkind = \"discard\"\nspeed = 1",
         "[server.tokens.ci]\nscopes = [\"producer\"]",
         "[server.tokens.ci]\nhash = \"x\"\nscopes = [\"producr\"]",
         "[log]\nformat = \"xml\"\nfilter = 3\ncolour = true",
@@ -130,7 +130,7 @@ fn a_variable_that_is_wrong_is_named() {
         ("CONSIGN_SERVER_LISTEN", "127.0.0.1:1"),
         ("CONSIGN_WORKER__GRACE_MS", "soon"),
         ("CONSIGN_SERVER__RATE_LIMIT", "3"),
-        ("CONSIGN_LANES__ORDERS__RETRY__KIND", "linear"),
+        ("CONSIGN_LANES__EVENTS__RETRY__KIND", "linear"),
     ];
     let told: Vec<String> = cases
         .iter()
@@ -224,7 +224,7 @@ fn named_in(text: &str) -> BTreeSet<String> {
             .strip_prefix('[')
             .and_then(|rest| rest.split(']').next())
         {
-            table = heading.replace(".orders", ".*").replace(".ci", ".*");
+            table = heading.replace(".events", ".*").replace(".ci", ".*");
         }
         let words = line.split_once(" = ").map(|(name, _)| name.trim());
         let name = words.map(|name| name.rsplit(' ').next().unwrap_or(name));
@@ -275,7 +275,7 @@ fn the_defaults_are_those_of_the_parts() {
         worker.grace.as_millis()
     );
     let policy = serde_json::json!(consign_kernel::LanePolicy::default());
-    let commented = DEFAULTS.replace("# [lanes.orders", "[lanes.orders");
+    let commented = DEFAULTS.replace("# [lanes.events", "[lanes.events");
     for (name, value) in policy.as_object().unwrap() {
         if matches!(value, Value::Object(_) | Value::Null) {
             continue;

@@ -10,7 +10,7 @@ use crate::support::{Consign, assert_stable, finish};
 fn every_value_is_shown_with_its_origin_and_without_secrets() {
     let consign = Consign::new();
     consign.configure(
-        "[worker]\nowner = \"w-1\"\n\n[lanes.orders.sink]\nkind = \"http\"\n\
+        "[worker]\nowner = \"w-1\"\n\n[lanes.events.sink]\nkind = \"http\"\n\
          url = \"https://u:s3cret@shop.example/x?sig=s3cret\"\nbearer_token = \"s3cret\"\n",
     );
     let mut command = consign.command();

@@ -18,13 +18,13 @@ async fn draining_under_load_delivers_nothing_twice() {
     let consign = Consign::new();
     let receiver = Receiver::start(Mood::Takes(Duration::from_millis(15))).await;
     consign.configure(&format!(
-        "[lanes.orders]\nconcurrency = 20\n[lanes.orders.sink]\n{}",
+        "[lanes.events]\nconcurrency = 20\n[lanes.events.sink]\n{}",
         receiver.sink()
     ));
-    consign.run(["lanes", "set", "orders"]).expect(0);
-    fill(&consign, "orders", MESSAGES);
+    consign.run(["lanes", "set", "events"]).expect(0);
+    fill(&consign, "events", MESSAGES);
     let mut rounds = 0;
-    while unfinished(&consign, "orders") > 0 {
+    while unfinished(&consign, "events") > 0 {
         let before = receiver.seen().len();
         let service = Service::work(&consign, &[]).await;
         receiver.began((before + 60).min(MESSAGES)).await;
@@ -47,12 +47,12 @@ async fn a_killed_workers_messages_are_delivered_by_another_within_its_lease_and
     let consign = Consign::at(database.url());
     let receiver = Receiver::start(Mood::Hangs).await;
     consign.configure(&format!(
-        "[lanes.orders]\nlease_ttl_ms = {}\ntimeout_ms = 60000\n[lanes.orders.sink]\n{}",
+        "[lanes.events]\nlease_ttl_ms = {}\ntimeout_ms = 60000\n[lanes.events.sink]\n{}",
         LEASE.as_millis(),
         receiver.sink()
     ));
     let mut victim = Service::work(&consign, &[]).await;
-    fill(&consign, "orders", 5);
+    fill(&consign, "events", 5);
     receiver.began(5).await;
     let heir = Service::work(&consign, &[]).await;
     receiver.set(Mood::Takes(Duration::ZERO));
@@ -60,7 +60,7 @@ async fn a_killed_workers_messages_are_delivered_by_another_within_its_lease_and
     victim.child.kill9();
     let killed = Instant::now();
     eventually("everything is delivered", SOON, async || {
-        unfinished(&consign, "orders") == 0
+        unfinished(&consign, "events") == 0
     })
     .await;
     let took = killed.elapsed();

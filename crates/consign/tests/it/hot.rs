@@ -39,36 +39,36 @@ async fn concurrency_changes_by_command_and_by_file() {
     let consign = Consign::new();
     let file = |concurrency: u32, filter: &str| {
         consign.configure(&format!(
-            "[log]\nfilter = \"{filter}\"\n[lanes.orders]\nconcurrency = {concurrency}\n\
-             timeout_ms = 60000\n[lanes.orders.sink]\n{}",
+            "[log]\nfilter = \"{filter}\"\n[lanes.events]\nconcurrency = {concurrency}\n\
+             timeout_ms = 60000\n[lanes.events.sink]\n{}",
             receiver.sink()
         ));
     };
     file(1, "info");
     let service = Service::serve(&consign).await;
-    fill(&consign, "orders", 9);
+    fill(&consign, "events", 9);
     receiver.began(1).await;
     consign
-        .run(["lanes", "set", "orders", "--concurrency", "3"])
+        .run(["lanes", "set", "events", "--concurrency", "3"])
         .expect(0);
     receiver.began(3).await;
 
     file(5, "debug");
     service.signal("HUP");
-    service.logs("policy set for orders").await;
+    service.logs("policy set for events").await;
     service.logs("need a restart: log.filter").await;
     receiver.began(5).await;
     assert_eq!(receiver.seen().len(), 5, "and no more than that");
 
-    consign.configure("[lanes.orders]\nconcurency = 9\n");
+    consign.configure("[lanes.events]\nconcurency = 9\n");
     service.signal("HUP");
     service
-        .logs("the configuration was not taken: consign.toml:2: lanes.orders.concurency")
+        .logs("the configuration was not taken: consign.toml:2: lanes.events.concurency")
         .await;
     file(5, "info");
     receiver.set(Mood::Takes(Duration::ZERO));
     eventually("all are delivered", SOON, async || {
-        unfinished(&consign, "orders") == 0
+        unfinished(&consign, "events") == 0
     })
     .await;
     service.stop().await;
@@ -81,18 +81,18 @@ async fn the_file_changes_a_lane_only_where_it_says_something_else() {
         .run([
             "lanes",
             "set",
-            "orders",
+            "events",
             "--attempts",
             "3",
             "--concurrency",
             "2",
         ])
         .expect(0);
-    consign.configure("[lanes.orders]\nconcurrency = 7\n[lanes.orders.sink]\nkind = \"discard\"\n");
+    consign.configure("[lanes.events]\nconcurrency = 7\n[lanes.events.sink]\nkind = \"discard\"\n");
     for _ in 0..2 {
         Service::serve(&consign).await.stop().await;
     }
-    let shown = consign.json(["lanes", "show", "orders"]);
+    let shown = consign.json(["lanes", "show", "events"]);
     assert_eq!(shown["policy"]["concurrency"], 7);
     assert_eq!(
         shown["policy"]["attempts_max"], 3,

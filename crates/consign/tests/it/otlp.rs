@@ -36,19 +36,19 @@ async fn the_first_attempt_continues_the_trace_and_retries_link_to_it() {
     let receiver = Receiver::start(Mood::Refuses).await;
     let consign = Consign::new();
     consign.configure(&format!(
-        "[lanes.orders]\nretry = {{ kind = \"fixed\", delay_ms = 10 }}\n[lanes.orders.sink]\n{}",
+        "[lanes.events]\nretry = {{ kind = \"fixed\", delay_ms = 10 }}\n[lanes.events.sink]\n{}",
         receiver.sink()
     ));
     let service = serve(&consign, &collector).await;
     let traceparent = format!("00-{TRACE}-{PARENT}-01");
     let header = format!("traceparent={traceparent}");
     consign
-        .run(["enqueue", "1", "--lane", "orders", "--header", &header])
+        .run(["enqueue", "1", "--lane", "events", "--header", &header])
         .expect(0);
     receiver.began(1).await;
     receiver.set(Mood::Takes(std::time::Duration::ZERO));
     eventually("it is delivered", SOON, async || {
-        unfinished(&consign, "orders") == 0
+        unfinished(&consign, "events") == 0
     })
     .await;
     service.stop().await;
@@ -56,7 +56,7 @@ async fn the_first_attempt_continues_the_trace_and_retries_link_to_it() {
     let spans = collector.spans();
     let attempts: Vec<&Span> = spans
         .iter()
-        .filter(|span| span.name == "deliver orders")
+        .filter(|span| span.name == "deliver events")
         .collect();
     assert!(attempts.len() >= 2, "{spans:#?}");
     let (first, later) = attempts.split_first().unwrap();

@@ -13,14 +13,14 @@ use crate::{
 async fn dead_messages_come_back_little_by_little() {
     let receiver = Receiver::start(Mood::Rejects).await;
     let consign = Consign::new();
-    consign.configure(&format!("[lanes.orders.sink]\n{}", receiver.sink()));
+    consign.configure(&format!("[lanes.events.sink]\n{}", receiver.sink()));
     let service = Service::serve(&consign).await;
-    fill(&consign, "orders", 6);
-    let dead = || consign.json(["lanes", "show", "orders"])["counts"]["dead"].clone();
+    fill(&consign, "events", 6);
+    let dead = || consign.json(["lanes", "show", "events"])["counts"]["dead"].clone();
     eventually("all are dead", SOON, async || dead() == 6).await;
 
     let preview = consign
-        .run(["redrive", "start", "--lane", "orders"])
+        .run(["redrive", "start", "--lane", "events"])
         .expect(0);
     assert!(
         preview.stdout.contains("6 messages would be requeued"),
@@ -30,7 +30,7 @@ async fn dead_messages_come_back_little_by_little() {
         "redrive",
         "start",
         "--lane",
-        "orders",
+        "events",
         "--dry-run",
         "--yes",
         "--json",
@@ -40,13 +40,13 @@ async fn dead_messages_come_back_little_by_little() {
 
     receiver.set(Mood::Takes(std::time::Duration::ZERO));
     let start = [
-        "redrive", "start", "--lane", "orders", "--limit", "4", "--yes",
+        "redrive", "start", "--lane", "events", "--limit", "4", "--yes",
     ];
     consign
         .run(start.into_iter().chain(["--reason", "mended"]))
         .expect(0);
     eventually("four were moved", SOON, async || {
-        dead() == 2 && unfinished(&consign, "orders") == 0
+        dead() == 2 && unfinished(&consign, "events") == 0
     })
     .await;
     eventually("it is done", SOON, async || {

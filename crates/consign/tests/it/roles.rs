@@ -52,29 +52,29 @@ async fn a_worker_needs_no_more_than_its_role() {
     let owner = Consign::at(database.url());
     owner.run(["migrate"]).expect(0);
     owner
-        .run(["lanes", "set", "orders", "--concurrency", "3"])
+        .run(["lanes", "set", "events", "--concurrency", "3"])
         .expect(0);
     let login = Login::make(&database, "consign_worker").await;
     let consign = Consign::at(&login.url());
     let file = |concurrency: u32| {
         consign.configure(&format!(
-            "[telemetry]\nsample_interval_ms = 100\n[lanes.orders]\nconcurrency = \
-             {concurrency}\n[lanes.orders.sink]\nkind = \"discard\"\n"
+            "[telemetry]\nsample_interval_ms = 100\n[lanes.events]\nconcurrency = \
+             {concurrency}\n[lanes.events.sink]\nkind = \"discard\"\n"
         ));
     };
     file(3);
     let service = Service::work(&consign, &[]).await;
-    fill(&owner, "orders", 3);
+    fill(&owner, "events", 3);
     eventually("all are delivered", SOON, async || {
-        unfinished(&owner, "orders") == 0
+        unfinished(&owner, "events") == 0
     })
     .await;
     service.logs("needs the role consign_auditor").await;
     service.logs("needs the role consign_operator").await;
     // Several more samples are taken before this one is seen.
-    fill(&owner, "orders", 3);
+    fill(&owner, "events", 3);
     eventually("all are delivered", SOON, async || {
-        unfinished(&owner, "orders") == 0
+        unfinished(&owner, "events") == 0
     })
     .await;
     let metrics = http::get(service.address(), "/metrics").await.body;

@@ -170,18 +170,18 @@ async fn a_failure_is_retried_and_logged_without_what_was_in_it() {
     let receiver = Receiver::start(Mood::Refuses).await;
     let consign = Consign::new();
     consign.configure(&format!(
-        "[log]\nfilter = \"debug\"\n[lanes.orders]\nretry = {{ kind = \"fixed\", delay_ms = 10 }}\n\
-         [lanes.orders.sink]\n{}bearer_token = \"s3cret-token\"\n",
+        "[log]\nfilter = \"debug\"\n[lanes.events]\nretry = {{ kind = \"fixed\", delay_ms = 10 }}\n\
+         [lanes.events.sink]\n{}bearer_token = \"s3cret-token\"\n",
         receiver.sink()
     ));
     let service = Service::serve(&consign).await;
     let body = r#"{"payload": "s3cret-payload", "headers": {"x": "s3cret-header"}}"#;
-    let answer = http::post(service.address(), "/v1/lanes/orders/messages", body).await;
+    let answer = http::post(service.address(), "/v1/lanes/events/messages", body).await;
     assert_eq!(answer.status, 202, "{answer:?}");
     receiver.began(2).await;
     receiver.set(Mood::Takes(Duration::ZERO));
     eventually("it is delivered", SOON, async || {
-        unfinished(&consign, "orders") == 0
+        unfinished(&consign, "events") == 0
     })
     .await;
     service.logs("http_500").await;

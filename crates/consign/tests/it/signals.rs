@@ -15,10 +15,10 @@ use crate::{
 async fn stuck(consign: &Consign, receiver: &Receiver) -> Service {
     let sink = receiver.sink();
     consign.configure(&format!(
-        "[lanes.orders]\ntimeout_ms = 60000\n[lanes.orders.sink]\n{sink}"
+        "[lanes.events]\ntimeout_ms = 60000\n[lanes.events.sink]\n{sink}"
     ));
     let service = Service::serve(consign).await;
-    fill(consign, "orders", 1);
+    fill(consign, "events", 1);
     receiver.began(1).await;
     service
 }
@@ -60,10 +60,10 @@ async fn the_grace_period_ends() {
     let consign = Consign::new();
     let sink = receiver.sink();
     consign.configure(&format!(
-        "[worker]\ngrace_ms = 200\n[lanes.orders]\ntimeout_ms = 60000\n[lanes.orders.sink]\n{sink}"
+        "[worker]\ngrace_ms = 200\n[lanes.events]\ntimeout_ms = 60000\n[lanes.events.sink]\n{sink}"
     ));
     let mut service = Service::serve(&consign).await;
-    fill(&consign, "orders", 1);
+    fill(&consign, "events", 1);
     receiver.began(1).await;
     service.signal("TERM");
     assert_eq!(service.ends().await, 0);

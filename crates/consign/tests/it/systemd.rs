@@ -48,7 +48,7 @@ async fn serve(consign: &Consign, name: &str) -> Service {
 async fn the_manager_hears_of_readiness_life_and_the_end() {
     let consign = Consign::new();
     let receiver = Receiver::start(Mood::Hangs).await;
-    consign.configure(&format!("[lanes.orders.sink]\n{}", receiver.sink()));
+    consign.configure(&format!("[lanes.events.sink]\n{}", receiver.sink()));
     let path = consign.folder().join("notify");
     let socket = UnixDatagram::bind(&path).unwrap();
     socket
@@ -65,7 +65,7 @@ async fn the_manager_hears_of_readiness_life_and_the_end() {
         took >= Duration::from_millis(300),
         "twice as often as asked, not more: {took:?}"
     );
-    fill(&consign, "orders", 1);
+    fill(&consign, "events", 1);
     receiver.began(1).await;
     service.signal("TERM");
     let stopping = hear(&socket, "STOPPING=1");
