@@ -68,12 +68,24 @@ impl Client {
 
     /// Posts JSON and waits for an answer in the two hundreds.
     pub(crate) async fn post(&mut self, path: &str, body: &str) -> Result<Received> {
-        let request = format!(
-            "POST {path} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n\
-             Content-Length: {}\r\n\r\n{body}",
-            self.host,
+        self.post_with(path, &[], body).await
+    }
+
+    /// The same with headers of the caller's.
+    pub(crate) async fn post_with(
+        &mut self,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Result<Received> {
+        let mut request = format!("POST {path} HTTP/1.1\r\nHost: {}\r\n", self.host);
+        for (name, value) in headers {
+            request.push_str(&format!("{name}: {value}\r\n"));
+        }
+        request.push_str(&format!(
+            "Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
-        );
+        ));
         self.stream.get_mut().write_all(request.as_bytes()).await?;
         let answer = receive(&mut self.stream)
             .await?

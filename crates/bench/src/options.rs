@@ -8,6 +8,10 @@ use serde::Serialize;
 /// What to measure, and how much of it.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Options {
+    /// Only these scenarios [default: all]
+    #[arg(value_enum, value_name = "SCENARIO")]
+    pub scenarios: Vec<Scenario>,
+
     /// Only this scenario; may be given several times
     #[arg(long, value_enum, value_name = "NAME")]
     pub scenario: Vec<Scenario>,
@@ -34,6 +38,11 @@ pub struct Options {
 }
 
 impl Options {
+    /// The scenarios that were named, either way.
+    pub(crate) fn named(&self) -> impl Iterator<Item = Scenario> {
+        self.scenarios.iter().chain(&self.scenario).copied()
+    }
+
     pub(crate) fn rounds(&self) -> u32 {
         self.rounds.unwrap_or(match self.scale {
             Scale::Smoke => 1,
@@ -83,6 +92,8 @@ pub enum Scenario {
     Idle,
     /// Enqueues through the HTTP API
     Http,
+    /// Orders through `POST /do/order`, beside plain inserts of the same row
+    Orders,
 }
 
 impl Scenario {
@@ -95,7 +106,7 @@ impl Scenario {
     pub(crate) fn needs_program(self) -> bool {
         matches!(
             self,
-            Self::Work | Self::Crash | Self::Stop | Self::Idle | Self::Http
+            Self::Work | Self::Crash | Self::Stop | Self::Idle | Self::Http | Self::Orders
         )
     }
 
@@ -115,6 +126,7 @@ impl Scenario {
             Self::Stop => "stop",
             Self::Idle => "idle",
             Self::Http => "http",
+            Self::Orders => "orders",
         }
     }
 }

@@ -19,7 +19,15 @@ use tokio::{
 /// How long a process may take to start or to end.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// What would change what the configuration file says.
-const VARIABLES: &[&str] = &["DATABASE_URL", "POSTGRES_DSN", "RUST_LOG", "NOTIFY_SOCKET"];
+const VARIABLES: &[&str] = &[
+    "DATABASE_URL",
+    "POSTGRES_DSN",
+    "RUST_LOG",
+    "NOTIFY_SOCKET",
+    "DAILY_QUOTA",
+];
+/// The same, for families of them.
+const PREFIXES: &[&str] = &["CONSIGN_", "OUTBOX_", "BROKER_", "IDEMPO_", "RL_"];
 
 /// The program, and a directory for its configurations and logs.
 #[derive(Debug)]
@@ -53,7 +61,8 @@ impl Program {
             .kill_on_drop(true);
         for (name, _) in std::env::vars_os() {
             let text = name.to_string_lossy();
-            if text.starts_with("CONSIGN_") || VARIABLES.contains(&text.as_ref()) {
+            let is_family = PREFIXES.iter().any(|prefix| text.starts_with(prefix));
+            if is_family || VARIABLES.contains(&text.as_ref()) {
                 consign.env_remove(&name);
             }
         }

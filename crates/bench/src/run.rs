@@ -64,7 +64,7 @@ fn measuring(scenario: Scenario, plan: Plan) -> JoinSet<Result<Answer>> {
 
 /// The scenarios that were asked for; by default all that can be run.
 fn chosen(options: &Options, server: Option<&str>, report: &mut Report) -> Result<Vec<Scenario>> {
-    let mut chosen = options.scenario.clone();
+    let mut chosen: Vec<Scenario> = options.named().collect();
     chosen.dedup();
     if chosen.is_empty() {
         chosen = Scenario::value_variants().to_vec();
@@ -77,7 +77,7 @@ fn chosen(options: &Options, server: Option<&str>, report: &mut Report) -> Resul
         }
     }
     if options.program.is_none()
-        && let Some(scenario) = options.scenario.iter().find(|s| s.needs_program())
+        && let Some(scenario) = options.named().find(|s| s.needs_program())
     {
         bail!(
             "scenario {} measures processes and needs to know the program",

@@ -6,6 +6,7 @@ mod drain;
 mod http;
 mod idle;
 mod ls;
+mod orders;
 mod pickup;
 mod snapshot;
 mod sqlite;
@@ -92,6 +93,7 @@ async fn measure(scenario: Scenario, plan: &Plan, scratch: &Scratch) -> Result<A
         Scenario::Stop => Box::pin(stop::run(plan, scratch)).await,
         Scenario::Idle => Box::pin(idle::run(plan, scratch)).await,
         Scenario::Http => Box::pin(http::run(plan, scratch)).await,
+        Scenario::Orders => Box::pin(orders::run(plan, scratch)).await,
         Scenario::Sqlite => bail!("invariant: SQLite needs no server"),
     }
 }
