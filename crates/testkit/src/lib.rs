@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod broker;
 mod daemon;
 mod database;
 mod pgbouncer;
@@ -10,6 +11,7 @@ mod servers;
 mod template;
 mod wait;
 
+pub use broker::{BrokerEvent, BrokerJournal, BrokerManner, HonestBroker, Step, Tally};
 pub use database::TestDatabase;
 pub use pgbouncer::PgBouncer;
 pub use process::Child;
