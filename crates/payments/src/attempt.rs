@@ -1,0 +1,266 @@
+//! What happened to a payment in one lease, in the protocol's words.
+
+use std::time::Duration;
+
+use consign_kernel::{Attempt, AttemptOutcome, MessageId, Outcome, Report, codes};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::OutboxId;
+
+/// The `error_code` of a payment that was tried as often as its lane allows. The last error stays
+/// in `error_message`.
+pub const RETRY_CEILING_EXCEEDED: &str = "RETRY_CEILING_EXCEEDED";
+/// The `error_code` of a lease that ended without a result.
+pub const ZOMBIE_REQUEUE: &str = "ZOMBIE_REQUEUE";
+/// The `error_code` of a success that named no reference: held, never sent again on its own.
+pub const MISSING_RAIL_REFERENCE: &str = "MISSING_RAIL_REFERENCE";
+
+/// The least a retryable payment rests.
+const REST_MIN: Duration = Duration::from_secs(1);
+
+/// What an attempt of a payment says. It never changes, whatever becomes of the payment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum AttemptState {
+    /// The rail has it.
+    Dispatched,
+    /// It may be tried again.
+    Retryable,
+    /// It was the last one.
+    Failed,
+    /// Its lease ended without a result.
+    ZombieRequeue,
+}
+
+impl AttemptState {
+    /// Every state.
+    pub const ALL: [Self; 4] = [
+        Self::Dispatched,
+        Self::Retryable,
+        Self::Failed,
+        Self::ZombieRequeue,
+    ];
+
+    /// As in SQL and JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Dispatched => "DISPATCHED",
+            Self::Retryable => "RETRYABLE",
+            Self::Failed => "FAILED",
+            Self::ZombieRequeue => "ZOMBIE_REQUEUE",
+        }
+    }
+
+    /// What the kernel's attempt means here.
+    ///
+    /// From the attempt alone, because attempts never change: a message that will be tried again
+    /// has `next_due_at`, one that was given up has not. A success without a reference is held,
+    /// so it is neither.
+    pub fn of(
+        outcome: AttemptOutcome,
+        code: Option<&str>,
+        next_due_at: Option<Timestamp>,
+    ) -> AttemptState {
+        match outcome {
+            AttemptOutcome::Delivered => Self::Dispatched,
+            AttemptOutcome::Dead => Self::Failed,
+            AttemptOutcome::Uncertain if code == Some(MISSING_RAIL_REFERENCE) => Self::Retryable,
+            _ if next_due_at.is_none() => Self::Failed,
+            _ if code == Some(codes::LEASE_EXPIRED) => Self::ZombieRequeue,
+            AttemptOutcome::Expired => Self::ZombieRequeue,
+            AttemptOutcome::Retry | AttemptOutcome::Uncertain => Self::Retryable,
+        }
+    }
+}
+
+/// What a rail said about a dispatch: the `result` of an attempt.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RailResult {
+    /// By which the rail knows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rail_reference: Option<String>,
+    /// The rail's own word for what happened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rail_code: Option<String>,
+    /// How long the rail took, by a monotonic clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_ms: Option<u64>,
+}
+
+impl RailResult {
+    /// As an attempt keeps it; nothing for nothing.
+    pub fn into_value(self) -> Option<Value> {
+        if self == Self::default() {
+            return None;
+        }
+        let mut map = Map::new();
+        let texts = [
+            ("rail_reference", self.rail_reference),
+            ("rail_code", self.rail_code),
+        ];
+        for (name, text) in texts {
+            if let Some(text) = text {
+                map.insert(name.to_owned(), text.into());
+            }
+        }
+        if let Some(latency_ms) = self.latency_ms {
+            map.insert("latency_ms".to_owned(), latency_ms.into());
+        }
+        Some(Value::Object(map))
+    }
+
+    /// As read back; what other writers left there is none of it.
+    pub fn from_value(value: Option<&Value>) -> Self {
+        let text = |name: &str| {
+            let text = value?.get(name)?.as_str()?;
+            Some(text.to_owned())
+        };
+        Self {
+            rail_reference: text("rail_reference"),
+            rail_code: text("rail_code"),
+            latency_ms: value.and_then(|value| value.get("latency_ms")?.as_u64()),
+        }
+    }
+}
+
+/// An attempt of a payment. The payload is not copied: it is the message's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttemptView {
+    /// The payment.
+    pub outbox_id: OutboxId,
+    /// 1, 2, 3 … without gaps.
+    pub attempt_no: u32,
+    /// What happened.
+    pub state: AttemptState,
+    /// When the lease was taken.
+    pub claimed_at: Timestamp,
+    /// When the outcome was recorded, whatever it was.
+    pub completed_at: Timestamp,
+    /// Who held the lease.
+    pub worker_id: String,
+    /// By which the rail knows it.
+    pub rail_reference: Option<String>,
+    /// The rail's own word.
+    pub rail_code: Option<String>,
+    /// Why not, for programs.
+    pub error_code: Option<String>,
+    /// Why not, for people.
+    pub error_message: Option<String>,
+    /// How long the rail took.
+    pub latency_ms: Option<u64>,
+    /// When it was due again, if this attempt sent it back.
+    pub next_attempt_at: Option<Timestamp>,
+}
+
+impl AttemptView {
+    /// The kernel's attempt in the protocol's words.
+    pub fn new(outbox_id: OutboxId, attempt: &Attempt) -> Self {
+        let code = attempt.code.as_deref();
+        let state = AttemptState::of(attempt.outcome, code, attempt.next_due_at);
+        let is_given_up = state == AttemptState::Failed && attempt.outcome != AttemptOutcome::Dead;
+        let error_code = match (state, code) {
+            (AttemptState::Dispatched, _) => None,
+            // The last error is not lost: it stands before the message.
+            _ if is_given_up => Some(RETRY_CEILING_EXCEEDED.to_owned()),
+            (AttemptState::ZombieRequeue, _) => Some(ZOMBIE_REQUEUE.to_owned()),
+            (_, code) => code.map(str::to_owned),
+        };
+        let error_message = match (is_given_up, code, &attempt.detail) {
+            (true, Some(code), Some(detail)) => Some(format!("{code}: {detail}")),
+            (true, Some(code), None) => Some(code.to_owned()),
+            (_, _, detail) => detail.clone(),
+        };
+        let result = RailResult::from_value(attempt.result.as_ref());
+        Self {
+            outbox_id,
+            attempt_no: attempt.attempt_no,
+            state,
+            claimed_at: attempt.claimed_at,
+            completed_at: attempt.finished_at,
+            worker_id: attempt.owner.clone(),
+            rail_reference: result.rail_reference,
+            rail_code: result.rail_code,
+            error_code,
+            error_message,
+            latency_ms: result.latency_ms,
+            next_attempt_at: attempt.next_due_at,
+        }
+    }
+}
+
+/// What a worker says about a payment it holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// The payment.
+    pub outbox_id: OutboxId,
+    /// `Dispatched`, `Retryable` or `Failed`; anything else is refused (`P7003` in SQL).
+    pub state: AttemptState,
+    /// What the rail said.
+    pub result: RailResult,
+    /// Why not, for programs.
+    pub error_code: Option<String>,
+    /// Why not, for people.
+    pub error_message: Option<String>,
+    /// How long to rest, at least a second; the lane's schedule when absent.
+    pub retry_in: Option<Duration>,
+}
+
+impl Completion {
+    /// A dispatch the rail has confirmed under a reference.
+    pub fn dispatched(outbox_id: OutboxId, rail_reference: impl Into<String>) -> Self {
+        let result = RailResult {
+            rail_reference: Some(rail_reference.into()),
+            ..RailResult::default()
+        };
+        Self {
+            outbox_id,
+            state: AttemptState::Dispatched,
+            result,
+            error_code: None,
+            error_message: None,
+            retry_in: None,
+        }
+    }
+
+    /// A dispatch that failed: to be retried, or for good.
+    pub fn failed(outbox_id: OutboxId, state: AttemptState, error_code: impl Into<String>) -> Self {
+        Self {
+            state,
+            error_code: Some(error_code.into()),
+            result: RailResult::default(),
+            ..Self::dispatched(outbox_id, "")
+        }
+    }
+
+    /// Whether the rail said yes and did not say under which reference.
+    pub fn lacks_reference(&self) -> bool {
+        let reference = self.result.rail_reference.as_deref().unwrap_or_default();
+        self.state == AttemptState::Dispatched && reference.trim().is_empty()
+    }
+
+    /// As the kernel is told; none for a state that is nobody's to report.
+    pub fn report(&self, id: MessageId) -> Option<Report> {
+        let outcome = match self.state {
+            AttemptState::Dispatched if self.lacks_reference() => Outcome::Uncertain,
+            AttemptState::Dispatched => Outcome::Delivered,
+            AttemptState::Retryable => Outcome::Retry,
+            AttemptState::Failed => Outcome::Dead,
+            AttemptState::ZombieRequeue => return None,
+        };
+        let code = match outcome {
+            Outcome::Uncertain => Some(MISSING_RAIL_REFERENCE.to_owned()),
+            Outcome::Delivered => None,
+            _ => self.error_code.clone(),
+        };
+        Some(Report {
+            id,
+            outcome,
+            code,
+            detail: self.error_message.clone(),
+            result: self.result.clone().into_value(),
+            retry_in: self.retry_in.map(|delay| delay.max(REST_MIN)),
+        })
+    }
+}
