@@ -24,6 +24,7 @@ enum State {
     Closed {
         failures_in_row: u32,
         window: Window,
+        recent: Recent,
     },
     Open {
         until: Instant,
@@ -100,9 +101,11 @@ impl Breaker {
             State::Closed {
                 failures_in_row,
                 window,
+                recent,
             } => {
                 *failures_in_row = 0;
                 window.add(now, self.options.window, count, 0);
+                recent.add(count, false);
             }
             State::HalfOpen { .. } if is_probe => self.state = closed(now),
             // Started before the breaker opened: says nothing about now.
@@ -117,10 +120,13 @@ impl Breaker {
             State::Closed {
                 failures_in_row,
                 window,
+                recent,
             } => {
-                *failures_in_row += 1;
+                *failures_in_row = failures_in_row.saturating_add(1);
                 window.add(now, options.window, 0, 1);
-                if *failures_in_row >= options.failures_max || window.is_bad(options) {
+                recent.add(1, true);
+                let is_bad = window.is_bad(options) || recent.is_bad(options);
+                if *failures_in_row >= options.failures_max || is_bad {
                     self.open(now, options.pause_min, chance);
                 }
             }
@@ -145,6 +151,32 @@ fn closed(now: Instant) -> State {
     State::Closed {
         failures_in_row: 0,
         window: Window::new(now),
+        recent: Recent::default(),
+    }
+}
+
+/// The last deliveries, the latest in the lowest bit: set where it failed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Recent {
+    failed: u64,
+    count: u32,
+}
+
+impl Recent {
+    fn add(&mut self, count: u32, failed: bool) {
+        let shifted = self.failed.checked_shl(count).unwrap_or(0);
+        self.failed = shifted | u64::from(failed);
+        self.count = self.count.saturating_add(count).min(u64::BITS);
+    }
+
+    /// Says nothing before there were enough of them.
+    fn is_bad(&self, options: &BreakerOptions) -> bool {
+        let looked_at = options.last_calls.min(u64::BITS);
+        if looked_at == 0 || self.count < looked_at {
+            return false;
+        }
+        let failed = (self.failed & (u64::MAX >> (u64::BITS - looked_at))).count_ones();
+        f64::from(failed) > options.failure_ratio * f64::from(looked_at)
     }
 }
 

@@ -16,6 +16,8 @@ use crate::{
     LaneStatus, LaneWork, Sink, WorkerOptions, breaker::SharedBreaker, face::Face, meters::Meters,
 };
 
+const POLL_MIN: Duration = Duration::from_millis(1);
+
 /// One lane: where it takes from, where it delivers to, and what it shows.
 pub(crate) struct Context {
     pub(crate) store: Arc<dyn Store>,
@@ -23,6 +25,9 @@ pub(crate) struct Context {
     pub(crate) sink: Arc<dyn Sink>,
     pub(crate) breaker: Arc<SharedBreaker>,
     pub(crate) options: Arc<WorkerOptions>,
+    pub(crate) only_free_slots: bool,
+    pub(crate) poll_max: Option<Duration>,
+    claim_max: Option<u32>,
     pub(crate) meters: Meters,
     pub(crate) face: Face,
     /// What leases are prolonged by: the lane's policy as last read.
@@ -43,9 +48,19 @@ impl Context {
             sink: work.sink,
             breaker,
             options,
+            only_free_slots: work.only_free_slots,
+            // A rest of no length would spin.
+            poll_max: work.poll_max.map(|most| most.max(POLL_MIN)),
+            claim_max: work.claim_max,
             face: Face::new(),
             lease_ttl_ms: AtomicU64::new(LanePolicy::default().lease_ttl_ms),
         }
+    }
+
+    /// Most messages of one claim, and waiting at any time.
+    pub(crate) fn claim_max(&self) -> u32 {
+        let most = self.options.prefetch_max;
+        self.claim_max.map_or(most, |own| own.clamp(1, most))
     }
 
     pub(crate) fn lease_ttl(&self) -> Duration {

@@ -1,4 +1,5 @@
-//! Keeps leases alive: each is renewed at a third of its life, whatever its messages are doing.
+//! Keeps leases alive: each is renewed at a third of its life, and at least once a minute, whatever
+//! its messages are doing.
 //!
 //! A task of its own, so that neither a sink that hogs its lane's task nor a slow settle keeps a
 //! lease from being renewed.
@@ -20,6 +21,8 @@ use crate::{backoff::Backoff, chance::chance, context::Context, held::LeaseClock
 
 /// Renewals under way at once. Connections are shared with claims and settles.
 const RENEWALS_MAX: usize = 4;
+/// A worker that died is seen by the age of its last renewal, however long its lease.
+const RENEWAL_INTERVAL_MAX: Duration = Duration::from_secs(60);
 /// A renewal is given at least this long, however short the lease.
 const RENEWAL_MIN: Duration = Duration::from_millis(50);
 
@@ -76,7 +79,7 @@ impl Keeper {
         let kept = Kept {
             token,
             clock,
-            due: Some(since + ttl / 3),
+            due: Some(since + interval(ttl)),
             backoff: retry_pace(ttl),
         };
         self.send(Command::Keep(fence, kept));
@@ -106,6 +109,10 @@ impl Drop for Keeper {
     fn drop(&mut self) {
         self.task.abort();
     }
+}
+
+fn interval(ttl: Duration) -> Duration {
+    (ttl / 3).min(RENEWAL_INTERVAL_MAX)
 }
 
 /// Failed renewals are repeated soon enough to leave several tries before the lease ends.
@@ -186,7 +193,7 @@ impl Renewals {
                 self.context.database_answered();
                 kept.backoff.reset();
                 kept.clock.prolong(renewal.sent, renewal.ttl);
-                renewal.sent + renewal.ttl / 3
+                renewal.sent + interval(renewal.ttl)
             }
             Ok(RenewAnswer::LeaseLost) => {
                 self.forget(renewal.fence);

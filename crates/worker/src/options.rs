@@ -19,16 +19,27 @@ pub struct LaneWork {
     /// A lane before this one whose sink is another instance with the same destination: they share
     /// a circuit breaker too.
     pub same_destination_as: Option<LaneName>,
+    /// Whether messages are claimed for free slots only, never ahead: where a message that waits
+    /// in a lease is worse than a slot that waits for a message.
+    pub only_free_slots: bool,
+    /// Most messages of one claim; none: as the worker's options say.
+    pub claim_max: Option<u32>,
+    /// How long the lane rests at most before it is looked at again; none: as the worker's options
+    /// say.
+    pub poll_max: Option<Duration>,
 }
 
 impl LaneWork {
-    /// A lane with the default breaker.
+    /// A lane with the default breaker, claimed ahead as its speed suggests.
     pub fn new(lane: LaneName, sink: Arc<dyn Sink>) -> Self {
         Self {
             lane,
             sink,
             breaker: BreakerOptions::default(),
             same_destination_as: None,
+            only_free_slots: false,
+            claim_max: None,
+            poll_max: None,
         }
     }
 }
@@ -44,6 +55,9 @@ pub struct BreakerOptions {
     pub samples_min: u32,
     /// How far back the ratio looks.
     pub window: Duration,
+    /// Opens it too when a larger share than `failure_ratio` of this many last deliveries failed,
+    /// however long ago they were; 0 does not, more than 64 are 64.
+    pub last_calls: u32,
     /// How long the sink is left alone at first; doubles with every failed probe.
     pub pause_min: Duration,
     /// How long it is left alone at most.
@@ -57,6 +71,7 @@ impl Default for BreakerOptions {
             failure_ratio: 0.5,
             samples_min: 20,
             window: Duration::from_secs(10),
+            last_calls: 0,
             pause_min: Duration::from_secs(1),
             pause_max: Duration::from_secs(60),
         }

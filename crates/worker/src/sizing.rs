@@ -50,6 +50,8 @@ pub(crate) struct Demand {
     pub(crate) rate_per_second: Option<u32>,
     pub(crate) lease_ttl: Duration,
     pub(crate) prefetch_max: u32,
+    /// Whether nothing is claimed ahead of a free slot.
+    pub(crate) only_free_slots: bool,
 }
 
 impl Demand {
@@ -60,6 +62,7 @@ impl Demand {
         let by_speed = self
             .speed
             .per_second(self.concurrency)
+            .filter(|_| !self.only_free_slots)
             .map_or(0.0, |rate| rate * horizon);
         // At least one, or a rate below two a second would never let anything start.
         let by_rate = self
@@ -74,6 +77,9 @@ impl Demand {
     /// a busy lane makes few large claims instead of many small ones.
     pub(crate) fn claim(&self, waiting: u32) -> u32 {
         let wanted = self.wanted();
+        if self.only_free_slots {
+            return wanted.saturating_sub(waiting);
+        }
         if waiting > wanted / 2 {
             return 0;
         }
@@ -103,6 +109,22 @@ mod tests {
             rate_per_second: None,
             lease_ttl: Duration::from_secs(15),
             prefetch_max: 500,
+            only_free_slots: false,
+        }
+    }
+
+    /// Facts CO-36: what waits in a claimed batch waits for nothing but its lease to run out.
+    #[test]
+    fn a_lane_that_claims_for_free_slots_never_claims_ahead() {
+        for (slots_free, waiting, claim) in
+            [(16, 0, 16), (4, 0, 4), (4, 3, 1), (1, 1, 0), (0, 0, 0)]
+        {
+            let demand = Demand {
+                slots_free,
+                only_free_slots: true,
+                ..demand(Some(Duration::ZERO))
+            };
+            assert_eq!(demand.claim(waiting), claim, "{slots_free} {waiting}");
         }
     }
 

@@ -5,6 +5,7 @@ const OPTIONS: BreakerOptions = BreakerOptions {
     failure_ratio: 0.5,
     samples_min: 10,
     window: Duration::from_secs(10),
+    last_calls: 0,
     pause_min: Duration::from_secs(1),
     pause_max: Duration::from_secs(3),
 };
@@ -172,4 +173,57 @@ fn pauses_are_spread() {
         }
     };
     assert_eq!((pause(0.0), pause(0.5)), (800, 1_000));
+}
+
+/// Facts A10: the last 20 calls, more than half of them failed.
+#[test]
+fn a_share_of_the_last_calls_opens_it_however_long_ago_they_were() {
+    let options = BreakerOptions {
+        failures_max: u32::MAX,
+        samples_min: u32::MAX,
+        last_calls: 20,
+        ..OPTIONS
+    };
+    // One letter a call; whether the last of them opens it.
+    let table = [
+        ("b".repeat(19), false),
+        ("b".repeat(20), true),
+        ("gb".repeat(10), false),
+        (format!("{}b", "gb".repeat(10)), true),
+        (format!("{}{}", "g".repeat(1_000), "b".repeat(10)), false),
+        (format!("{}{}", "g".repeat(1_000), "b".repeat(11)), true),
+        (format!("{}{}b", "b".repeat(10), "g".repeat(10)), false),
+    ];
+    for (calls, opens) in table {
+        let mut now = Instant::now();
+        let mut breaker = Breaker::new(now, options);
+        for call in calls.chars() {
+            assert_eq!(breaker.state(), BreakerState::Closed, "too early: {calls}");
+            now += Duration::from_secs(3_600);
+            match call {
+                'g' => breaker.succeeded(now, 1, false),
+                _ => breaker.failed(now, false, 0.5),
+            }
+        }
+        assert_eq!(breaker.state() == BreakerState::Open, opens, "{calls}");
+    }
+}
+
+#[test]
+fn many_successes_told_at_once_push_failures_out_of_the_last_calls() {
+    let mut recent = Recent::default();
+    let options = BreakerOptions {
+        last_calls: 64,
+        failure_ratio: 0.0,
+        ..OPTIONS
+    };
+    recent.add(1, true);
+    assert!(!recent.is_bad(&options), "one call says nothing");
+    recent.add(63, false);
+    assert!(recent.is_bad(&options));
+    recent.add(1, false);
+    assert!(!recent.is_bad(&options));
+    recent.add(1, true);
+    recent.add(u32::MAX, false);
+    assert!(!recent.is_bad(&options));
 }

@@ -169,7 +169,8 @@ impl LaneLoop {
             slots_free: concurrency.saturating_sub(self.slots_used as u32),
             rate_per_second: policy.rate_per_second,
             lease_ttl: policy.lease_ttl(),
-            prefetch_max: self.context.options.prefetch_max,
+            prefetch_max: self.context.claim_max(),
+            only_free_slots: self.context.only_free_slots,
         })
     }
 
@@ -183,6 +184,7 @@ impl LaneLoop {
             // No jitter: workers do not start to wait at the same moment.
             (false, false) => self.claiming.poll.next(0.0),
         };
+        let asked = self.context.poll_max.map_or(asked, |most| asked.min(most));
         let wait = ops::wait(Arc::clone(&self.context), asked);
         self.claiming.phase = Phase::Waiting(self.operations.spawn(wait));
     }
