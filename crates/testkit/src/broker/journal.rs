@@ -7,9 +7,13 @@ use std::{
     path::Path,
 };
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::step::BrokerManner;
+
+/// How the line of a send begins.
+const SENT: &str = r#"{"event":"sent""#;
 
 /// One thing that happened at the broker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,6 +34,8 @@ pub enum BrokerEvent {
         body: String,
         /// How many orders were being worked on then, this one included.
         in_flight: usize,
+        /// When.
+        at: Timestamp,
     },
     /// An order was executed.
     Executed {
@@ -75,6 +81,13 @@ impl BrokerJournal {
         Self(whole.lines().map(parse).collect())
     }
 
+    /// How many orders came in, without reading what they say.
+    pub(super) fn count_sends(path: &Path) -> usize {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let lines = text.lines();
+        lines.filter(|line| line.starts_with(SENT)).count()
+    }
+
     /// Every key with how it fared.
     pub fn tallies(&self) -> BTreeMap<String, Tally> {
         let mut tallies = BTreeMap::<String, Tally>::new();
@@ -110,6 +123,15 @@ impl BrokerJournal {
             _ => 0,
         });
         counts.max().unwrap_or_default()
+    }
+
+    /// When a key was sent.
+    pub fn sent_at(&self, wanted: &str) -> Vec<Timestamp> {
+        let times = self.0.iter().filter_map(|event| match event {
+            BrokerEvent::Sent { key, at, .. } => (key == wanted).then_some(*at),
+            _ => None,
+        });
+        times.collect()
     }
 
     /// The sends of a key: headers and body.

@@ -148,9 +148,10 @@ impl Broker {
             memory.in_flight += 1;
             memory.note(BrokerEvent::Sent {
                 key: key.clone(),
-                headers: request.headers,
+                headers: request.headers.clone(),
                 body: request.body.clone(),
                 in_flight: memory.in_flight,
+                at: jiff::Timestamp::now(),
             });
             (send, memory.bodies.get(&key) != Some(&request.body))
         });
@@ -172,41 +173,7 @@ impl Broker {
             Err(error) => return Reply::json(422, format!("{{\"error\":{error:?}}}")),
         };
         let execute = |qty: &str| self.execute(&key, &order, qty, manner.dedupes);
-        self.act(step, &order, execute).await
-    }
-
-    async fn act(&self, step: Step, order: &Order<'_>, execute: impl Fn(&str) -> String) -> Reply {
-        match step {
-            Step::Fill => Reply::json(200, execute(order.qty())),
-            Step::Partial(qty) => Reply::json(200, execute(&qty)),
-            Step::Nothing => Reply::json(200, execute("0")),
-            Step::Slow(time) => {
-                rest(time).await;
-                Reply::json(200, execute(order.qty()))
-            }
-            Step::Reject => Reply::json(200, order.rejected()),
-            Step::Refuse(status) => Reply::json(status, format!(r#"{{"error":"{status}"}}"#)),
-            Step::Busy(seconds) => Reply::Answer {
-                status: 429,
-                headers: vec![("retry-after", seconds.to_string())],
-                body: String::new(),
-            },
-            Step::Hang => Reply::Silence,
-            Step::Drop => Reply::Close,
-            Step::Garbage => Reply::json(200, UNREADABLE.into()),
-            Step::ExecuteHang => {
-                execute(order.qty());
-                Reply::Silence
-            }
-            Step::ExecuteDrop => {
-                execute(order.qty());
-                Reply::Close
-            }
-            Step::ExecuteGarbage => {
-                execute(order.qty());
-                Reply::json(200, UNREADABLE.into())
-            }
-        }
+        act(step, &order, &request, execute).await
     }
 
     /// Executes an order unless its key was executed before and that counts; the answer.
@@ -251,6 +218,53 @@ impl Memory {
             BrokerEvent::Told { .. } | BrokerEvent::Asked { .. } => {}
         }
     }
+}
+
+/// Plays a step.
+async fn act(
+    step: Step,
+    order: &Order<'_>,
+    request: &Request,
+    execute: impl Fn(&str) -> String,
+) -> Reply {
+    match step {
+        Step::Fill => Reply::json(200, execute(order.qty())),
+        Step::Partial(qty) => Reply::json(200, execute(&qty)),
+        Step::Nothing => Reply::json(200, execute("0")),
+        Step::Slow(time) => {
+            rest(time).await;
+            Reply::json(200, execute(order.qty()))
+        }
+        Step::Reject => Reply::json(200, order.rejected()),
+        Step::Refuse(status) => Reply::json(status, format!(r#"{{"error":"{status}"}}"#)),
+        Step::Busy(seconds) => Reply::Answer {
+            status: 429,
+            headers: vec![("retry-after", seconds.to_string())],
+            body: String::new(),
+        },
+        Step::Blab(status) => Reply::json(status, blab(request)),
+        Step::Hang => Reply::Silence,
+        Step::Drop => Reply::Close,
+        Step::Garbage => Reply::json(200, UNREADABLE.into()),
+        Step::ExecuteHang => {
+            execute(order.qty());
+            Reply::Silence
+        }
+        Step::ExecuteDrop => {
+            execute(order.qty());
+            Reply::Close
+        }
+        Step::ExecuteGarbage => {
+            execute(order.qty());
+            Reply::json(200, UNREADABLE.into())
+        }
+    }
+}
+
+/// An error message that repeats everything it was sent.
+fn blab(request: &Request) -> String {
+    let said = format!("{:?} {}", request.headers, request.body);
+    serde_json::json!({"error": "INTERNAL_ERROR", "message": said}).to_string()
 }
 
 /// Taking time is what a slow broker is there for; nothing is waited for.

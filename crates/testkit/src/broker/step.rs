@@ -25,6 +25,8 @@ pub enum Step {
     Reject,
     /// Answers with this status, nothing executed.
     Refuse(u16),
+    /// Answers with this status and everything it was sent, credentials included.
+    Blab(u16),
     /// Answers 429 with this many seconds of `Retry-After`.
     Busy(u32),
     /// Never answers, nothing executed.
@@ -57,6 +59,7 @@ impl fmt::Display for Step {
             Self::Slow(time) => write!(f, "slow={}", time.as_millis()),
             Self::Reject => f.write_str("reject"),
             Self::Refuse(status) => write!(f, "refuse={status}"),
+            Self::Blab(status) => write!(f, "blab={status}"),
             Self::Busy(seconds) => write!(f, "busy={seconds}"),
             Self::Hang => f.write_str("hang"),
             Self::Drop => f.write_str("drop"),
@@ -84,6 +87,7 @@ impl FromStr for Step {
             "slow" => Self::Slow(Duration::from_millis(number()?.into())),
             "reject" => Self::Reject,
             "refuse" => Self::Refuse(u16::try_from(number()?).map_err(|e| e.to_string())?),
+            "blab" => Self::Blab(u16::try_from(number()?).map_err(|e| e.to_string())?),
             "busy" => Self::Busy(number()?),
             "hang" => Self::Hang,
             "drop" => Self::Drop,
@@ -147,6 +151,7 @@ mod tests {
             Step::Slow(Duration::from_millis(20)),
             Step::Reject,
             Step::Refuse(503),
+            Step::Blab(500),
             Step::Busy(2),
             Step::Hang,
             Step::Drop,
