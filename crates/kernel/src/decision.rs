@@ -21,6 +21,9 @@ pub mod codes {
     pub const UNCERTAIN: &str = "uncertain";
     /// A person said what had become of a held message.
     pub const RESOLVED: &str = "resolved";
+    /// Reported uncertain: the sink said yes, but not under which reference, so that asking it
+    /// again cannot help. Held in every lane.
+    pub const MISSING_RAIL_REFERENCE: &str = "MISSING_RAIL_REFERENCE";
 }
 
 /// Where a message goes from its lease.
@@ -39,8 +42,15 @@ pub enum Next {
         code: String,
     },
     /// Parked, because its outcome is uncertain.
-    Held,
+    Held {
+        /// Why, for programs.
+        reason: &'static str,
+    },
 }
+
+const UNCERTAIN: Next = Next::Held {
+    reason: codes::UNCERTAIN,
+};
 
 /// Where a reported message goes. `tries` are the counted tries before this one.
 ///
@@ -57,7 +67,11 @@ pub fn after_settle(policy: &LanePolicy, tries: u32, report: &Report, chance: f6
             .unwrap_or_else(|| policy.retry.delay(tries + 1, chance));
         Next::Ready { delay }
     };
+    let is_unreferenced = report.code.as_deref() == Some(codes::MISSING_RAIL_REFERENCE);
     match (report.outcome, policy.on_uncertain) {
+        (Outcome::Uncertain, _) if is_unreferenced => Next::Held {
+            reason: codes::MISSING_RAIL_REFERENCE,
+        },
         (Outcome::Delivered, _) => Next::Delivered,
         (Outcome::Dead, _) => Next::Dead {
             code: report
@@ -67,7 +81,7 @@ pub fn after_settle(policy: &LanePolicy, tries: u32, report: &Report, chance: f6
         },
         (Outcome::Retry, _) => again(),
         (Outcome::Uncertain, OnUncertain::Resend | OnUncertain::Probe) => again(),
-        (Outcome::Uncertain, OnUncertain::Hold) => Next::Held,
+        (Outcome::Uncertain, OnUncertain::Hold) => UNCERTAIN,
     }
 }
 
@@ -79,7 +93,7 @@ pub fn after_settle(policy: &LanePolicy, tries: u32, report: &Report, chance: f6
 pub fn after_expiry(policy: &LanePolicy, tries: u32, begun: bool, alone: bool) -> (Next, u32) {
     let tries = tries + u32::from(alone);
     if begun && policy.on_uncertain == OnUncertain::Hold {
-        return (Next::Held, tries);
+        return (UNCERTAIN, tries);
     }
     if alone && tries >= policy.attempts_max {
         return (
@@ -139,7 +153,7 @@ mod tests {
             (Uncertain, Resend, 0, ready(1_000)),
             (Uncertain, Probe, 1, ready(2_000)),
             (Uncertain, Probe, 2, dead(codes::ATTEMPTS_EXHAUSTED)),
-            (Uncertain, Hold, 2, Next::Held),
+            (Uncertain, Hold, 2, UNCERTAIN),
         ];
         for (outcome, on_uncertain, tries, expected) in table {
             let report = Report {
@@ -151,6 +165,22 @@ mod tests {
                 actual, expected,
                 "{outcome:?} {on_uncertain:?} after {tries}"
             );
+        }
+    }
+
+    #[test]
+    fn a_success_without_a_reference_is_held_whatever_the_policy() {
+        for on_uncertain in [OnUncertain::Resend, OnUncertain::Probe, OnUncertain::Hold] {
+            for (outcome, is_held) in [(Outcome::Uncertain, true), (Outcome::Retry, false)] {
+                let report = Report {
+                    code: Some(codes::MISSING_RAIL_REFERENCE.to_owned()),
+                    ..Report::new(MessageId(1), outcome)
+                };
+                // Its last try, too: what may have been paid is not given up as failed.
+                let next = after_settle(&policy(on_uncertain), 2, &report, 0.5);
+                let reason = codes::MISSING_RAIL_REFERENCE;
+                assert_eq!(next == Next::Held { reason }, is_held, "{on_uncertain:?}");
+            }
         }
     }
 
@@ -175,8 +205,8 @@ mod tests {
             (Resend, 2, false, true, (dead(codes::ATTEMPTS_EXHAUSTED), 3)),
             (Resend, 2, true, false, (ready(0), 2)),
             (Probe, 2, true, true, (dead(codes::ATTEMPTS_EXHAUSTED), 3)),
-            (Hold, 0, true, false, (Next::Held, 0)),
-            (Hold, 2, true, true, (Next::Held, 3)),
+            (Hold, 0, true, false, (UNCERTAIN, 0)),
+            (Hold, 2, true, true, (UNCERTAIN, 3)),
             (Hold, 0, false, false, (ready(0), 0)),
         ];
         for (on_uncertain, tries, begun, alone, expected) in table {

@@ -15,7 +15,7 @@ pub const RETRY_CEILING_EXCEEDED: &str = "RETRY_CEILING_EXCEEDED";
 /// The `error_code` of a lease that ended without a result.
 pub const ZOMBIE_REQUEUE: &str = "ZOMBIE_REQUEUE";
 /// The `error_code` of a success that named no reference: held, never sent again on its own.
-pub const MISSING_RAIL_REFERENCE: &str = "MISSING_RAIL_REFERENCE";
+pub const MISSING_RAIL_REFERENCE: &str = codes::MISSING_RAIL_REFERENCE;
 
 /// The least a retryable payment rests.
 const REST_MIN: Duration = Duration::from_secs(1);

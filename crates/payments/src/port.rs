@@ -25,7 +25,8 @@
 //!
 //! The money has moved and nobody can say under which name. Such an attempt is recorded as
 //! uncertain with the code `MISSING_RAIL_REFERENCE` and the payment held with that reason: no
-//! worker gets it again until a person has resolved or released it. A reference that two payments
+//! worker gets it again until a person has resolved or released it. The kernel does that
+//! (`consign_kernel::after_settle`), so it holds for every way to settle. A reference that two payments
 //! of a participant and rail share is recorded as told, and reported by `reconcile` and `doctor`.
 
 use std::collections::BTreeMap;

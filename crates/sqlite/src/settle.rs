@@ -47,7 +47,8 @@ impl NewAttempt {
 #[derive(Default)]
 pub(crate) struct Departures {
     pub(crate) dead: Vec<(MessageId, u32, String, Option<String>)>,
-    pub(crate) held: Vec<Entry>,
+    /// With why, for programs.
+    pub(crate) held: Vec<(Entry, &'static str)>,
     /// Delivered or dead (`true`), in order: their groups may move on.
     pub(crate) finished: Vec<(MessageId, bool)>,
 }
@@ -61,7 +62,7 @@ impl Departures {
                 self.dead.push((entry.id, entry.attempts, code, detail));
                 self.finished.push((entry.id, true));
             }
-            Next::Held => self.held.push(entry),
+            Next::Held { reason } => self.held.push((entry, reason)),
             Next::Ready { .. } => unreachable!("invariant: the caller files what goes back"),
         }
     }
@@ -130,7 +131,7 @@ impl Work<'_> {
                 Next::Ready { delay } => (StateKind::Ready, Some(later(self.now, *delay))),
                 Next::Delivered => (StateKind::Delivered, None),
                 Next::Dead { .. } => (StateKind::Dead, None),
-                Next::Held => (StateKind::Held, None),
+                Next::Held { .. } => (StateKind::Held, None),
             };
             let after = Entry {
                 tries: entry.tries + 1,
@@ -195,8 +196,14 @@ impl Work<'_> {
                 .execute(&mut *self.connection)
                 .await?;
         }
-        let parked: Vec<_> = held.iter().map(|entry| (&lease.lane, *entry)).collect();
-        self.park(&parked, consign_kernel::codes::UNCERTAIN).await?;
+        let mut by_reason: BTreeMap<&str, Vec<_>> = BTreeMap::new();
+        for (entry, reason) in held {
+            let parked = by_reason.entry(reason).or_default();
+            parked.push((&lease.lane, entry));
+        }
+        for (reason, parked) in by_reason {
+            self.park(&parked, reason).await?;
+        }
         self.pass_turns(&lease.lane, &lease.policy, &finished).await
     }
 

@@ -121,8 +121,8 @@ impl Reference {
                 self.dead.insert(entry.id, row);
                 Some((entry.id, true))
             }
-            Next::Held => {
-                let reason = codes::UNCERTAIN.to_owned();
+            Next::Held { reason } => {
+                let reason = reason.to_owned();
                 self.held.insert(
                     entry.id,
                     HeldRow {
