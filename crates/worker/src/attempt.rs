@@ -82,6 +82,7 @@ async fn resolve(context: &Context, delivery: &Delivery, on_uncertain: OnUncerta
                     ..Verdict::delivered()
                 };
             }
+            Probe::Decided(verdict) => return *verdict,
             // Counted as a try, so that a sink that never knows ends with a person, not in a loop
             // and not in a blind resend.
             Probe::CannotTell(why) => {

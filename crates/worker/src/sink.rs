@@ -115,6 +115,8 @@ pub enum Probe {
     NotDelivered,
     /// The sink cannot say, and why.
     CannotTell(String),
+    /// It knows more than that: this is what the attempt comes to. Nothing is sent.
+    Decided(Box<Verdict>),
 }
 
 /// Where a lane's messages go.

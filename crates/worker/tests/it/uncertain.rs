@@ -7,10 +7,10 @@ use std::sync::{
 
 use consign_kernel::{
     AttemptOutcome::{self, Delivered, Uncertain},
-    LanePolicy, MessageId, OnUncertain, RetrySchedule, StateKind, Store,
+    LanePolicy, MessageId, OnUncertain, Outcome, RetrySchedule, StateKind, Store,
 };
 use consign_testkit::eventually;
-use consign_worker::{Delivery, Probe, Verdict};
+use consign_worker::{About, Delivery, Probe, Verdict};
 use serde_json::json;
 
 use crate::support::{
@@ -101,6 +101,23 @@ async fn a_message_in_doubt_is_sent_when_the_sink_does_not_have_it() {
         story(&[(Uncertain, "timeout"), (Delivered, "none")])
     );
     assert_eq!((sink.seen().len(), sink.probed()), (2, 1));
+}
+
+#[tokio::test]
+async fn a_sink_that_knows_more_decides_what_the_attempt_comes_to() {
+    let sink = ScriptedSink::with_probe(silent_at_first, |_| async {
+        let refused = Verdict::failed(Outcome::Dead, About::Message, "refused_before", "no");
+        Probe::Decided(Box::new(refused))
+    });
+    let attempts = run(OnUncertain::Probe, &sink, StateKind::Dead).await;
+    assert_eq!(
+        attempts,
+        story(&[
+            (Uncertain, "timeout"),
+            (AttemptOutcome::Dead, "refused_before")
+        ])
+    );
+    assert_eq!((sink.seen().len(), sink.probed()), (1, 1));
 }
 
 #[tokio::test]
