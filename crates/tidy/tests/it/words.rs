@@ -29,6 +29,10 @@ const SLEEPERS: &[(&str, &str)] = &[
         "rests before it looks for the database again",
     ),
     (
+        "crates/orders/src/broker/paper.rs",
+        "a slow broker is what it plays",
+    ),
+    (
         "crates/postgres/src/wait.rs",
         "rests before it connects again",
     ),

@@ -1,0 +1,148 @@
+//! Quantities and prices: decimal, exact, printed in one form.
+
+use std::{fmt, str::FromStr};
+
+use rust_decimal::Decimal;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::Error as _};
+use serde_json::value::RawValue;
+
+use crate::json::Number;
+
+/// An exact decimal, a JSON number outside. Equal amounts print alike: `0.10` is `0.1`, `0.0` is `0`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Amount(Decimal);
+
+/// A text that is no amount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "not a decimal number of at most {INTEGER_DIGITS_MAX} digits before and {FRACTION_DIGITS_MAX} after the point"
+)]
+pub struct NotAnAmount;
+
+/// Beyond this the product of two amounts would not fit.
+const INTEGER_DIGITS_MAX: u32 = 14;
+/// More than any price has. Together they leave the arithmetic of a rounding exact.
+const FRACTION_DIGITS_MAX: u32 = 12;
+
+impl Amount {
+    /// Nothing.
+    pub const ZERO: Self = Self(Decimal::ZERO);
+
+    /// `number` divided by ten as often as `scale` says: 1 and 2 are 0.01.
+    pub(crate) fn scaled(number: i64, scale: u32) -> Self {
+        Self(Decimal::new(number, scale).normalize())
+    }
+
+    /// The number, for arithmetic.
+    pub fn decimal(self) -> Decimal {
+        self.0
+    }
+
+    /// Whether it is above zero.
+    pub fn is_positive(self) -> bool {
+        self.0 > Decimal::ZERO
+    }
+
+    /// The sum, or none where it does not fit.
+    pub fn plus(self, other: Self) -> Option<Self> {
+        Self::new(self.0.checked_add(other.0)?)
+    }
+
+    /// How far apart two amounts are.
+    pub fn distance(self, other: Self) -> Decimal {
+        (self.0 - other.0).abs()
+    }
+
+    /// A decimal as an amount, if it is within bounds.
+    pub fn new(decimal: Decimal) -> Option<Self> {
+        let decimal = decimal.normalize();
+        let is_small = decimal.abs() < Decimal::from(10_u64.pow(INTEGER_DIGITS_MAX));
+        (is_small && decimal.scale() <= FRACTION_DIGITS_MAX).then_some(Self(decimal))
+    }
+}
+
+impl TryFrom<&Number> for Amount {
+    type Error = NotAnAmount;
+
+    fn try_from(number: &Number) -> Result<Self, NotAnAmount> {
+        let digits_max = INTEGER_DIGITS_MAX + FRACTION_DIGITS_MAX;
+        let plain = number.plain(digits_max as usize).ok_or(NotAnAmount)?;
+        let decimal = Decimal::from_str_exact(&plain).map_err(|_| NotAnAmount)?;
+        Self::new(decimal).ok_or(NotAnAmount)
+    }
+}
+
+impl FromStr for Amount {
+    type Err = NotAnAmount;
+
+    /// Reads a number as JSON writes it.
+    fn from_str(text: &str) -> Result<Self, NotAnAmount> {
+        Self::try_from(&Number::parse(text).ok_or(NotAnAmount)?)
+    }
+}
+
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0.normalize(), f)
+    }
+}
+
+impl Serialize for Amount {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let raw = RawValue::from_string(self.to_string()).map_err(S::Error::custom)?;
+        raw.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Amount {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        raw.get().parse().map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn co24_equal_amounts_print_alike() {
+        let table = [
+            ("10000", "10000"),
+            ("10000.0", "10000"),
+            ("1e4", "10000"),
+            ("0.10", "0.1"),
+            ("0.0", "0"),
+            ("-0", "0"),
+            ("146.1252", "146.1252"),
+            ("1E-7", "0.0000001"),
+            ("99999999999999.999999999999", "99999999999999.999999999999"),
+        ];
+        for (text, printed) in table {
+            let amount: Amount = serde_json::from_str(text).unwrap();
+            assert_eq!(serde_json::to_string(&amount).unwrap(), printed, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_not_rounded() {
+        let table = [
+            "100000000000000",
+            "0.0000000000001",
+            "1e30",
+            "1e-30",
+            "1e999999",
+            "\"1\"",
+            "NaN",
+            "+1",
+            "01",
+            ".5",
+            "1.",
+            "",
+            " 1",
+        ];
+        for text in table {
+            assert_eq!(text.parse::<Amount>(), Err(NotAnAmount), "{text}");
+        }
+    }
+}
