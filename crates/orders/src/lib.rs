@@ -9,6 +9,7 @@ mod instruments;
 pub mod json;
 mod ledger;
 mod order;
+pub mod privacy;
 mod reason;
 mod request;
 pub mod rounding;
@@ -23,6 +24,7 @@ pub use ledger::{
     PurgeReport, Restless, Verified,
 };
 pub use order::{Filled, Order};
+pub use privacy::{KeyHash, Masker};
 pub use reason::Reason;
 pub use request::{
     InvalidRequest, OrderRequest, Problem, RiskConstraints, Rules, Side, TimeInForce,
