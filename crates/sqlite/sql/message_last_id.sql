@@ -1,2 +1,2 @@
--- The newest message's id; messages are never deleted, so the next one is free.
-SELECT coalesce(max(id), 0) FROM message
+-- The newest id ever given to a message; those of purged ones are not given again.
+SELECT max(coalesce((SELECT max(id) FROM message), 0), message_id) FROM purged

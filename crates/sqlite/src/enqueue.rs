@@ -36,6 +36,19 @@ enum Twin {
 
 impl Work<'_> {
     pub(crate) async fn enqueue(&mut self, messages: &[NewMessage]) -> Result<Vec<Enqueued>> {
+        self.enqueue_as(messages, true).await
+    }
+
+    /// The same, but a key that is taken is refused even if its message is alike.
+    pub(crate) async fn enqueue_new(&mut self, messages: &[NewMessage]) -> Result<Vec<Enqueued>> {
+        self.enqueue_as(messages, false).await
+    }
+
+    async fn enqueue_as(
+        &mut self,
+        messages: &[NewMessage],
+        may_repeat: bool,
+    ) -> Result<Vec<Enqueued>> {
         let names: BTreeSet<&LaneName> = messages.iter().map(|message| &message.lane).collect();
         let first = [
             sql!("begin", "lanes_named", "message_last_id"),
@@ -56,6 +69,13 @@ impl Work<'_> {
             message.validate(index, policy)?;
         }
         let twins = self.find_twins(messages).await?;
+        for (message, twin) in messages.iter().zip(&twins) {
+            if let Twin::Stored(id) = twin
+                && !may_repeat
+            {
+                return Err(conflict(message, Some(*id)));
+            }
+        }
         let ids = give_ids(last, &twins);
         self.write_messages(messages, &twins, &ids).await?;
         let waiting = self.place(messages, &twins, &ids, &policies).await?;
@@ -276,13 +296,17 @@ fn same_or_conflict(
     if same_payload(&message.payload, payload) && message.group == *group {
         return Ok(());
     }
+    Err(conflict(message, id))
+}
+
+fn conflict(message: &NewMessage, id: Option<MessageId>) -> Failure {
     let key = message
         .key
         .clone()
         .expect("invariant: only keyed messages conflict");
-    Err(Failure::Refused(Error::KeyConflict {
+    Failure::Refused(Error::KeyConflict {
         lane: message.lane.clone(),
         key,
         id,
-    }))
+    })
 }

@@ -12,6 +12,7 @@ mod lanes;
 mod migrate;
 mod operate;
 mod options;
+mod orders;
 mod read;
 mod redrive;
 mod resolve;

@@ -110,6 +110,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "late_and_redrive",
         sql: include_str!("../migrations/0003_late_and_redrive.sql"),
     },
+    Migration {
+        version: 4,
+        name: "orders",
+        sql: include_str!("../migrations/0004_orders.sql"),
+    },
 ];
 
 /// Every migration, first to last.

@@ -39,12 +39,13 @@ impl Work<'_> {
         };
         let there = |id: &&MessageId| found.get(id).is_some_and(|found| found.state == from);
         let moving: Vec<MessageId> = ids.iter().filter(there).copied().collect();
-        let entries = self.take_out(take, &moving).await?;
         let actions: Vec<_> = moving
             .iter()
             .map(|id| (Some(&found[id].lane), Some(*id)))
             .collect();
+        // Recorded first: the ledger of orders follows a requeue by the time of its audit entry.
         self.record_actions(by, action, &actions).await?;
+        let entries = self.take_out(take, &moving).await?;
         let waiting = self.back_in_line(&found, &entries).await?;
         let answer = |id: &MessageId| {
             let answer = match found.get(id).map(|found| found.state) {

@@ -21,7 +21,7 @@ use uuid::Uuid;
 
 use crate::{
     doctor,
-    error::{Failure, from_database},
+    error::from_database,
     fail,
     job::Work,
     lanes,
@@ -36,15 +36,15 @@ use crate::{
 /// A store in an SQLite file. Clones share its connections.
 #[derive(Clone, Debug)]
 pub struct SqliteStore {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
 #[derive(Debug)]
-struct Inner {
-    writer: Writer,
+pub(crate) struct Inner {
+    pub(crate) writer: Writer,
     readers: SqlitePool,
     waiters: Arc<Waiters>,
-    clock: Clock,
+    pub(crate) clock: Clock,
     /// Messages per run in the last claim: how many runs the next one reads at first.
     run_length: AtomicUsize,
 }
@@ -125,7 +125,10 @@ impl SqliteStore {
     }
 
     /// A connection on which all reads see the same moment.
-    async fn read(&self, attempted: &'static str) -> Result<sqlx::Transaction<'static, Sqlite>> {
+    pub(crate) async fn read(
+        &self,
+        attempted: &'static str,
+    ) -> Result<sqlx::Transaction<'static, Sqlite>> {
         let begun = self.inner.readers.begin().await;
         begun.map_err(|error| from_database(attempted, error))
     }
@@ -135,7 +138,7 @@ impl SqliteStore {
 /// it is done.
 macro_rules! write {
     ($store:expr, $attempted:literal, ($($needed:ident),*), |$work:ident| $operation:expr) => {
-        write_unopened!($store, $attempted, ($($needed),*), |$work| async {
+        $crate::store::write_unopened!($store, $attempted, ($($needed),*), |$work| async {
             $work.open().await?;
             $operation.await
         })
@@ -145,9 +148,9 @@ macro_rules! write {
 /// The same for operations that begin the transaction together with their first statement.
 macro_rules! write_unopened {
     ($store:expr, $attempted:literal, ($($needed:ident),*), |$work:ident| $operation:expr) => {{
-        $(let $needed = Arc::new($needed.to_owned());)*
+        $(let $needed = ::std::sync::Arc::new($needed.to_owned());)*
         let answer = $store.inner.writer.run($attempted, move |$work| {
-            $(let $needed = Arc::clone(&$needed);)*
+            $(let $needed = ::std::sync::Arc::clone(&$needed);)*
             Box::pin(async move { $operation.await })
         });
         answer.await
@@ -155,13 +158,15 @@ macro_rules! write_unopened {
 }
 
 /// Runs one operation on one snapshot.
-macro_rules! read {
+macro_rules! snapshot {
     ($store:expr, $attempted:literal, |$connection:ident| $operation:expr) => {{
         let mut $connection = $store.read($attempted).await?;
         let answer = $operation.await;
-        answer.map_err(|failure: Failure| failure.during($attempted))
+        answer.map_err(|failure: $crate::error::Failure| failure.during($attempted))
     }};
 }
+
+pub(crate) use {snapshot, write, write_unopened};
 
 #[async_trait]
 impl Store for SqliteStore {
@@ -171,11 +176,11 @@ impl Store for SqliteStore {
     }
 
     async fn lane(&self, name: &LaneName) -> Result<Option<Lane>> {
-        read!(self, "read a lane", |tx| lanes::lane(&mut tx, name))
+        snapshot!(self, "read a lane", |tx| lanes::lane(&mut tx, name))
     }
 
     async fn lanes(&self) -> Result<Vec<(Lane, Counts)>> {
-        read!(self, "read the lanes", |tx| lanes::lanes(
+        snapshot!(self, "read the lanes", |tx| lanes::lanes(
             &mut tx,
             self.inner.clock.now()
         ))
@@ -292,15 +297,15 @@ impl Store for SqliteStore {
 
     async fn explain(&self, id: MessageId) -> Result<Option<Explanation>> {
         let now = self.inner.clock.now();
-        read!(self, "explain", |tx| read::explain(&mut tx, now, id))
+        snapshot!(self, "explain", |tx| read::explain(&mut tx, now, id))
     }
 
     async fn history(&self, id: MessageId) -> Result<Vec<Attempt>> {
-        read!(self, "read the history", |tx| read::history(&mut tx, id))
+        snapshot!(self, "read the history", |tx| read::history(&mut tx, id))
     }
 
     async fn late(&self, id: MessageId) -> Result<Vec<LateResult>> {
-        read!(self, "read late results", |tx| witness::late(&mut tx, id))
+        snapshot!(self, "read late results", |tx| witness::late(&mut tx, id))
     }
 
     async fn list(
@@ -309,7 +314,7 @@ impl Store for SqliteStore {
         before: Option<Cursor>,
         limit: u32,
     ) -> Result<Page<Listed>> {
-        read!(self, "list", |tx| read::list(
+        snapshot!(self, "list", |tx| read::list(
             &mut tx, filter, before, limit
         ))
     }
@@ -320,27 +325,27 @@ impl Store for SqliteStore {
         before: Option<Cursor>,
         limit: u32,
     ) -> Result<Page<DeadLetter>> {
-        read!(self, "list the dead", |tx| read::dead(
+        snapshot!(self, "list the dead", |tx| read::dead(
             &mut tx, filter, before, limit
         ))
     }
 
     async fn leases(&self, limit: u32) -> Result<Vec<LeaseView>> {
-        read!(self, "list the leases", |tx| read::leases(&mut tx, limit))
+        snapshot!(self, "list the leases", |tx| read::leases(&mut tx, limit))
     }
 
     async fn count_dead(&self, filter: &Filter, at_most: u64) -> Result<u64> {
-        read!(self, "count the dead", |tx| redrive::count_dead(
+        snapshot!(self, "count the dead", |tx| redrive::count_dead(
             &mut tx, filter, at_most
         ))
     }
 
     async fn redrive(&self, id: RedriveId) -> Result<Option<Redrive>> {
-        read!(self, "read a redrive", |tx| redrive::redrive(&mut tx, id))
+        snapshot!(self, "read a redrive", |tx| redrive::redrive(&mut tx, id))
     }
 
     async fn redrives(&self, limit: u32) -> Result<Vec<Redrive>> {
-        read!(self, "list the redrives", |tx| redrive::redrives(
+        snapshot!(self, "list the redrives", |tx| redrive::redrives(
             &mut tx, limit
         ))
     }
@@ -351,13 +356,13 @@ impl Store for SqliteStore {
         before: Option<i64>,
         limit: u32,
     ) -> Result<Vec<AuditEntry>> {
-        read!(self, "read the audit", |tx| read::audit(
+        snapshot!(self, "read the audit", |tx| read::audit(
             &mut tx, id, before, limit
         ))
     }
 
     async fn doctor(&self) -> Result<Vec<Finding>> {
-        read!(self, "doctor", |tx| doctor::examine(&mut tx))
+        snapshot!(self, "doctor", |tx| doctor::examine(&mut tx))
     }
 }
 

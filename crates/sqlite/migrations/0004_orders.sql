@@ -1,0 +1,283 @@
+-- Orders: the ledger of idempotency keys, which follows the messages of the lane `orders`.
+
+-- One row per client and key. `response_payload_json` is text as it was given: its numbers are
+-- never read and written again. `requeued_at` is when a person last gave the order a fresh start;
+-- its times to live count from there. `give_up_at` and `direct_order` are for orders sent within
+-- the request, which have no message: from when they count as failed, and what the answer then says
+-- of them.
+CREATE TABLE idempo_ledger (
+    client                TEXT NOT NULL,
+    idempotency_key       TEXT NOT NULL,
+    request_digest        TEXT NOT NULL,
+    result_digest         TEXT,
+    status                TEXT NOT NULL CHECK (status IN ('accepted', 'succeeded', 'failed')),
+    http_status           INTEGER NOT NULL CHECK (http_status BETWEEN 100 AND 599),
+    outbox_id             INTEGER,
+    first_seen_at         INTEGER NOT NULL,
+    last_seen_at          INTEGER NOT NULL,
+    expires_at            INTEGER NOT NULL,
+    order_expires_at      INTEGER,
+    requeued_at           INTEGER,
+    give_up_at            INTEGER,
+    direct_order          TEXT CHECK (json_valid(direct_order)),
+    response_payload_json TEXT CHECK (json_valid(response_payload_json)),
+    PRIMARY KEY (client, idempotency_key),
+    CHECK ((status = 'accepted') = (response_payload_json IS NULL))
+) STRICT;
+CREATE UNIQUE INDEX idempo_ledger_outbox ON idempo_ledger (outbox_id) WHERE outbox_id IS NOT NULL;
+CREATE INDEX idempo_ledger_expires ON idempo_ledger (expires_at);
+CREATE INDEX idempo_ledger_seen ON idempo_ledger (first_seen_at);
+CREATE INDEX idempo_ledger_status ON idempo_ledger (status, first_seen_at);
+CREATE INDEX idempo_ledger_open ON idempo_ledger (give_up_at)
+WHERE give_up_at IS NOT NULL AND status = 'accepted';
+
+-- How often a key came with another body. Beside the ledger, whose row a conflict leaves alone.
+CREATE TABLE idempo_conflict (
+    client          TEXT NOT NULL,
+    idempotency_key TEXT NOT NULL,
+    conflicts       INTEGER NOT NULL CHECK (conflicts > 0),
+    PRIMARY KEY (client, idempotency_key)
+) STRICT, WITHOUT ROWID;
+
+-- How many calls a client has made on a day (UTC, `2026-11-16`).
+CREATE TABLE order_quota (
+    client TEXT NOT NULL,
+    day    TEXT NOT NULL,
+    used   INTEGER NOT NULL CHECK (used >= 0),
+    PRIMARY KEY (client, day)
+) STRICT, WITHOUT ROWID;
+
+-- What succeeded stays so, whoever writes. REPLACE would remove the row without a word to the
+-- triggers, so it is refused.
+CREATE TRIGGER idempo_ledger_final BEFORE UPDATE ON idempo_ledger
+WHEN OLD.status = 'succeeded' AND (
+    NEW.status IS NOT OLD.status OR NEW.http_status IS NOT OLD.http_status
+    OR NEW.request_digest IS NOT OLD.request_digest
+    OR NEW.result_digest IS NOT OLD.result_digest
+    OR NEW.response_payload_json IS NOT OLD.response_payload_json
+    OR NEW.outbox_id IS NOT OLD.outbox_id)
+BEGIN SELECT raise(ABORT, 'idempo_ledger: succeeded is final'); END;
+CREATE TRIGGER idempo_ledger_replace BEFORE INSERT ON idempo_ledger
+WHEN EXISTS (SELECT 1 FROM idempo_ledger
+             WHERE client = NEW.client AND idempotency_key = NEW.idempotency_key)
+     OR EXISTS (SELECT 1 FROM idempo_ledger WHERE outbox_id = NEW.outbox_id)
+BEGIN SELECT raise(ABORT, 'idempo_ledger: this key or message is taken'); END;
+
+-- How an attempt says its order ended; attempts that do not say so are not in it.
+CREATE VIEW order_ended AS
+SELECT message_id, attempt_no,
+       result ->> '$.http_status' AS http_status,
+       result ->> '$.result_digest' AS result_digest,
+       result ->> '$.exec_result' AS exec_result
+FROM attempt
+WHERE CASE WHEN json_valid(result)
+           THEN json_type(result, '$.http_status') = 'integer'
+                AND result ->> '$.http_status' BETWEEN 100 AND 599
+                AND json_type(result, '$.exec_result') = 'text'
+                AND json_valid(result ->> '$.exec_result')
+      END;
+
+-- What the ledger needs of an order's message.
+CREATE VIEW order_message AS
+SELECT id, created_at,
+       payload ->> '$.client' AS client,
+       payload ->> '$.idempotency_key' AS idempotency_key,
+       payload ->> '$.request_digest' AS request_digest,
+       payload ->> '$.body' AS body,
+       payload -> '$.order' AS facts
+FROM message WHERE lane = 'orders' AND json_valid(payload);
+
+-- Delivered. Only the order sink gives a code, and people who resolve what was in doubt; messages
+-- of other lanes cost the comparison, at most a look into idempo_ledger_outbox.
+CREATE TRIGGER order_delivered AFTER INSERT ON attempt
+WHEN NEW.outcome = 'delivered' AND NEW.code IS NOT NULL
+BEGIN
+    UPDATE idempo_ledger
+    SET status = 'succeeded',
+        (http_status, result_digest, response_payload_json) = (
+            SELECT http_status, result_digest, exec_result FROM (
+                SELECT 1 AS choice, http_status, result_digest, exec_result FROM order_ended
+                WHERE message_id = NEW.message_id AND attempt_no = NEW.attempt_no
+                UNION ALL
+                SELECT 2, 200, NULL, json_object(
+                    'status', 'ok',
+                    'order_id', facts ->> '$.order_id',
+                    'instrument', facts ->> '$.instrument',
+                    'side', facts ->> '$.side',
+                    'requested_at', facts ->> '$.requested_at',
+                    'completed_at', strftime('%Y-%m-%dT%H:%M:%S', NEW.finished_at / 1000000, 'unixepoch')
+                                    || printf('.%06dZ', NEW.finished_at % 1000000),
+                    'trace_id', facts ->> '$.trace_id',
+                    'idempotency_key', idempotency_key,
+                    'fills', json('[]'),
+                    -- Nobody knows what was executed if only a person's word says that it was.
+                    'executed_qty', NULL,
+                    'avg_price', NULL,
+                    'broker', json_object('name', 'unknown', 'order_ref', NULL),
+                    'latency_ms', json_object('queue', 0, 'broker_rtt', 0, 'total', 0),
+                    'reason_code', NULL,
+                    'warnings', json_array('the order ended without a result from its broker'))
+                FROM order_message WHERE id = NEW.message_id
+            ) ORDER BY choice LIMIT 1
+        )
+    WHERE outbox_id = NEW.message_id AND status = 'accepted'
+      AND request_digest = (SELECT request_digest FROM order_message WHERE id = NEW.message_id);
+END;
+
+-- Dead. A conflict says nothing about the order that holds the key.
+CREATE TRIGGER order_dead AFTER INSERT ON dead
+WHEN NEW.lane = 'orders' AND NEW.code <> 'IDEMPOTENCY_CONFLICT'
+BEGIN
+    UPDATE idempo_ledger
+    SET status = 'failed',
+        (http_status, result_digest, response_payload_json) = (
+            SELECT http_status, result_digest, exec_result FROM (
+                SELECT 1 AS choice, http_status, result_digest, exec_result FROM order_ended
+                WHERE message_id = NEW.message_id AND attempt_no = NEW.attempt_no
+                UNION ALL
+                SELECT 2, 500, NULL, json_object(
+                    'status', 'error',
+                    'order_id', facts ->> '$.order_id',
+                    'instrument', facts ->> '$.instrument',
+                    'side', facts ->> '$.side',
+                    'requested_at', facts ->> '$.requested_at',
+                    'completed_at', strftime('%Y-%m-%dT%H:%M:%S', NEW.at / 1000000, 'unixepoch')
+                                    || printf('.%06dZ', NEW.at % 1000000),
+                    'trace_id', facts ->> '$.trace_id',
+                    'idempotency_key', idempotency_key,
+                    'fills', json('[]'),
+                    'executed_qty', 0,
+                    'avg_price', NULL,
+                    'broker', json_object('name', 'unknown', 'order_ref', NULL),
+                    'latency_ms', json_object('queue', 0, 'broker_rtt', 0, 'total', 0),
+                    'reason_code', 'INTERNAL_ERROR',
+                    'warnings', json_array('the order ended without a result from its broker'))
+                FROM order_message WHERE id = NEW.message_id
+            ) ORDER BY choice LIMIT 1
+        )
+    WHERE outbox_id = NEW.message_id AND status = 'accepted'
+      AND request_digest = (SELECT request_digest FROM order_message WHERE id = NEW.message_id);
+END;
+
+-- Requeued. SQLite has no clock of consign's; the time is that of the requeue's audit entry, which
+-- is written before, and of the death at the least. 253402207200000000 is the calendar's end.
+CREATE TRIGGER order_requeued AFTER DELETE ON dead
+WHEN OLD.lane = 'orders'
+BEGIN
+    UPDATE idempo_ledger
+    SET status = 'accepted', http_status = 201, result_digest = NULL, response_payload_json = NULL,
+        requeued_at = requeue.at,
+        expires_at = min(requeue.at + expires_at - coalesce(requeued_at, first_seen_at),
+                         253402207200000000),
+        order_expires_at = min(requeue.at + order_expires_at - coalesce(requeued_at, first_seen_at),
+                               253402207200000000)
+    FROM (SELECT max(OLD.at, coalesce(
+              (SELECT at FROM audit WHERE message_id = OLD.message_id AND action = 'requeue'
+               ORDER BY id DESC LIMIT 1), OLD.at)) AS at) AS requeue
+    WHERE outbox_id = OLD.message_id AND status = 'failed'
+      AND request_digest = (SELECT request_digest FROM order_message WHERE id = OLD.message_id);
+END;
+
+-- The work queue as the protocol knows it, to be read. Times are microseconds; what is due is seen
+-- by the machine's clock. `order_request_json` is the request as it came. Attempts and errors from
+-- before a requeue do not count.
+CREATE VIEW outbox_orders AS
+WITH place (id, name, tries, due_at, owner, locked_at, moved_at) AS (
+    SELECT CAST(entry.value AS INTEGER), 'ready', ready.tries ->> entry.key, ready.due_at, NULL, NULL, 0
+    FROM ready, json_each(ready.ids) AS entry WHERE ready.lane = 'orders'
+    UNION ALL
+    SELECT CAST(entry.value AS INTEGER), 'leased', lease.tries ->> entry.key, NULL, lease.owner,
+           max(lease.claimed_at, lease.expires_at - 1000 * coalesce(
+               (SELECT policy ->> '$.lease_ttl_ms' FROM lane WHERE name = 'orders'), 15000)),
+           lease.claimed_at
+    FROM lease, json_each(lease.ids) AS entry WHERE lease.lane = 'orders'
+    UNION ALL
+    SELECT message_id, 'held', tries, NULL, NULL, NULL, at FROM held WHERE lane = 'orders'
+    UNION ALL
+    SELECT message_id, 'waiting', tries, NULL, NULL, NULL, 0 FROM waiting WHERE lane = 'orders'
+    UNION ALL
+    SELECT message_id, 'dead', NULL, NULL, NULL, NULL, at FROM dead WHERE lane = 'orders'
+),
+known AS (
+    SELECT m.*, p.name, p.tries, p.due_at, p.owner, p.locked_at, p.moved_at,
+           coalesce((SELECT max(at) FROM audit WHERE message_id = m.id AND action = 'requeue'),
+                    m.created_at) AS since
+    FROM order_message AS m LEFT JOIN place AS p ON p.id = m.id
+)
+SELECT k.id, k.created_at,
+       max(k.created_at, coalesce(k.moved_at, 0), coalesce(k.locked_at, 0),
+           coalesce(a.finished_at, 0), k.since) AS updated_at,
+       k.client, k.idempotency_key, k.body AS order_request_json, k.request_digest,
+       CASE k.name
+           WHEN 'leased' THEN 'sending'
+           WHEN 'held' THEN 'failed'
+           WHEN 'dead' THEN 'aborted'
+           WHEN 'waiting' THEN 'pending'
+           WHEN 'ready' THEN
+               CASE WHEN k.tries > 0
+                         AND k.due_at > (julianday('now') - 2440587.5) * 86400000000
+                    THEN 'failed' ELSE 'pending' END
+           ELSE 'succeeded'
+       END AS status,
+       coalesce(k.tries, (SELECT count(*) FROM attempt
+                          WHERE message_id = k.id AND finished_at >= k.since)) AS attempts,
+       CASE WHEN a.outcome <> 'delivered' THEN a.code END AS last_error_code,
+       CASE WHEN a.outcome <> 'delivered' THEN substr(a.detail, 1, 512) END AS last_error_msg,
+       k.owner AS locked_by, k.locked_at,
+       (SELECT order_expires_at FROM idempo_ledger WHERE outbox_id = k.id) AS expires_at,
+       CASE WHEN k.name = 'ready' AND (k.tries > 0 OR k.due_at > k.created_at)
+            THEN k.due_at END AS next_run_at
+FROM known AS k
+LEFT JOIN attempt AS a
+    ON a.message_id = k.id AND a.finished_at >= k.since
+   AND a.attempt_no = (SELECT max(attempt_no) FROM attempt WHERE message_id = k.id);
+
+-- A purge: the one way in which messages, attempts and late results go, and only in a transaction
+-- that has recorded why. `purging` names the audit entry and is empty outside that transaction.
+CREATE TABLE purging (
+    audit_id INTEGER PRIMARY KEY
+) STRICT;
+
+-- The newest message ever purged, whose id is not given again, and the audit entry that tells of
+-- the last purge, under which no other can run.
+CREATE TABLE purged (
+    only_row   INTEGER PRIMARY KEY CHECK (only_row = 1),
+    audit_id   INTEGER NOT NULL,
+    message_id INTEGER NOT NULL
+) STRICT;
+INSERT INTO purged VALUES (1, 0, 0);
+
+CREATE TRIGGER purging_insert BEFORE INSERT ON purging
+WHEN NEW.audit_id IS NOT (SELECT max(id) FROM audit)
+     OR NEW.audit_id <= (SELECT audit_id FROM purged)
+     OR 'purge' IS NOT (SELECT action FROM audit WHERE id = NEW.audit_id)
+     OR EXISTS (SELECT 1 FROM purging)
+BEGIN SELECT raise(ABORT, 'purging needs an audit entry of its own: `purge`, the newest'); END;
+CREATE TRIGGER purging_update BEFORE UPDATE ON purging
+BEGIN SELECT raise(ABORT, 'purging needs an audit entry of its own'); END;
+
+CREATE TRIGGER purged_insert BEFORE INSERT ON purged
+BEGIN SELECT raise(ABORT, 'purged has one row'); END;
+CREATE TRIGGER purged_delete BEFORE DELETE ON purged
+BEGIN SELECT raise(ABORT, 'purged keeps its row: an id is not given twice'); END;
+CREATE TRIGGER purged_update BEFORE UPDATE ON purged
+WHEN NEW.message_id < OLD.message_id OR NEW.audit_id < OLD.audit_id
+BEGIN SELECT raise(ABORT, 'purged only grows: an id is not given twice'); END;
+
+DROP TRIGGER message_delete;
+CREATE TRIGGER message_delete BEFORE DELETE ON message
+WHEN NOT EXISTS (SELECT 1 FROM purging)
+BEGIN SELECT raise(ABORT, 'message is append-only: only an audited purge removes rows'); END;
+CREATE TRIGGER message_purged AFTER DELETE ON message
+BEGIN
+    UPDATE purged SET audit_id = (SELECT audit_id FROM purging),
+                      message_id = max(message_id, OLD.id);
+END;
+DROP TRIGGER attempt_delete;
+CREATE TRIGGER attempt_delete BEFORE DELETE ON attempt
+WHEN NOT EXISTS (SELECT 1 FROM purging)
+BEGIN SELECT raise(ABORT, 'attempt is append-only: only an audited purge removes rows'); END;
+DROP TRIGGER late_delete;
+CREATE TRIGGER late_delete BEFORE DELETE ON late
+WHEN NOT EXISTS (SELECT 1 FROM purging)
+BEGIN SELECT raise(ABORT, 'late is append-only: only an audited purge removes rows'); END;

@@ -1,0 +1,2 @@
+-- Ends a purge.
+DELETE FROM purging

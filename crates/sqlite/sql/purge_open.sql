@@ -1,0 +1,2 @@
+-- Opens the way for a purge, under the newest audit entry, which must tell of it.
+INSERT INTO purging (audit_id) SELECT max(id) FROM audit
