@@ -6,7 +6,7 @@ mod process;
 mod step;
 mod wire;
 
-use std::{net::SocketAddr, path::PathBuf, process::Command, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, process::Command, sync::Mutex, time::Duration};
 
 use tempfile::TempDir;
 use tokio::{
@@ -35,7 +35,7 @@ pub struct HonestBroker {
     daemon: Daemon,
     address: SocketAddr,
     command: fn() -> Command,
-    manner: BrokerManner,
+    manner: Mutex<BrokerManner>,
     /// Holds the journal and the log; removed with this value.
     directory: TempDir,
 }
@@ -58,7 +58,7 @@ impl HonestBroker {
                 daemon: spawn(&directory, address, command),
                 address,
                 command,
-                manner: BrokerManner::default(),
+                manner: Mutex::default(),
                 directory,
             };
             match broker.daemon.accepts(address).await {
@@ -93,9 +93,12 @@ impl HonestBroker {
     }
 
     /// Changes how it treats all orders.
-    pub async fn tell(&mut self, change: impl FnOnce(&mut BrokerManner)) {
-        change(&mut self.manner);
-        let body = serde_json::to_string(&self.manner).expect("a manner is JSON");
+    pub async fn tell(&self, change: impl FnOnce(&mut BrokerManner)) {
+        let body = {
+            let mut manner = self.manner.lock().expect("nobody panics with it");
+            change(&mut manner);
+            serde_json::to_string(&*manner).expect("a manner is JSON")
+        };
         let request = format!(
             "PUT {} HTTP/1.1\r\ncontent-length: {}\r\n\r\n{body}",
             process::CONTROL,
@@ -113,13 +116,15 @@ impl HonestBroker {
         BrokerJournal::read(&self.path())
     }
 
+    /// How many orders have come in; cheaper than the journal.
+    pub fn send_count(&self) -> usize {
+        BrokerJournal::count_sends(&self.path())
+    }
+
     /// Returns once orders have come in so many times, whatever their keys.
     pub async fn was_sent(&self, count: usize) {
         let what = format!("the broker is sent {count} orders");
-        eventually(&what, PATIENCE, async || {
-            BrokerJournal::count_sends(&self.path()) >= count
-        })
-        .await;
+        eventually(&what, PATIENCE, async || self.send_count() >= count).await;
     }
 
     /// Returns once a key was executed.

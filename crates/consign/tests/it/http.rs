@@ -12,6 +12,8 @@ use tokio::{
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
+    /// The status line and the headers.
+    pub(crate) head: String,
     pub(crate) body: String,
 }
 
@@ -19,6 +21,13 @@ impl Answer {
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:#?}"))
+    }
+
+    /// A header by its lower-case name.
+    pub(crate) fn header(&self, wanted: &str) -> Option<&str> {
+        let lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        let mut found = lines.filter(|(name, _)| name.eq_ignore_ascii_case(wanted));
+        found.next().map(|(_, value)| value)
     }
 }
 
@@ -53,6 +62,7 @@ pub(crate) async fn send(at: SocketAddr, head: &str, body: &str) -> std::io::Res
     let status = head.split(' ').nth(1).and_then(|word| word.parse().ok());
     Ok(Answer {
         status: status.ok_or_else(|| std::io::Error::other(format!("no answer: {head:?}")))?,
+        head: head.to_owned(),
         body: body.to_owned(),
     })
 }

@@ -1,0 +1,326 @@
+//! A database, a broker, and consign between them.
+
+use std::{collections::BTreeMap, path::PathBuf, thread, time::Duration};
+
+use consign_postgres::{migrate, migrations};
+use consign_testkit::{ChaosProxy, HonestBroker, Step, TestDatabase, eventually, fingerprint};
+use serde_json::{Value, json};
+
+use super::sql::Sql;
+use crate::{
+    http::{self, Answer},
+    service::{SOON, Service},
+    support::Consign,
+};
+
+/// How long a lease lives in these tests, unless one says otherwise.
+pub(crate) const LEASE: Duration = Duration::from_millis(800);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Sqlite,
+    Postgres,
+}
+
+/// Plays a scenario on both stores at once, each on a thread of its own.
+#[track_caller]
+pub(crate) fn on_both<F>(scenario: impl Fn(Bench) -> F + Sync)
+where
+    F: Future<Output = ()>,
+{
+    let play = |kind: Kind| {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async { scenario(Bench::start(kind).await).await });
+    };
+    thread::scope(|scope| {
+        let kinds = [Kind::Sqlite, Kind::Postgres];
+        let threads = kinds.map(|kind| (kind, scope.spawn(move || play(kind))));
+        let failed = threads.map(|(kind, thread)| thread.join().is_err().then_some(kind));
+        let failed: Vec<Kind> = failed.into_iter().flatten().collect();
+        assert!(failed.is_empty(), "failed on {failed:?}, see above");
+    });
+}
+
+/// One order API on one store, with one broker.
+pub(crate) struct Bench {
+    pub(crate) kind: Kind,
+    pub(crate) consign: Consign,
+    pub(crate) broker: HonestBroker,
+    settings: BTreeMap<&'static str, String>,
+    /// Lines of the configuration besides `[orders]`.
+    more: String,
+    /// Between consign and PostgreSQL.
+    proxy: Option<ChaosProxy>,
+    /// Where the database is without the proxy.
+    direct: String,
+    _database: Option<TestDatabase>,
+}
+
+impl Bench {
+    async fn start(kind: Kind) -> Self {
+        let broker = HonestBroker::start(super::broker_command).await;
+        let (consign, proxy, direct, database) = match kind {
+            Kind::Sqlite => {
+                let consign = Consign::new();
+                let direct = consign.database().to_owned();
+                (consign, None, direct, None)
+            }
+            Kind::Postgres => {
+                let database = database().await;
+                let proxy = ChaosProxy::start(database.address().await).await;
+                let consign = Consign::at(&database.url_via(proxy.address()));
+                let direct = database.url().to_owned();
+                (consign, Some(proxy), direct, Some(database))
+            }
+        };
+        let mut bench = Self {
+            kind,
+            consign,
+            settings: settings(&broker),
+            broker,
+            more: String::new(),
+            proxy,
+            direct,
+            _database: database,
+        };
+        bench.set(&[]);
+        bench
+    }
+
+    /// Changes settings of `[orders]`, as TOML.
+    pub(crate) fn set(&mut self, changes: &[(&'static str, &str)]) {
+        for (key, value) in changes {
+            self.settings.insert(key, (*value).to_owned());
+        }
+        let lines = self
+            .settings
+            .iter()
+            .map(|(key, value)| format!("{key} = {value}\n"));
+        let orders: String = lines.collect();
+        self.consign
+            .configure(&format!("{}\n[orders]\n{orders}", self.more));
+    }
+
+    /// Adds other parts to the configuration.
+    pub(crate) fn configure(&mut self, more: &str) {
+        self.more.push_str(more);
+        self.set(&[]);
+    }
+
+    pub(crate) async fn serve(&self) -> Service {
+        Service::serve(&self.consign).await
+    }
+
+    /// `serve` that only takes orders: another process sends them.
+    pub(crate) async fn work(&self) -> Service {
+        Service::work(&self.consign, &["--lane", "orders"]).await
+    }
+
+    /// A process that stops for ever when it first comes to this point.
+    pub(crate) async fn parked(&self, arguments: &[&str], point: &str) -> (Service, Parked) {
+        let parked = Parked::new(self);
+        let service = Service::start(&self.consign, arguments, |command| {
+            command
+                .env("CONSIGN_PARK_AT", point)
+                .env("CONSIGN_PARK_FILE", &parked.0);
+        })
+        .await;
+        (service, parked)
+    }
+
+    /// The database, past whatever is between it and consign.
+    pub(crate) async fn sql(&self) -> Sql {
+        Sql::connect(&self.direct).await
+    }
+
+    /// Takes the database away from consign, until the answer is dropped or given back.
+    pub(crate) async fn take_database(&self) -> Outage<'_> {
+        match &self.proxy {
+            Some(proxy) => {
+                proxy.cut().await;
+                Outage::Cut(proxy)
+            }
+            None => {
+                let mut sql = self.sql().await;
+                sql.run("BEGIN EXCLUSIVE").await;
+                Outage::Locked(sql)
+            }
+        }
+    }
+
+    /// The ledger's row of a key of the client `local`.
+    pub(crate) async fn ledger(&self, key: &str) -> Value {
+        let sql = format!(
+            "SELECT * FROM idempo_ledger WHERE client = 'local' AND idempotency_key = '{key}'"
+        );
+        self.sql().await.row(&sql).await
+    }
+
+    /// The row of the view `outbox_orders`.
+    pub(crate) async fn outbox(&self, key: &str) -> Value {
+        let sql = format!(
+            "SELECT * FROM outbox_orders WHERE client = 'local' AND idempotency_key = '{key}'"
+        );
+        self.sql().await.row(&sql).await
+    }
+
+    /// Status in the ledger and in the outbox.
+    pub(crate) async fn states(&self, key: &str) -> (String, String) {
+        let sql = format!(
+            "SELECT l.status AS ledger, o.status AS outbox FROM idempo_ledger l JOIN outbox_orders o \
+             ON o.client = l.client AND o.idempotency_key = l.idempotency_key \
+             WHERE l.client = 'local' AND l.idempotency_key = '{key}'"
+        );
+        let row = self.sql().await.row(&sql).await;
+        let text = |name: &str| row[name].as_str().unwrap().to_owned();
+        (text("ledger"), text("outbox"))
+    }
+
+    /// Waits until ledger and outbox say this about a key.
+    pub(crate) async fn becomes(&self, key: &str, ledger: &str, outbox: &str) {
+        let wanted = (ledger.to_owned(), outbox.to_owned());
+        let what = format!("{key} is {wanted:?} on {:?}", self.kind);
+        eventually(&what, SOON, async || self.states(key).await == wanted).await;
+    }
+
+    /// How often the ledger and the outbox tell different stories; in one statement, so that it
+    /// must be never, whatever is under way.
+    pub(crate) async fn disagreements(&self) -> Vec<Value> {
+        let sql = "SELECT l.idempotency_key, l.status AS ledger, o.status AS outbox \
+                   FROM idempo_ledger l JOIN outbox_orders o \
+                   ON o.client = l.client AND o.idempotency_key = l.idempotency_key \
+                   WHERE (l.status = 'succeeded') <> (o.status = 'succeeded') \
+                   OR (l.status = 'failed') <> (o.status = 'aborted')";
+        self.sql().await.rows(sql).await
+    }
+
+    /// Whether everything fits together, as the operator would ask.
+    pub(crate) fn doctor(&self) {
+        let findings = self.consign.json(["doctor"]);
+        assert_eq!(findings, json!({"findings": []}), "{:?}", self.kind);
+    }
+}
+
+/// A process that waits for its end.
+pub(crate) struct Parked(PathBuf);
+
+impl Parked {
+    fn new(bench: &Bench) -> Self {
+        let count = std::fs::read_dir(bench.consign.folder()).unwrap().count();
+        Self(bench.consign.folder().join(format!("parked-{count}")))
+    }
+
+    /// Returns once the process has come to the point.
+    pub(crate) async fn arrived(&self) {
+        eventually("the process comes to the point", SOON, async || {
+            self.0.exists()
+        })
+        .await;
+    }
+}
+
+/// As long as this lives, consign cannot use the database.
+pub(crate) enum Outage<'b> {
+    Cut(&'b ChaosProxy),
+    Locked(Sql),
+}
+
+impl Outage<'_> {
+    pub(crate) async fn end(mut self) {
+        match &mut self {
+            Self::Cut(proxy) => proxy.restore(),
+            Self::Locked(sql) => drop(sql.run("ROLLBACK").await),
+        }
+    }
+}
+
+/// Everything short, nothing limited.
+fn settings(broker: &HonestBroker) -> BTreeMap<&'static str, String> {
+    let url = broker.url();
+    let text = |text: &str| format!("{text:?}");
+    BTreeMap::from([
+        ("broker_adapter", text("http")),
+        ("broker_url", text(&url)),
+        ("broker_status_url", text(&format!("{url}/{{key}}"))),
+        ("broker_timeout_ms", "400".into()),
+        ("broker_timeout_fok_gtc_ms", "400".into()),
+        ("breaker_calls", "0".into()),
+        ("outbox_backoff_sec", "[0.2]".into()),
+        ("outbox_lock_lease_sec", format!("{}", LEASE.as_secs_f64())),
+        ("outbox_poll_interval_sec", "0.05".into()),
+        ("rl_rate_per_min", "0".into()),
+        ("daily_quota", "0".into()),
+        ("instruments", r#"["USDJPY", "EURUSD"]"#.into()),
+    ])
+}
+
+async fn database() -> TestDatabase {
+    let name = format!(
+        "consign_{}",
+        fingerprint(migrations().iter().map(|m| m.sql))
+    );
+    TestDatabase::from_template(&name, async |url: &str| {
+        migrate(url).await.map(drop).unwrap()
+    })
+    .await
+}
+
+/// An order as a client writes it.
+pub(crate) fn order(key: &str, steps: &[Step]) -> String {
+    let tags: Vec<String> = steps.iter().map(Step::tag).collect();
+    json!({
+        "instrument": "USDJPY",
+        "side": "BUY",
+        "qty": 0.1,
+        "tags": tags,
+        "idempotency_key": key,
+    })
+    .to_string()
+}
+
+/// Posts a body under a key, with more header lines, each ended.
+pub(crate) async fn post_with(service: &Service, key: &str, more: &str, body: &str) -> Answer {
+    let head = format!(
+        "POST /do/order HTTP/1.1\r\ncontent-type: application/json\r\nidempotency-key: {key}\r\n\
+         {more}content-length: {}\r\n",
+        body.len()
+    );
+    http::send(service.address(), &head, body).await.unwrap()
+}
+
+pub(crate) async fn post(service: &Service, key: &str, body: &str) -> Answer {
+    post_with(service, key, "", body).await
+}
+
+/// Posts an order that must be new.
+pub(crate) async fn place(service: &Service, key: &str, steps: &[Step]) -> Answer {
+    let answer = post(service, key, &order(key, steps)).await;
+    assert_eq!(answer.status, 201, "{answer:?}\n{}", service.log());
+    answer
+}
+
+/// What the ledger says over HTTP.
+pub(crate) async fn look(service: &Service, key: &str) -> Answer {
+    http::get(service.address(), &format!("/do/order/{key}")).await
+}
+
+/// The value of a metric, all of its labels added up; 0 if it was never counted.
+pub(crate) async fn metric(service: &Service, name: &str, labels: &str) -> f64 {
+    let text = http::get(service.address(), "/metrics").await.body;
+    let lines = text.lines().filter(|line| {
+        line.strip_prefix(name)
+            .is_some_and(|rest| rest.starts_with(['{', ' ']) && rest.contains(labels))
+    });
+    lines
+        .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+        .sum()
+}
+
+/// How the broker knows a key of the client `local`.
+pub(crate) fn broker_key(key: &str) -> String {
+    format!("local/{key}")
+}

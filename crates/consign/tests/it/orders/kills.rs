@@ -1,0 +1,250 @@
+//! Processes killed (SIGKILL) at the worst moments.
+
+use consign_testkit::{Step, eventually};
+
+use super::bench::{Bench, broker_key, metric, on_both, order, place, post};
+use crate::{
+    http,
+    service::{SOON, Service},
+};
+
+const SERVE: &[&str] = &["serve", "--listen", "127.0.0.1:0"];
+const WORK: &[&str] = &["work", "--lane", "orders", "--health-listen", "127.0.0.1:0"];
+
+/// Accepts one order and lets a worker come to the point with it, then kills the worker.
+async fn killed_at(bench: &Bench, key: &str, point: &str) {
+    let server = bench.serve().await;
+    bench.consign.run(["pause", "orders"]).expect(0);
+    place(&server, key, &[]).await;
+    server.stop().await;
+    let (mut victim, parked) = bench.parked(WORK, point).await;
+    bench.consign.run(["resume", "orders"]).expect(0);
+    parked.arrived().await;
+    let row = bench.outbox(key).await;
+    assert_eq!(row["status"], "sending", "{point}: {row}");
+    victim.child.kill9();
+}
+
+/// How often it was tried, sent and executed in the end.
+async fn in_the_end(bench: &Bench, key: &str) -> (i64, usize, usize) {
+    bench.becomes(key, "succeeded", "succeeded").await;
+    let tally = bench.broker.journal().tally(&broker_key(key));
+    let tried = format!(
+        "SELECT count(*) FROM attempt WHERE message_id = \
+         (SELECT outbox_id FROM idempo_ledger WHERE idempotency_key = '{key}')"
+    );
+    let tried = bench.sql().await.number(&tried).await;
+    (tried, tally.sends, tally.executions)
+}
+
+#[test]
+fn w_103_o_08_a_worker_killed_after_its_claim_is_replaced_after_its_lease() {
+    on_both(async |bench| {
+        killed_at(&bench, "key-0008", "orders.after_claim").await;
+        let heir = bench.work().await;
+        let row = bench.outbox("key-0008").await;
+        assert_eq!(
+            row["status"], "sending",
+            "not before the lease is over: {row}"
+        );
+        assert_eq!(bench.broker.send_count(), 0);
+        assert_eq!(in_the_end(&bench, "key-0008").await, (2, 1, 1));
+        let expired = metric(&heir, "outbox_lock_lease_expired_total", "").await;
+        assert_eq!(expired, 1.0);
+        heir.stop().await;
+        bench.doctor();
+    });
+}
+
+#[test]
+fn o_08_a_worker_killed_before_it_sends_is_replaced_and_sends_once() {
+    on_both(async |bench| {
+        killed_at(&bench, "key-0008", "orders.before_send").await;
+        assert_eq!(bench.broker.send_count(), 0);
+        let heir = bench.work().await;
+        assert_eq!(in_the_end(&bench, "key-0008").await, (2, 1, 1));
+        heir.stop().await;
+        bench.doctor();
+    });
+}
+
+#[test]
+fn o_08_a_worker_killed_after_it_sent_leads_to_a_second_send_and_one_execution() {
+    on_both(async |bench| {
+        killed_at(&bench, "key-0008", "orders.after_send").await;
+        let tally = bench.broker.journal().tally(&broker_key("key-0008"));
+        assert_eq!((tally.sends, tally.executions), (1, 1), "it was sent");
+        let heir = bench.work().await;
+        assert_eq!(in_the_end(&bench, "key-0008").await, (2, 2, 1));
+        heir.stop().await;
+        bench.doctor();
+    });
+}
+
+#[test]
+fn o_08_a_broker_that_takes_no_keys_is_asked_before_anything_is_sent_again() {
+    on_both(async |mut bench| {
+        bench.set(&[("broker_takes_keys", "false")]);
+        bench.broker.tell(|manner| manner.dedupes = false).await;
+        killed_at(&bench, "key-asks", "orders.after_send").await;
+        let heir = bench.work().await;
+        assert_eq!(in_the_end(&bench, "key-asks").await, (2, 1, 1));
+        let tally = bench.broker.journal().tally(&broker_key("key-asks"));
+        assert!(tally.queries >= 1, "{tally:?}");
+        heir.stop().await;
+        bench.doctor();
+    });
+}
+
+#[test]
+fn o_08_without_keys_and_queries_a_person_decides() {
+    on_both(async |mut bench| {
+        let no_query = ("broker_status_url", "\"\"");
+        bench.set(&[("broker_takes_keys", "false"), no_query]);
+        bench.broker.tell(|manner| manner.dedupes = false).await;
+        killed_at(&bench, "key-held", "orders.after_send").await;
+        let heir = bench.work().await;
+        bench.becomes("key-held", "accepted", "failed").await;
+        let row = bench.outbox("key-held").await;
+        assert!(row["next_run_at"].is_null(), "held: {row}");
+        let id = row["id"].to_string();
+        let shown = bench.consign.json(["show", &id]);
+        assert_eq!(shown["state"]["state"], "held", "{shown}");
+        bench.consign.run(["resolve", &id, "--delivered"]).expect(0);
+        bench.becomes("key-held", "succeeded", "succeeded").await;
+        assert_eq!(bench.broker.send_count(), 1);
+        heir.stop().await;
+        bench.doctor();
+    });
+}
+
+#[test]
+fn a_server_killed_between_commit_and_reply_has_accepted_the_order_once() {
+    on_both(async |bench| {
+        let (mut victim, parked) = bench.parked(SERVE, "orders.after_commit").await;
+        let body = order("key-reply", &[]);
+        let head = format!(
+            "POST /do/order HTTP/1.1\r\ncontent-type: application/json\r\n\
+             idempotency-key: key-reply\r\ncontent-length: {}\r\n",
+            body.len()
+        );
+        let unanswered = http::send(victim.address(), &head, &body);
+        tokio::select! {
+            answer = unanswered => panic!("answered: {answer:?}"),
+            () = parked.arrived() => victim.child.kill9(),
+        }
+        let server = bench.serve().await;
+        let again = post(&server, "key-reply", &body).await;
+        assert_eq!(again.status, 200, "the order was accepted: {again:?}");
+        bench.becomes("key-reply", "succeeded", "succeeded").await;
+        let tally = bench.broker.journal().tally(&broker_key("key-reply"));
+        assert_eq!(tally.executions, 1, "{tally:?}");
+        // The killed server worked the lane too; if it had sent the order already, that is on record.
+        let row = bench.outbox("key-reply").await;
+        assert_eq!(
+            row["attempts"].as_u64(),
+            u64::try_from(tally.sends).ok(),
+            "{row}"
+        );
+        let rows = "SELECT count(*) FROM idempo_ledger";
+        assert_eq!(bench.sql().await.number(rows).await, 1);
+        server.stop().await;
+        bench.doctor();
+    });
+}
+
+/// There is no moment between the ledger and the outbox to be killed at: at none of many kills in
+/// the middle of recording do they disagree.
+#[test]
+fn o_09_ledger_and_outbox_agree_at_every_kill() {
+    const ORDERS: usize = 90;
+    const PER_KILL: usize = 9;
+    on_both(async |mut bench| {
+        bench.set(&[("outbox_concurrency", "8"), ("outbox_max_attempts", "50")]);
+        let server = bench.serve().await;
+        bench.consign.run(["pause", "orders"]).expect(0);
+        for number in 0..ORDERS {
+            let steps = if number % 3 == 0 {
+                vec![Step::Reject]
+            } else {
+                vec![]
+            };
+            let steps: Vec<Step> = std::iter::repeat_n(steps, 8).flatten().collect();
+            place(&server, &format!("key-{number:04}"), &steps).await;
+        }
+        server.stop().await;
+        bench.consign.run(["resume", "orders"]).expect(0);
+        let mut kills = 0;
+        while unfinished(&bench).await > 0 {
+            let before = bench.broker.send_count();
+            let mut worker = bench.work().await;
+            eventually("it has sent some more", SOON, async || {
+                bench.broker.send_count() >= before + PER_KILL || unfinished(&bench).await == 0
+            })
+            .await;
+            worker.child.kill9();
+            kills += 1;
+            assert_eq!(bench.disagreements().await, [] as [serde_json::Value; 0]);
+        }
+        assert!(kills >= 5, "{kills} kills");
+        assert_executed_once(&bench, ORDERS);
+        bench.doctor();
+    });
+}
+
+async fn unfinished(bench: &Bench) -> i64 {
+    let sql = "SELECT count(*) FROM outbox_orders WHERE status NOT IN ('succeeded', 'aborted')";
+    bench.sql().await.number(sql).await
+}
+
+/// Every third was rejected; all others were executed once, however often they were sent.
+fn assert_executed_once(bench: &Bench, orders: usize) {
+    let tallies = bench.broker.journal().tallies();
+    assert_eq!(tallies.len(), orders);
+    for (number, (key, tally)) in tallies.iter().enumerate() {
+        let expected = usize::from(number % 3 != 0);
+        assert_eq!(tally.executions, expected, "{key}: {tally:?}");
+    }
+}
+
+/// Not killed: both services end in good order.
+#[test]
+fn o_25_the_end_finishes_what_is_under_way_and_claims_no_more() {
+    on_both(async |mut bench| {
+        bench.set(&[
+            ("outbox_concurrency", "2"),
+            ("broker_timeout_ms", "20000"),
+            ("broker_timeout_fok_gtc_ms", "20000"),
+        ]);
+        bench.broker.tell(|manner| manner.is_open = false).await;
+        let mut service = bench.serve().await;
+        for number in 0..6 {
+            place(&service, &format!("key-{number:04}"), &[]).await;
+        }
+        bench.broker.was_sent(2).await;
+        service.signal("TERM");
+        service.logs("no more claims").await;
+        bench.broker.tell(|manner| manner.is_open = true).await;
+        assert_eq!(service.ends().await, 0, "{}", service.log());
+        assert_eq!(bench.broker.send_count(), 2);
+        let count = |status: &'static str| {
+            format!("SELECT count(*) FROM outbox_orders WHERE status = '{status}'")
+        };
+        let mut sql = bench.sql().await;
+        assert_eq!(sql.number(&count("succeeded")).await, 2);
+        assert_eq!(
+            sql.number(&count("pending")).await,
+            4,
+            "given back, not lost"
+        );
+        assert_eq!(sql.number(&count("sending")).await, 0);
+        let heir: Service = bench.serve().await;
+        eventually("the rest is sent", SOON, async || {
+            unfinished(&bench).await == 0
+        })
+        .await;
+        assert_eq!(bench.broker.send_count(), 6);
+        heir.stop().await;
+        bench.doctor();
+    });
+}

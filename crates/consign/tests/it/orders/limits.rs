@@ -1,0 +1,95 @@
+//! How many orders a client may place.
+
+use super::bench::{metric, on_both, order, post};
+use crate::{http::Answer, service::Service};
+
+fn is_refused(answer: &Answer) -> bool {
+    if answer.status != 429 {
+        return false;
+    }
+    let said = answer.json();
+    assert_eq!(said["error"], "RATE_LIMITED", "{said}");
+    let retry_after: u64 = answer.header("retry-after").unwrap().parse().unwrap();
+    assert!(retry_after >= 1, "{answer:?}");
+    assert_eq!(said["retry_after"], retry_after, "{answer:?}");
+    true
+}
+
+#[test]
+fn o_21_a_burst_is_let_through_and_the_next_call_is_not() {
+    on_both(async |mut bench| {
+        bench.set(&[("rl_rate_per_min", "60"), ("rl_burst", "5")]);
+        let service = bench.serve().await;
+        let started = std::time::Instant::now();
+        let mut passed = 0;
+        let refused = loop {
+            // Calls that are refused for another reason count too.
+            let key = format!("key-{passed:04}");
+            let body = if passed == 2 {
+                "{}".to_owned()
+            } else {
+                order(&key, &[])
+            };
+            let answer = post(&service, &key, &body).await;
+            if is_refused(&answer) {
+                break answer;
+            }
+            passed += 1;
+        };
+        // One a second comes back while they are made.
+        let most = 5 + started.elapsed().as_secs() + 1;
+        assert!((5..=most).contains(&passed), "{passed} passed");
+        assert_eq!(
+            refused.header("x-ratelimit-limit"),
+            Some("60"),
+            "{refused:?}"
+        );
+        assert_eq!(
+            refused.header("x-ratelimit-remaining"),
+            Some("0"),
+            "{refused:?}"
+        );
+        assert!(metric(&service, "rate_limited_total", "").await >= 1.0);
+        let rows = bench
+            .sql()
+            .await
+            .number("SELECT count(*) FROM idempo_ledger")
+            .await;
+        assert_eq!(
+            rows,
+            i64::try_from(passed).unwrap() - 1,
+            "the refused and the bad left nothing"
+        );
+        service.stop().await;
+    });
+}
+
+#[test]
+fn o_21_a_day_has_so_many_calls_also_after_a_restart() {
+    on_both(async |mut bench| {
+        bench.set(&[("daily_quota", "7")]);
+        let service = bench.serve().await;
+        let place = async |service: &Service, number: u32| {
+            let key = format!("key-{number:04}");
+            post(service, &key, &order(&key, &[])).await
+        };
+        let mut accepted = 0;
+        for number in 0..4 {
+            accepted += u32::from(place(&service, number).await.status == 201);
+        }
+        assert_eq!(accepted, 4);
+        service.stop().await;
+        let service = bench.serve().await;
+        for number in 4..20 {
+            let answer = place(&service, number).await;
+            match is_refused(&answer) {
+                true => break,
+                false => accepted += u32::from(answer.status == 201),
+            }
+        }
+        assert!((4..=7).contains(&accepted), "{accepted} of 7");
+        assert!(is_refused(&place(&service, 99).await), "and so it stays");
+        assert!(metric(&service, "quota_exceeded_total", "").await >= 1.0);
+        service.stop().await;
+    });
+}

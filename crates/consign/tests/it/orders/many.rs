@@ -1,0 +1,101 @@
+//! Many orders, many workers, many kills.
+
+use std::hash::{BuildHasher, RandomState};
+
+use consign_testkit::{Step, eventually};
+
+use super::{
+    accept::join_all,
+    bench::{Bench, on_both, place},
+};
+use crate::service::{SOON, Service};
+
+const WORKERS: usize = 8;
+const ORDERS: usize = 500;
+/// A worker is killed whenever this many more orders were sent.
+const SENDS_PER_KILL: usize = 25;
+
+#[test]
+fn o_18_eight_workers_and_five_hundred_orders_under_random_kills() {
+    on_both(async |mut bench| {
+        bench.set(&[
+            ("outbox_lock_lease_sec", "1.5"),
+            ("outbox_max_attempts", "30"),
+            ("broker_timeout_ms", "5000"),
+        ]);
+        bench
+            .broker
+            .tell(|manner| manner.otherwise = Step::Slow(std::time::Duration::from_millis(30)))
+            .await;
+        let server = bench.serve().await;
+        bench.consign.run(["pause", "orders"]).expect(0);
+        accept_all(&server).await;
+        server.stop().await;
+        let mut workers = join_all((0..WORKERS).map(|_| bench.work())).await;
+        bench.consign.run(["resume", "orders"]).expect(0);
+        let kills = kill_until_done(&bench, &mut workers).await;
+        assert!(kills >= ORDERS / SENDS_PER_KILL / 2, "{kills} kills");
+        for worker in workers {
+            worker.stop().await;
+        }
+
+        let tallies = bench.broker.journal().tallies();
+        assert_eq!(tallies.len(), ORDERS);
+        let wrong: Vec<_> = tallies
+            .iter()
+            .filter(|(_, tally)| tally.executions != 1)
+            .collect();
+        assert!(wrong.is_empty(), "after {kills} kills: {wrong:?}");
+        let mut sql = bench.sql().await;
+        let succeeded = "SELECT count(*) FROM idempo_ledger WHERE status = 'succeeded'";
+        assert_eq!(sql.number(succeeded).await, i64::try_from(ORDERS).unwrap());
+        // Every send beyond the first is explained by an attempt that was cut off.
+        let cut = "SELECT count(*) FROM attempt WHERE outcome IN ('uncertain', 'expired', 'retry')";
+        let cut = usize::try_from(sql.number(cut).await).unwrap();
+        let sends = bench.broker.send_count();
+        assert!(
+            sends <= ORDERS + cut,
+            "{sends} sends, {cut} attempts cut off"
+        );
+        assert_eq!(bench.disagreements().await, [] as [serde_json::Value; 0]);
+        bench.doctor();
+    });
+}
+
+async fn accept_all(server: &Service) {
+    for chunk in 0..ORDERS / 50 {
+        let orders = (0..50).map(async |number| {
+            let key = format!("key-{:04}", chunk * 50 + number);
+            place(server, &key, &[]).await;
+        });
+        join_all(orders).await;
+    }
+}
+
+/// Kills a random worker after every few sends and starts another in its place.
+async fn kill_until_done(bench: &Bench, workers: &mut [Service]) -> usize {
+    let random = RandomState::new();
+    let mut kills = 0;
+    loop {
+        let goal = (kills + 1) * SENDS_PER_KILL;
+        let is_done = std::cell::Cell::new(false);
+        eventually("more is sent, or all is done", SOON, async || {
+            is_done.set(unfinished(bench).await == 0);
+            is_done.get() || bench.broker.send_count() >= goal
+        })
+        .await;
+        if is_done.get() {
+            return kills;
+        }
+        let victim = random.hash_one(kills) as usize % workers.len();
+        workers[victim].child.kill9();
+        kills += 1;
+        assert_eq!(bench.disagreements().await, [] as [serde_json::Value; 0]);
+        workers[victim] = bench.work().await;
+    }
+}
+
+async fn unfinished(bench: &Bench) -> i64 {
+    let sql = "SELECT count(*) FROM idempo_ledger WHERE status = 'accepted'";
+    bench.sql().await.number(sql).await
+}

@@ -1,0 +1,130 @@
+//! What must not be seen, and what must.
+
+use consign_testkit::Step;
+
+use super::bench::{Bench, on_both, post_with};
+use crate::{http, service::Service};
+
+/// Everything that is nobody's business: each contains this.
+const SECRET: &str = "s3cret";
+
+const KEY: &str = "s3cret-key-0022";
+
+fn order(key: &str, steps: &[Step]) -> String {
+    let tags: Vec<String> = steps.iter().map(Step::tag).collect();
+    format!(
+        r#"{{"instrument":"USDJPY","side":"BUY","qty":0.10,"order_id":"s3cret-order",
+            "tags":{tags:?},"trace_id":"s3cret-trace","idempotency_key":"{key}"}}"#
+    )
+}
+
+/// A service that knows secrets and logs all it can.
+async fn serve(bench: &mut Bench) -> (Service, String) {
+    let arguments = ["token", "new", "--name", "till", "--scope", "producer"];
+    let made = bench.consign.run(arguments).expect(0);
+    let token = made.stdout.trim().to_owned();
+    let (_, lines) = made.stderr.split_once("\n\n[").unwrap();
+    bench.configure(&format!("[log]\nfilter = \"trace,sqlx=info\"\n[{lines}\n"));
+    bench.set(&[
+        ("broker_api_key", "\"s3cret-api-key\""),
+        ("broker_api_secret", "\"s3cret-api-secret\""),
+        ("idempo_secret", "\"s3cret-idempo\""),
+        ("outbox_max_attempts", "3"),
+    ]);
+    (bench.serve().await, token)
+}
+
+#[test]
+fn o_22_keys_bodies_and_secrets_are_in_no_log_metric_or_error() {
+    on_both(async |mut bench| {
+        let (service, token) = serve(&mut bench).await;
+        let more = format!("authorization: Bearer {token}\r\nprefer: wait=15\r\n");
+        let blab = Step::Blab(500);
+        let scripts = [
+            (KEY, vec![blab.clone(), Step::ExecuteGarbage]),
+            ("s3cret-key-0023", vec![Step::Reject]),
+            ("s3cret-key-0024", vec![blab.clone(), blab.clone(), blab]),
+        ];
+        for (key, steps) in &scripts {
+            let body = order(key, steps);
+            post_with(&service, key, &more, &body).await;
+            post_with(&service, key, &more, &body.replace("0.10", "0.20")).await;
+            post_with(&service, key, &more, &body.replace("BUY", "s3cret-side")).await;
+        }
+        let wrong = "authorization: Bearer s3cret-token\r\n";
+        assert_eq!(post_with(&service, KEY, wrong, "{}").await.status, 401);
+        let long = "SELECT last_error_msg FROM outbox_orders WHERE last_error_msg IS NOT NULL";
+        let messages = bench.sql().await.rows(long).await;
+        assert!(!messages.is_empty());
+        for message in messages {
+            let message = message["last_error_msg"].as_str().unwrap().to_owned();
+            assert!(message.chars().count() <= 512, "{message}");
+            assert!(!message.contains("s3cret-api"), "{message}");
+        }
+        let metrics = http::get(service.address(), "/metrics").await.body;
+        assert_no_secrets("metrics", &metrics, &token);
+        let doctor = bench.consign.run(["doctor"]);
+        assert_no_secrets("doctor", &doctor.stdout, &token);
+        let config = bench.consign.run(["config", "show"]).expect(0);
+        assert_no_secrets("config show", &config.stdout, &token);
+        let log = service.log();
+        assert_no_secrets("log", &log, &token);
+        for field in [
+            "idempotency_key",
+            "outbox_id",
+            "attempts",
+            "reason_code",
+            "adapter",
+            "latency_ms",
+        ] {
+            assert!(log.contains(field), "no field {field} in the log:\n{log}");
+        }
+        service.stop().await;
+    });
+}
+
+#[track_caller]
+fn assert_no_secrets(what: &str, text: &str, token: &str) {
+    for word in [SECRET, token] {
+        let found: Vec<&str> = text.lines().filter(|line| line.contains(word)).collect();
+        assert!(found.is_empty(), "{what} holds {word}: {found:#?}");
+    }
+}
+
+/// Seed 002, section 8, with underscores for dots and seconds for milliseconds.
+const NAMES: &[&str] = &[
+    "outbox_claimed_total",
+    "outbox_processed_total",
+    "outbox_retry_total",
+    "outbox_lock_lease_expired_total",
+    "outbox_latency_seconds",
+];
+
+#[test]
+fn o_22_every_metric_of_the_protocol_is_there() {
+    on_both(async |bench| {
+        let service = bench.serve().await;
+        super::bench::place(&service, "key-0022", &[Step::Refuse(503)]).await;
+        bench.becomes("key-0022", "succeeded", "succeeded").await;
+        let metrics = http::get(service.address(), "/metrics").await.body;
+        for name in NAMES {
+            assert!(
+                metrics.contains(&format!("# TYPE {name} ")),
+                "no {name}:\n{metrics}"
+            );
+        }
+        for sample in [
+            "outbox_processed_total{",
+            "outbox_retry_total{",
+            "outbox_latency_seconds_bucket{",
+            "order_requests_total{",
+            "broker_requests_total{",
+        ] {
+            assert!(
+                metrics.contains(&format!("\n{sample}")),
+                "no {sample}:\n{metrics}"
+            );
+        }
+        service.stop().await;
+    });
+}
