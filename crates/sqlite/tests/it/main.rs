@@ -12,5 +12,6 @@ mod failpoints;
 mod harness;
 mod limits;
 mod migrate;
+mod orders;
 mod processes;
 mod wait;

@@ -1,0 +1,132 @@
+//! Plain SQL on the file: what was recorded goes only with an audited purge, and what succeeded
+//! stays so.
+
+use consign_kernel::{Outcome, Store};
+use consign_orders::{Ledger, LedgerStatus};
+
+use super::{accept, bench, ended, entry, execute, report};
+
+/// A way to open the gate without an audit entry of one's own.
+const BACK_DOORS: [&str; 7] = [
+    "INSERT INTO purging VALUES (1)",
+    "INSERT INTO purging VALUES (999)",
+    "INSERT INTO purging SELECT max(id) FROM audit",
+    "INSERT OR REPLACE INTO purging VALUES (0)",
+    "UPDATE purged SET audit_id = 0, message_id = 0",
+    "DELETE FROM purged",
+    "INSERT OR REPLACE INTO purged VALUES (1, 0, 0)",
+];
+
+#[tokio::test]
+async fn nothing_goes_without_an_audit_entry() {
+    let bench = bench().await;
+    accept(&bench, 1).await;
+    report(
+        &bench,
+        Outcome::Delivered,
+        Some("EXECUTED"),
+        Some(ended(200)),
+    )
+    .await;
+    let mut connection = bench.connect().await;
+    // After a purge the newest audit entry tells of one, but it has been used.
+    bench.clock.advance(jiff::SignedDuration::from_hours(49));
+    bench.store.purge(10, 1, false, &super::by()).await.unwrap();
+    accept(&bench, 2).await;
+    report(
+        &bench,
+        Outcome::Delivered,
+        Some("EXECUTED"),
+        Some(ended(200)),
+    )
+    .await;
+    for back_door in BACK_DOORS {
+        let error = execute(&mut connection, back_door).await;
+        error.expect_err(back_door);
+        for table in ["message", "attempt"] {
+            let delete = format!("DELETE FROM {table}");
+            let error = execute(&mut connection, &delete).await;
+            let error = error.expect_err(back_door).to_string();
+            assert!(error.contains("append-only"), "{back_door}: {error}");
+        }
+    }
+    assert_eq!(bench.store.doctor().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_purge_by_hand_is_on_record_and_opens_the_gate_once() {
+    let bench = bench().await;
+    accept(&bench, 1).await;
+    report(
+        &bench,
+        Outcome::Delivered,
+        Some("EXECUTED"),
+        Some(ended(200)),
+    )
+    .await;
+    let mut connection = bench.connect().await;
+    let by_hand = "BEGIN IMMEDIATE; \
+        INSERT INTO audit (at, actor, action, reason) VALUES (0, 'eve', 'purge', 'by hand'); \
+        INSERT INTO purging SELECT max(id) FROM audit; \
+        DELETE FROM idempo_ledger; DELETE FROM attempt; DELETE FROM message; \
+        DELETE FROM purging; COMMIT";
+    execute(&mut connection, by_hand).await.unwrap();
+    let audit = bench.store.audit(None, None, 1).await.unwrap();
+    assert_eq!((&*audit[0].actor, &*audit[0].action), ("eve", "purge"));
+    let again = execute(
+        &mut connection,
+        "INSERT INTO purging SELECT max(id) FROM audit",
+    );
+    again.await.expect_err("this entry has been used");
+    for change in [
+        "UPDATE message SET lane = 'x'",
+        "INSERT OR REPLACE INTO message SELECT * FROM message",
+    ] {
+        accept(&bench, 2).await;
+        let opened = "BEGIN IMMEDIATE; \
+            INSERT INTO audit (at, actor, action, reason) VALUES (0, 'eve', 'purge', 'by hand'); \
+            INSERT INTO purging SELECT max(id) FROM audit";
+        execute(&mut connection, opened).await.unwrap();
+        let error = execute(&mut connection, change).await;
+        error.expect_err("a purge removes, it does not change");
+        execute(&mut connection, "ROLLBACK").await.unwrap();
+        let gone = "BEGIN IMMEDIATE; \
+            INSERT INTO audit (at, actor, action, reason) VALUES (0, 'eve', 'purge', 'by hand'); \
+            INSERT INTO purging SELECT max(id) FROM audit; DELETE FROM ready; \
+            DELETE FROM idempo_ledger; DELETE FROM message; DELETE FROM purging; COMMIT";
+        execute(&mut connection, gone).await.unwrap();
+    }
+    assert_eq!(bench.store.doctor().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn what_succeeded_stays_so() {
+    let bench = bench().await;
+    accept(&bench, 1).await;
+    report(
+        &bench,
+        Outcome::Delivered,
+        Some("EXECUTED"),
+        Some(ended(200)),
+    )
+    .await;
+    let before = entry(&bench, 1).await;
+    let mut connection = bench.connect().await;
+    for change in [
+        "UPDATE idempo_ledger SET status = 'failed'",
+        "UPDATE idempo_ledger SET http_status = 500",
+        "UPDATE idempo_ledger SET response_payload_json = '{}'",
+        "UPDATE idempo_ledger SET result_digest = NULL",
+        "INSERT OR REPLACE INTO idempo_ledger SELECT * FROM idempo_ledger",
+    ] {
+        let changed = execute(&mut connection, change).await;
+        let error = changed.expect_err(change).to_string();
+        assert!(error.contains("idempo_ledger"), "{change}: {error}");
+    }
+    // Neither a death nor a requeue by hand takes it back.
+    let by_hand = "INSERT INTO dead VALUES (1, 'orders', 0, 1, 'x', NULL); DELETE FROM dead";
+    execute(&mut connection, by_hand).await.unwrap();
+    let after = entry(&bench, 1).await;
+    assert_eq!(after, before);
+    assert_eq!(after.status, LedgerStatus::Succeeded);
+}

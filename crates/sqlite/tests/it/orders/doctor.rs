@@ -1,0 +1,1 @@
+//! What can be wrong between ledger and messages is found and named.
