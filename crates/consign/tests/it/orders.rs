@@ -15,6 +15,8 @@ mod privacy;
 mod refuse;
 mod retries;
 mod sql;
+#[cfg(feature = "otlp")]
+mod traces;
 
 use std::process::Command;
 

@@ -1,6 +1,6 @@
 //! Traces, as a collector receives them.
 
-mod collector;
+pub(crate) mod collector;
 
 use serde_json::json;
 

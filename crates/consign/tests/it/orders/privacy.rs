@@ -3,14 +3,14 @@
 use consign_testkit::Step;
 
 use super::bench::{Bench, on_both, post_with};
-use crate::{http, service::Service};
+use crate::http;
 
 /// Everything that is nobody's business: each contains this.
 const SECRET: &str = "s3cret";
 
 const KEY: &str = "s3cret-key-0022";
 
-fn order(key: &str, steps: &[Step]) -> String {
+pub(super) fn order(key: &str, steps: &[Step]) -> String {
     let tags: Vec<String> = steps.iter().map(Step::tag).collect();
     format!(
         r#"{{"instrument":"USDJPY","side":"BUY","qty":0.10,"order_id":"s3cret-order",
@@ -18,11 +18,10 @@ fn order(key: &str, steps: &[Step]) -> String {
     )
 }
 
-/// A service that knows secrets and logs all it can.
-async fn serve(bench: &mut Bench) -> (Service, String) {
+/// Configures secrets, and a log that tells all it can; the client's token.
+pub(super) fn settings(bench: &mut Bench) -> String {
     let arguments = ["token", "new", "--name", "till", "--scope", "producer"];
     let made = bench.consign.run(arguments).expect(0);
-    let token = made.stdout.trim().to_owned();
     let (_, lines) = made.stderr.split_once("\n\n[").unwrap();
     bench.configure(&format!("[log]\nfilter = \"trace,sqlx=info\"\n[{lines}\n"));
     bench.set(&[
@@ -31,13 +30,14 @@ async fn serve(bench: &mut Bench) -> (Service, String) {
         ("idempo_secret", "\"s3cret-idempo\""),
         ("outbox_max_attempts", "3"),
     ]);
-    (bench.serve().await, token)
+    made.stdout.trim().to_owned()
 }
 
 #[test]
 fn o_22_keys_bodies_and_secrets_are_in_no_log_metric_or_error() {
     on_both(async |mut bench| {
-        let (service, token) = serve(&mut bench).await;
+        let token = settings(&mut bench);
+        let service = bench.serve().await;
         let more = format!("authorization: Bearer {token}\r\nprefer: wait=15\r\n");
         let blab = Step::Blab(500);
         let scripts = [
@@ -84,7 +84,7 @@ fn o_22_keys_bodies_and_secrets_are_in_no_log_metric_or_error() {
 }
 
 #[track_caller]
-fn assert_no_secrets(what: &str, text: &str, token: &str) {
+pub(super) fn assert_no_secrets(what: &str, text: &str, token: &str) {
     for word in [SECRET, token] {
         let found: Vec<&str> = text.lines().filter(|line| line.contains(word)).collect();
         assert!(found.is_empty(), "{what} holds {word}: {found:#?}");

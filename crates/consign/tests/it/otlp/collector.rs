@@ -64,6 +64,13 @@ impl Collector {
         spans
     }
 
+    /// Everything that was received, as far as it is text.
+    pub(crate) fn text(&self) -> String {
+        let received = self.received.lock().unwrap();
+        let texts = received.iter().map(|bytes| String::from_utf8_lossy(bytes));
+        texts.collect()
+    }
+
     /// What the resources say, as text.
     pub(crate) fn resources(&self) -> String {
         let received = self.received.lock().unwrap();
