@@ -11,6 +11,7 @@ mod low_water;
 mod migrate;
 mod operate;
 mod options;
+mod orders;
 mod read;
 mod redrive;
 mod rows;

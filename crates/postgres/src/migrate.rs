@@ -31,10 +31,20 @@ pub struct Status {
 
 macro_rules! migration {
     ($version:literal, $name:literal) => {
+        migration!("000", $version, $name)
+    };
+    ($zeros:literal, $version:literal, $name:literal) => {
         Migration {
             version: $version,
             name: $name,
-            sql: include_str!(concat!("../migrations/000", $version, "_", $name, ".sql")),
+            sql: include_str!(concat!(
+                "../migrations/",
+                $zeros,
+                $version,
+                "_",
+                $name,
+                ".sql"
+            )),
         }
     };
 }
@@ -49,6 +59,9 @@ const MIGRATIONS: &[Migration] = &[
     migration!(7, "operate"),
     migration!(8, "roles"),
     migration!(9, "late_and_redrive"),
+    migration!("00", 10, "orders"),
+    migration!("00", 11, "orders_follow"),
+    migration!("00", 12, "orders_view"),
 ];
 
 /// Held while migrating, so that programs that start together migrate one after the other.
