@@ -7,8 +7,12 @@ use serde_json::{Map, Value};
 
 use crate::{Amount, ExecResult, ExecStatus, Order, Reason};
 
+mod factory;
+mod http;
 mod paper;
 
+pub use factory::broker;
+pub use http::Http;
 pub use paper::{BadScript, Paper, Script};
 
 /// One order on its way out.
@@ -134,3 +138,6 @@ pub fn vetted(
     result.warnings.extend(result.remarks());
     Ok(result)
 }
+
+#[cfg(test)]
+mod tests;

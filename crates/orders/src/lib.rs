@@ -1,34 +1,50 @@
 //! Orders with an idempotency ledger, on the lane `orders`.
 
+mod acceptor;
 mod amount;
+mod answer;
 pub mod broker;
 pub mod canonical;
 pub mod digest;
+mod dispatch;
 mod exec_result;
+mod handler;
 mod instruments;
 pub mod json;
+mod keys;
 mod ledger;
+mod limits;
+pub mod metrics;
+mod options;
 mod order;
+mod park;
 pub mod privacy;
+mod purge;
 mod reason;
 mod request;
 pub mod rounding;
+mod service;
 mod stored;
 
 pub use amount::{Amount, NotAnAmount};
-pub use broker::{Asked, Broker, BrokerFailure, Outgoing, Paper, Script};
+pub use answer::Answer;
+pub use broker::{Asked, Broker, BrokerFailure, Http, Outgoing, Paper, Script, broker};
 pub use exec_result::{BrokerRef, ExecResult, ExecStatus, Fault, Fill, LatencyMs, average_price};
+pub use handler::{OrderSink, codes};
 pub use instruments::{BadInstrument, Instrument, Instruments};
 pub use ledger::{
     Accepted, Client, Ended, Ledger, LedgerEntry, LedgerFilter, LedgerStatus, NewOrder, OrderKey,
     PurgeReport, Restless, Verified,
 };
+pub use options::{Adapter, Hidden, OrdersOptions, lane_policy, lane_work};
 pub use order::{Filled, Order};
 pub use privacy::{KeyHash, Masker};
+pub use purge::purge_loop;
 pub use reason::Reason;
 pub use request::{
     InvalidRequest, OrderRequest, Problem, RiskConstraints, Rules, Side, TimeInForce,
 };
+pub use service::{OrderService, PlaceCall};
 pub use stored::{Malformed, Stored, Subject};
 
 /// The lane orders travel on.

@@ -1,0 +1,161 @@
+//! Accepting orders that come at the same time in one transaction.
+//!
+//! While one call of the ledger is under way, whatever else comes in waits and is then accepted
+//! together: a commit costs the same for one order and for many. Nobody waits for company: an order
+//! that comes alone goes alone.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use consign_kernel::{Certainty, Error, Result};
+use tokio::sync::oneshot;
+
+use crate::{Accepted, Ledger, NewOrder};
+
+/// Most orders of one transaction.
+const TOGETHER_MAX: usize = 64;
+
+/// What an order is waited for with. The error is shared by all that were in its transaction.
+type Reply = oneshot::Sender<Result<Accepted, Arc<Error>>>;
+
+struct Waiting {
+    order: NewOrder,
+    reply: Reply,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: Vec<Waiting>,
+    /// Whether a task is at work on the queue; it takes along what comes meanwhile.
+    is_served: bool,
+}
+
+/// Hands orders to the ledger, several at once where several wait.
+pub(crate) struct Acceptor {
+    ledger: Arc<dyn Ledger>,
+    queue: Mutex<Queue>,
+}
+
+impl fmt::Debug for Acceptor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Acceptor").finish_non_exhaustive()
+    }
+}
+
+impl Acceptor {
+    pub(crate) fn new(ledger: Arc<dyn Ledger>) -> Arc<Self> {
+        Arc::new(Self {
+            ledger,
+            queue: Mutex::default(),
+        })
+    }
+
+    /// Accepts an order. Whoever stops waiting does not stop what was begun: the order may be
+    /// accepted all the same, and the others are.
+    pub(crate) async fn accept(self: &Arc<Self>, order: NewOrder) -> Result<Accepted, Arc<Error>> {
+        let (reply, answer) = oneshot::channel();
+        let is_first = {
+            let mut queue = self.queue();
+            queue.waiting.push(Waiting { order, reply });
+            !std::mem::replace(&mut queue.is_served, true)
+        };
+        if is_first {
+            tokio::spawn(serve(Server(Arc::clone(self))));
+        }
+        // The task that held the other end panicked.
+        let gone = |_| Err(Arc::new(unavailable("the ledger panicked")));
+        answer.await.unwrap_or_else(gone)
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue
+            .lock()
+            .expect("invariant: no panic under this lock")
+    }
+}
+
+/// Whoever serves the queue. Should it panic, the next order finds the queue unserved.
+struct Server(Arc<Acceptor>);
+
+impl Server {
+    /// What is to be accepted next; none ends the service.
+    fn next(&self) -> Option<Vec<Waiting>> {
+        let mut queue = self.0.queue();
+        // Those nobody waits for any more have not been sent to the database: they need not be.
+        queue.waiting.retain(|waiting| !waiting.reply.is_closed());
+        if queue.waiting.is_empty() {
+            queue.is_served = false;
+            return None;
+        }
+        let count = queue.waiting.len().min(TOGETHER_MAX);
+        Some(queue.waiting.drain(..count).collect())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let mut queue = self.0.queue();
+            queue.is_served = false;
+            // Dropping them answers them.
+            queue.waiting.clear();
+        }
+    }
+}
+
+async fn serve(server: Server) {
+    while let Some(together) = server.next() {
+        accept_together(server.0.ledger.as_ref(), together).await;
+    }
+}
+
+async fn accept_together(ledger: &dyn Ledger, together: Vec<Waiting>) {
+    let (orders, replies): (Vec<NewOrder>, Vec<Reply>) = together
+        .into_iter()
+        .map(|waiting| (waiting.order, waiting.reply))
+        .unzip();
+    let error = match ledger.accept(&orders).await {
+        Ok(answers) if answers.len() == orders.len() => {
+            for (reply, answer) in replies.into_iter().zip(answers) {
+                tell(reply, Ok(answer));
+            }
+            return;
+        }
+        Ok(_) => unavailable("the ledger answered about other orders than it was asked about"),
+        Err(error) => error,
+    };
+    // One that the store refuses must not take its neighbours along.
+    if orders.len() > 1 && !error.is_retryable() {
+        for (order, reply) in orders.into_iter().zip(replies) {
+            let alone = ledger.accept(std::slice::from_ref(&order)).await;
+            let answer = alone.and_then(|mut answers| {
+                let none = || unavailable("the ledger did not answer about an order");
+                answers.pop().ok_or_else(none)
+            });
+            tell(reply, answer.map_err(Arc::new));
+        }
+        return;
+    }
+    let error = Arc::new(error);
+    for reply in replies {
+        tell(reply, Err(Arc::clone(&error)));
+    }
+}
+
+fn tell(reply: Reply, answer: Result<Accepted, Arc<Error>>) {
+    // Nobody waits any more: the order is in the ledger, where a repeat finds it.
+    drop(reply.send(answer));
+}
+
+fn unavailable(why: &'static str) -> Error {
+    Error::Unavailable {
+        attempted: "accept an order",
+        certainty: Certainty::Unknown,
+        source: why.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

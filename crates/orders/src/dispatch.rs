@@ -1,0 +1,216 @@
+//! One call of the broker, from the order to a result that can be trusted.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+use tokio::time::{Instant, timeout};
+use tracing::{Instrument, field::Empty, info_span};
+
+use crate::{
+    Broker, BrokerFailure, ExecResult, Instruments, LatencyMs, Masker, Order, OrdersOptions,
+    Outgoing, Reason, Subject, TimeInForce, broker::vetted, metrics,
+};
+
+/// An adapter ends a call by itself. One that does not is ended this much later.
+const ADAPTER_GRACE: Duration = Duration::from_millis(500);
+
+/// What is sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Send<'a> {
+    pub(crate) order: &'a Order,
+    /// `client/key`.
+    pub(crate) key: &'a str,
+    pub(crate) attempt_no: u32,
+    pub(crate) headers: &'a Map<String, Value>,
+    /// How long the order has waited.
+    pub(crate) queued: Duration,
+}
+
+/// Calls the broker.
+#[derive(Debug)]
+pub(crate) struct Dispatcher {
+    broker: Arc<dyn Broker>,
+    instruments: Instruments,
+    timeout_ioc: Duration,
+    timeout_longer: Duration,
+    masker: Masker,
+    recent: Mutex<Recent>,
+}
+
+impl Dispatcher {
+    pub(crate) fn new(broker: Arc<dyn Broker>, options: &OrdersOptions) -> Self {
+        Self {
+            broker,
+            instruments: options.instruments.clone(),
+            timeout_ioc: Duration::from_millis(options.broker_timeout_ms),
+            timeout_longer: Duration::from_millis(options.broker_timeout_fok_gtc_ms),
+            masker: masker(options),
+            recent: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn broker(&self) -> &dyn Broker {
+        self.broker.as_ref()
+    }
+
+    pub(crate) fn timeout(&self, order: &Order) -> Duration {
+        match order.time_in_force {
+            TimeInForce::Ioc => self.timeout_ioc,
+            TimeInForce::Fok | TimeInForce::Gtc => self.timeout_longer,
+        }
+    }
+
+    /// Sends an order once. What the broker answered is checked, what it said is masked.
+    pub(crate) async fn send(&self, send: Send<'_>) -> Result<ExecResult, BrokerFailure> {
+        let adapter = self.broker.name();
+        let span = info_span!(
+            "broker.send",
+            otel.kind = "client",
+            adapter,
+            attempt = send.attempt_no,
+            rtt_ms = Empty,
+            reason_code = Empty,
+        );
+        let limit = self.timeout(send.order);
+        let outgoing = Outgoing {
+            order: send.order,
+            key: send.key,
+            timeout: limit,
+            attempt_no: send.attempt_no,
+            headers: send.headers,
+        };
+        let started = Instant::now();
+        let call = timeout(limit + ADAPTER_GRACE, self.broker.send(&outgoing));
+        let answer = match call.instrument(span.clone()).await {
+            Ok(Ok(result)) => self.vet(result, send.order),
+            Ok(Err(failure)) => Err(failure),
+            Err(_) => {
+                let why = format!("no answer within {} ms", limit.as_millis());
+                Err(BrokerFailure::new(Reason::BrokerTimeout, why))
+            }
+        };
+        let took = started.elapsed();
+        let reason = answer.as_ref().err().map(|failure| failure.reason);
+        span.record("rtt_ms", millis(took));
+        if let Some(reason) = reason {
+            span.record("reason_code", reason.as_str());
+        }
+        metrics::broker_called(adapter, reason, took);
+        let is_down = matches!(reason, Some(Reason::BrokerTimeout | Reason::BrokerDown));
+        metrics::broker_fail_ratio(adapter, self.note(is_down));
+        match answer {
+            Ok(result) => Ok(timed(result, send, took)),
+            Err(failure) => Err(self.masked(failure, send.order)),
+        }
+    }
+
+    /// Whether a broker's answer can be trusted as the result of this order.
+    pub(crate) fn vet(
+        &self,
+        result: ExecResult,
+        order: &Order,
+    ) -> Result<ExecResult, BrokerFailure> {
+        let step = self.instruments.get(&order.instrument);
+        vetted(result, order, step.map(|grid| grid.qty_step))
+    }
+
+    /// The failure without what a broker's words may give away.
+    pub(crate) fn masked(&self, failure: BrokerFailure, order: &Order) -> BrokerFailure {
+        let message = self.mask(&failure.message, order.idempotency_key.as_str());
+        BrokerFailure { message, ..failure }
+    }
+
+    pub(crate) fn mask(&self, text: &str, key: &str) -> String {
+        self.masker.mask(text, &[key])
+    }
+
+    /// The result of an order that was not executed. `message` is masked already.
+    pub(crate) fn failed(&self, subject: Subject, reason: Reason, message: &str) -> ExecResult {
+        ExecResult::failed(
+            subject,
+            self.broker.name(),
+            reason,
+            message,
+            Timestamp::now(),
+        )
+    }
+
+    fn note(&self, is_down: bool) -> f64 {
+        let mut recent = self
+            .recent
+            .lock()
+            .expect("invariant: no panic under this lock");
+        recent.add(is_down)
+    }
+}
+
+fn masker(options: &OrdersOptions) -> Masker {
+    let secrets = [
+        &options.broker_api_key,
+        &options.broker_api_secret,
+        &options.idempo_secret,
+    ];
+    let secrets = secrets.into_iter().flatten();
+    Masker::new(secrets.map(|secret| secret.reveal().to_owned()))
+}
+
+/// The result with the client's key and where our time went.
+fn timed(result: ExecResult, send: Send<'_>, took: Duration) -> ExecResult {
+    let key = send.order.idempotency_key.as_str();
+    ExecResult {
+        idempotency_key: Some(key.to_owned()),
+        latency_ms: LatencyMs {
+            queue: millis(send.queued),
+            broker_rtt: millis(took),
+            total: millis(send.queued + took),
+        },
+        ..result
+    }
+}
+
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The last 20 calls, the latest in the lowest bit: set where the broker was not there.
+#[derive(Debug, Default)]
+struct Recent {
+    down: u32,
+    count: u32,
+}
+
+impl Recent {
+    const CALLS: u32 = 20;
+
+    /// Notes a call; the share of calls that failed.
+    fn add(&mut self, is_down: bool) -> f64 {
+        let kept = (1 << Self::CALLS) - 1;
+        self.down = ((self.down << 1) | u32::from(is_down)) & kept;
+        self.count = (self.count + 1).min(Self::CALLS);
+        f64::from(self.down.count_ones()) / f64::from(self.count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a10_the_share_is_of_the_last_twenty_calls() {
+        let mut recent = Recent::default();
+        assert_eq!(recent.add(true), 1.0);
+        assert_eq!(recent.add(false), 0.5);
+        for _ in 0..18 {
+            recent.add(true);
+        }
+        assert_eq!(recent.add(true), 0.95);
+        for _ in 0..20 {
+            recent.add(false);
+        }
+        assert_eq!(recent.add(false), 0.0);
+    }
+}

@@ -1,0 +1,208 @@
+//! What a worker does with an order: look at the ledger, send, say what came of it.
+//!
+//! Every verdict carries a code, and what the ledger is to remember should this attempt be the
+//! last: the database copies it into the order's row in the transaction that records the attempt.
+
+mod before;
+mod verdict;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use consign_kernel::Outcome;
+use consign_worker::{Delivery, Probe, Sink, Verdict};
+use jiff::Timestamp;
+use tokio::time::{Instant, timeout};
+use tracing::{Instrument, field::Empty, info, info_span};
+
+use crate::{
+    Asked, Broker, ExecResult, Ledger, Order, OrdersOptions, Reason, Stored, Subject,
+    dispatch::{Dispatcher, Send, millis},
+    keys::Keys,
+    metrics,
+    park::park,
+};
+
+pub use self::verdict::codes;
+
+/// Sends the orders of the lane `orders` to a broker.
+pub struct OrderSink {
+    ledger: Arc<dyn Ledger>,
+    dispatcher: Dispatcher,
+    keys: Keys,
+}
+
+impl fmt::Debug for OrderSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OrderSink")
+            .field("dispatcher", &self.dispatcher)
+            .finish_non_exhaustive()
+    }
+}
+
+impl OrderSink {
+    /// A sink to this broker, which asks this ledger before it sends.
+    pub fn new(ledger: Arc<dyn Ledger>, broker: Arc<dyn Broker>, options: &OrdersOptions) -> Self {
+        Self {
+            ledger,
+            dispatcher: Dispatcher::new(broker, options),
+            keys: Keys::new(options),
+        }
+    }
+
+    async fn process(&self, delivery: &Delivery) -> Verdict {
+        let (stored, order) = match self.before_send(delivery).await {
+            Ok(ready) => ready,
+            Err(verdict) => return *verdict,
+        };
+        park("orders.before_send").await;
+        let key = message_key(&stored);
+        let send = Send {
+            order: &order,
+            key: &key,
+            attempt_no: delivery.attempt_no,
+            headers: &delivery.message.headers,
+            queued: queued(delivery),
+        };
+        let started = Instant::now();
+        let answer = self.dispatcher.send(send).await;
+        metrics::outbox_phase("send", started.elapsed());
+        park("orders.after_send").await;
+        match answer {
+            Ok(result) => verdict::executed(&result, codes::EXECUTED),
+            Err(failure) => verdict::failed(&self.dispatcher, (&order).into(), &failure),
+        }
+    }
+
+    /// Asks the broker about an order it may have got before.
+    async fn ask(&self, stored: &Stored, limit: Duration) -> Asked {
+        let adapter = self.dispatcher.broker().name();
+        let key = message_key(stored);
+        let question = self.dispatcher.broker().status(&key);
+        let asked = match timeout(limit, question).await {
+            Ok(asked) => asked,
+            Err(_) => Asked::Unknown(format!("no answer within {} ms", limit.as_millis())),
+        };
+        let answer = match &asked {
+            Asked::Executed(_) => "executed",
+            Asked::NotExecuted => "not_executed",
+            Asked::Unknown(_) => "unknown",
+        };
+        metrics::broker_queried(adapter, answer);
+        asked
+    }
+
+    /// What the broker's knowledge of an order comes to; none: it was not executed.
+    fn decided(&self, result: ExecResult, order: &Order) -> Option<Result<Verdict, String>> {
+        match self.dispatcher.vet(result, order) {
+            Ok(result) => Some(Ok(verdict::executed(&result, codes::PROBED))),
+            Err(failure) if failure.is_uncertain => {
+                Some(Err(self.dispatcher.masked(failure, order).message))
+            }
+            // It knows the order and did not execute it; another send may do better.
+            Err(failure) if failure.reason.is_retried() => None,
+            Err(failure) => {
+                let failure = self.dispatcher.masked(failure, order);
+                let verdict = verdict::failed(&self.dispatcher, order.into(), &failure);
+                Some(Ok(verdict))
+            }
+        }
+    }
+
+    fn tell(&self, delivery: &Delivery, verdict: &Verdict, took: Duration) {
+        let key = self.keys.of_message(&delivery.message);
+        let status = match verdict.outcome {
+            Outcome::Delivered => "succeeded",
+            Outcome::Dead => "aborted",
+            Outcome::Retry | Outcome::Uncertain => "failed",
+        };
+        info!(
+            idempotency_key = key,
+            outbox_id = %delivery.message.id,
+            status,
+            attempts = delivery.attempt_no,
+            reason_code = verdict.code.as_deref(),
+            adapter = self.dispatcher.broker().name(),
+            latency_ms = millis(took),
+            "order {} was processed: {status}",
+            delivery.message.id
+        );
+    }
+}
+
+#[async_trait]
+impl Sink for OrderSink {
+    fn kind(&self) -> &'static str {
+        "orders"
+    }
+
+    fn destination(&self) -> &str {
+        self.dispatcher.broker().name()
+    }
+
+    async fn deliver(&self, delivery: &Delivery) -> Verdict {
+        park("orders.after_claim").await;
+        let span = info_span!(
+            "outbox.process",
+            idempotency_key = self.keys.of_message(&delivery.message),
+            outbox_id = %delivery.message.id,
+            attempt = delivery.attempt_no,
+            reason_code = Empty,
+        );
+        let started = Instant::now();
+        let verdict = self.process(delivery).instrument(span.clone()).await;
+        if let Some(code) = &verdict.code {
+            span.record("reason_code", code.as_str());
+        }
+        span.in_scope(|| self.tell(delivery, &verdict, started.elapsed()));
+        verdict
+    }
+
+    async fn probe(&self, delivery: &Delivery) -> Probe {
+        let read = Stored::parse(&delivery.message.payload)
+            .and_then(|stored| Ok((stored.order()?, stored)));
+        // Delivering finds out what is wrong with it and ends it without sending.
+        let Ok((order, stored)) = read else {
+            return Probe::NotDelivered;
+        };
+        let limit = self.dispatcher.timeout(&order);
+        match self.ask(&stored, limit).await {
+            Asked::NotExecuted => Probe::NotDelivered,
+            Asked::Unknown(why) => {
+                Probe::CannotTell(self.dispatcher.mask(&why, stored.key.as_str()))
+            }
+            Asked::Executed(result) => match self.decided(*result, &order) {
+                None => Probe::NotDelivered,
+                Some(Ok(verdict)) => Probe::Decided(Box::new(verdict)),
+                Some(Err(why)) => Probe::CannotTell(why),
+            },
+        }
+    }
+}
+
+/// What the broker knows an order by.
+pub(crate) fn message_key(stored: &Stored) -> String {
+    format!("{}/{}", stored.client, stored.key.as_str())
+}
+
+/// How long an order has waited, as far as two clocks agree.
+fn queued(delivery: &Delivery) -> Duration {
+    let waited = Timestamp::now().duration_since(delivery.message.created_at);
+    Duration::try_from(waited).unwrap_or_default()
+}
+
+/// What can still be said about an order whose message cannot be read.
+fn subject(delivery: &Delivery) -> Subject {
+    Subject::of_payload(&delivery.message.payload, delivery.message.created_at)
+}
+
+/// The end of an order that is not sent.
+fn unsent(sink: &OrderSink, delivery: &Delivery, reason: Reason, why: &str) -> Box<Verdict> {
+    metrics::unsent(reason.as_str());
+    Box::new(verdict::ended(
+        &sink.dispatcher,
+        subject(delivery),
+        reason,
+        why,
+    ))
+}

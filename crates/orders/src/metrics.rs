@@ -1,0 +1,194 @@
+//! The names of every metric of the order protocol. Names are API.
+//!
+//! Those of its document with underscores for dots and seconds for milliseconds. What the worker
+//! counts for every lane (claims, attempts, leases lost) is counted there.
+
+use std::time::Duration;
+
+use metrics::{
+    Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
+};
+
+use crate::{Ledger, PurgeReport, Reason};
+
+/// Requests for orders, by what came of them.
+pub const ORDER_REQUESTS_TOTAL: &str = "order_requests_total";
+/// Keys that came with another body than before.
+pub const IDEMPOTENCY_CONFLICTS_TOTAL: &str = "idempotency_conflicts_total";
+/// How long a request took, by phase: `validation`, `commit`, `wait`, `broker_rtt`, `total`.
+pub const DO_ORDER_LATENCY_SECONDS: &str = "do_order_latency_seconds";
+/// Calls refused because a client made too many at once.
+pub const RATE_LIMITED_TOTAL: &str = "rate_limited_total";
+/// Calls refused because a client's day was used up.
+pub const QUOTA_EXCEEDED_TOTAL: &str = "quota_exceeded_total";
+/// Calls of a broker, by adapter and outcome.
+pub const BROKER_REQUESTS_TOTAL: &str = "broker_requests_total";
+/// How long a broker took, by adapter.
+pub const BROKER_LATENCY_SECONDS: &str = "broker_latency_seconds";
+/// Questions to a broker about an earlier send, by adapter and answer.
+pub const BROKER_QUERIES_TOTAL: &str = "broker_queries_total";
+/// Share of the last calls that timed out or found the broker down, by adapter.
+pub const BROKER_FAIL_RATIO: &str = "broker_fail_ratio";
+/// How long a worker's look at the ledger took (`verify`) and its send (`send`).
+pub const OUTBOX_LATENCY_SECONDS: &str = "outbox_latency_seconds";
+/// Orders a worker ended without sending them, by code.
+pub const OUTBOX_UNSENT_TOTAL: &str = "outbox_unsent_total";
+/// Rows of the ledger, by status.
+pub const IDEMPO_LEDGER_ROWS: &str = "idempo_ledger_rows";
+/// Rows written to the ledger by this process's requests, by status.
+pub const IDEMPO_LEDGER_WRITES_TOTAL: &str = "idempo_ledger_writes_total";
+/// Rows the ledger forgot, by status.
+pub const IDEMPO_LEDGER_PURGED_TOTAL: &str = "idempo_ledger_purged_total";
+/// The server's metric of the same name: what is accepted here is enqueued too.
+const ENQUEUED_TOTAL: &str = "consign_enqueued_total";
+
+/// Tells the recorder what each metric means. Call once after installing it.
+pub fn describe() {
+    let counters = [
+        (
+            ORDER_REQUESTS_TOTAL,
+            "Requests for orders, by what came of them.",
+        ),
+        (
+            IDEMPOTENCY_CONFLICTS_TOTAL,
+            "Keys that came with another body than before.",
+        ),
+        (
+            RATE_LIMITED_TOTAL,
+            "Calls refused because a client made too many at once.",
+        ),
+        (
+            QUOTA_EXCEEDED_TOTAL,
+            "Calls refused because a client's day was used up.",
+        ),
+        (BROKER_REQUESTS_TOTAL, "Calls of a broker."),
+        (
+            BROKER_QUERIES_TOTAL,
+            "Questions to a broker about an earlier send.",
+        ),
+        (
+            OUTBOX_UNSENT_TOTAL,
+            "Orders a worker ended without sending them.",
+        ),
+        (
+            IDEMPO_LEDGER_WRITES_TOTAL,
+            "Rows written to the ledger by requests.",
+        ),
+        (IDEMPO_LEDGER_PURGED_TOTAL, "Rows the ledger forgot."),
+    ];
+    for (name, meaning) in counters {
+        describe_counter!(name, Unit::Count, meaning);
+    }
+    let histograms = [
+        (
+            DO_ORDER_LATENCY_SECONDS,
+            "How long a request for an order took, by phase.",
+        ),
+        (BROKER_LATENCY_SECONDS, "How long a broker took to answer."),
+        (
+            OUTBOX_LATENCY_SECONDS,
+            "How long a worker took for an order, by phase.",
+        ),
+    ];
+    for (name, meaning) in histograms {
+        describe_histogram!(name, Unit::Seconds, meaning);
+    }
+    describe_gauge!(
+        BROKER_FAIL_RATIO,
+        Unit::Count,
+        "Share of the last calls that timed out or found the broker down."
+    );
+    describe_gauge!(IDEMPO_LEDGER_ROWS, Unit::Count, "Rows of the ledger.");
+}
+
+/// What came of a request: few words, whatever codes there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Accepted,
+    Succeeded,
+    Failed,
+    Replayed,
+    Conflict,
+    Validation,
+    RateLimited,
+    Unavailable,
+}
+
+impl Outcome {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Replayed => "replayed",
+            Self::Conflict => "conflict",
+            Self::Validation => "validation",
+            Self::RateLimited => "rate_limited",
+            Self::Unavailable => "unavailable",
+        }
+    }
+}
+
+pub(crate) fn requested(outcome: Outcome, took: Duration) {
+    counter!(ORDER_REQUESTS_TOTAL, "outcome" => outcome.as_str()).increment(1);
+    if outcome == Outcome::Conflict {
+        counter!(IDEMPOTENCY_CONFLICTS_TOTAL).increment(1);
+    }
+    order_phase("total", took);
+}
+
+pub(crate) fn order_phase(phase: &'static str, took: Duration) {
+    histogram!(DO_ORDER_LATENCY_SECONDS, "phase" => phase).record(took.as_secs_f64());
+}
+
+pub(crate) fn outbox_phase(phase: &'static str, took: Duration) {
+    histogram!(OUTBOX_LATENCY_SECONDS, "phase" => phase).record(took.as_secs_f64());
+}
+
+pub(crate) fn rate_limited() {
+    counter!(RATE_LIMITED_TOTAL).increment(1);
+}
+
+pub(crate) fn quota_exceeded() {
+    counter!(QUOTA_EXCEEDED_TOTAL).increment(1);
+}
+
+/// A row was written; `lane` says whether a message was enqueued with it.
+pub(crate) fn written(status: &'static str, is_enqueued: bool) {
+    counter!(IDEMPO_LEDGER_WRITES_TOTAL, "status" => status).increment(1);
+    if is_enqueued {
+        counter!(ENQUEUED_TOTAL, "lane" => crate::LANE).increment(1);
+    }
+}
+
+pub(crate) fn broker_called(adapter: &'static str, failure: Option<Reason>, took: Duration) {
+    let outcome = failure.map_or("ok", Reason::broker_outcome);
+    counter!(BROKER_REQUESTS_TOTAL, "adapter" => adapter, "outcome" => outcome).increment(1);
+    histogram!(BROKER_LATENCY_SECONDS, "adapter" => adapter).record(took.as_secs_f64());
+}
+
+pub(crate) fn broker_fail_ratio(adapter: &'static str, ratio: f64) {
+    gauge!(BROKER_FAIL_RATIO, "adapter" => adapter).set(ratio);
+}
+
+pub(crate) fn broker_queried(adapter: &'static str, answer: &'static str) {
+    counter!(BROKER_QUERIES_TOTAL, "adapter" => adapter, "answer" => answer).increment(1);
+}
+
+pub(crate) fn unsent(code: &'static str) {
+    counter!(OUTBOX_UNSENT_TOTAL, "code" => code).increment(1);
+}
+
+pub(crate) fn purged(report: &PurgeReport) {
+    for (status, count) in [("succeeded", report.succeeded), ("failed", report.failed)] {
+        counter!(IDEMPO_LEDGER_PURGED_TOTAL, "status" => status).increment(count);
+    }
+}
+
+/// Measures the ledger. To be called now and then, by whoever samples the database.
+pub async fn sample(ledger: &dyn Ledger) -> consign_kernel::Result<()> {
+    for (status, count) in ledger.count().await? {
+        gauge!(IDEMPO_LEDGER_ROWS, "status" => status).set(count as f64);
+    }
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! What the settings mean for the lane and its worker.
+
+use std::{sync::Arc, time::Duration};
+
+use consign_kernel::{LaneName, LanePolicy, OnUncertain, RetrySchedule};
+use consign_worker::{BreakerOptions, LaneWork, Sink};
+
+use super::{Adapter, OrdersOptions, seconds};
+
+/// How long a worker asks the ledger again before it gives a delivery up as failed. The lane's
+/// timeout is longer than the broker's by this and a margin, so that the worker never cuts short
+/// what the adapter would have told better.
+pub(crate) const LEDGER_PATIENCE: Duration = Duration::from_secs(10);
+const MARGIN: Duration = Duration::from_secs(5);
+
+/// The policy of the lane `orders`.
+///
+/// A lease shorter than the broker's timeout is no mistake: leases are renewed while an order is
+/// under way, whatever it does.
+pub fn lane_policy(options: &OrdersOptions) -> LanePolicy {
+    let delays = options.outbox_backoff_sec.iter().copied();
+    let timeout = options.broker_timeout_max() + LEDGER_PATIENCE + MARGIN;
+    LanePolicy {
+        lease_ttl_ms: millis(seconds(options.outbox_lock_lease_sec)),
+        attempts_max: options.outbox_max_attempts,
+        retry: RetrySchedule::Table {
+            delays_ms: delays.map(|delay| millis(seconds(delay))).collect(),
+        },
+        on_uncertain: on_uncertain(options),
+        concurrency: options.outbox_concurrency,
+        timeout_ms: millis(timeout),
+        record_begin: true,
+        ..LanePolicy::default()
+    }
+}
+
+/// What to do about an order that may have been executed.
+fn on_uncertain(options: &OrdersOptions) -> OnUncertain {
+    let can_be_asked = options.broker_status_url.is_some();
+    match options.broker_adapter {
+        Adapter::Paper => OnUncertain::Resend,
+        Adapter::Http if options.broker_takes_keys => OnUncertain::Resend,
+        Adapter::Http if can_be_asked => OnUncertain::Probe,
+        Adapter::Http => OnUncertain::Hold,
+    }
+}
+
+/// The lane `orders` as a worker is to work on it.
+pub fn lane_work(sink: Arc<dyn Sink>, options: &OrdersOptions) -> LaneWork {
+    let lane: LaneName = crate::LANE.parse().expect("invariant: a lane's name");
+    let pause = seconds(options.breaker_open_sec);
+    LaneWork {
+        breaker: BreakerOptions {
+            // Only the share of the last calls counts.
+            failures_max: u32::MAX,
+            samples_min: u32::MAX,
+            failure_ratio: options.breaker_share,
+            last_calls: options.breaker_calls,
+            pause_min: pause,
+            pause_max: pause,
+            ..BreakerOptions::default()
+        },
+        only_free_slots: true,
+        claim_max: Some(options.outbox_batch),
+        poll_max: Some(seconds(options.outbox_poll_interval_sec)),
+        ..LaneWork::new(lane, sink)
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

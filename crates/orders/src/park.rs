@@ -1,0 +1,24 @@
+//! Places where a test may stop the process for good, to kill it there.
+//!
+//! Only in debug builds, and only where the environment says so.
+
+/// Stops this task for ever if `CONSIGN_PARK_AT` names the point, after making the file
+/// `CONSIGN_PARK_FILE`, which tells the test.
+#[cfg(debug_assertions)]
+pub(crate) async fn park(point: &'static str) {
+    use std::{env, fs, sync::OnceLock};
+
+    static AT: OnceLock<Option<String>> = OnceLock::new();
+    let at = AT.get_or_init(|| env::var("CONSIGN_PARK_AT").ok());
+    if at.as_deref() != Some(point) {
+        return;
+    }
+    if let Some(file) = env::var_os("CONSIGN_PARK_FILE") {
+        fs::write(file, point).expect("the file that tells the test can be written");
+    }
+    std::future::pending::<()>().await;
+}
+
+/// Does nothing.
+#[cfg(not(debug_assertions))]
+pub(crate) async fn park(_point: &'static str) {}

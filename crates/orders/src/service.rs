@@ -1,0 +1,268 @@
+//! What a client may ask: to place an order, and what became of one.
+
+mod check;
+mod direct;
+mod wait;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use consign_kernel::Error;
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+use tracing::{Instrument, error, field::Empty, info, info_span};
+use uuid::Uuid;
+
+use crate::{
+    Accepted, Answer, Broker, Client, Filled, Ledger, LedgerEntry, LedgerStatus, NewOrder,
+    OrderKey, OrderRequest, OrdersOptions, Reason, Rules, Stored,
+    acceptor::Acceptor,
+    answer::RETRY_AFTER,
+    dispatch::{Dispatcher, millis},
+    keys::Keys,
+    limits::{Allowance, Limits},
+    metrics::{self, Outcome},
+    park::park,
+};
+
+/// A call that wants an order placed.
+#[derive(Clone, Debug)]
+pub struct PlaceCall<'a> {
+    /// Who calls.
+    pub client: &'a Client,
+    /// The header `Idempotency-Key`, as it came.
+    pub header_key: Option<&'a str>,
+    /// The body, as it came.
+    pub body: &'a [u8],
+    /// How long the client prefers to wait for the result.
+    pub wait: Option<Duration>,
+    /// What travels with the order, such as `traceparent`.
+    pub headers: Map<String, Value>,
+}
+
+/// Places orders and tells what became of them. Shared by an `Arc`.
+pub struct OrderService {
+    ledger: Arc<dyn Ledger>,
+    acceptor: Arc<Acceptor>,
+    dispatcher: Arc<Dispatcher>,
+    limits: Limits,
+    rules: Rules,
+    keys: Keys,
+    options: OrdersOptions,
+}
+
+impl fmt::Debug for OrderService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OrderService")
+            .field("dispatcher", &self.dispatcher)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An answer, and what it is counted as.
+struct Settled {
+    answer: Answer,
+    outcome: Outcome,
+    reason: Option<Reason>,
+}
+
+impl Settled {
+    fn refused(answer: Answer, outcome: Outcome, reason: Reason) -> Self {
+        Self {
+            answer,
+            outcome,
+            reason: Some(reason),
+        }
+    }
+}
+
+impl OrderService {
+    /// A service over this ledger. The broker is called only where orders do not go through the
+    /// outbox.
+    pub fn new(ledger: Arc<dyn Ledger>, broker: Arc<dyn Broker>, options: &OrdersOptions) -> Self {
+        Self {
+            acceptor: Acceptor::new(Arc::clone(&ledger)),
+            dispatcher: Arc::new(Dispatcher::new(broker, options)),
+            limits: Limits::new(options),
+            rules: Rules {
+                instruments: options.instruments.clone(),
+                ..Rules::default()
+            },
+            keys: Keys::new(options),
+            options: options.clone(),
+            ledger,
+        }
+    }
+
+    /// Places an order, once per key however often it is asked to.
+    pub async fn place(&self, call: PlaceCall<'_>) -> Answer {
+        let started = Instant::now();
+        let span = info_span!("do.order", idempotency_key = Empty, instrument = Empty);
+        let (allowance, taken) = self.limits.take(call.client);
+        let settled = match taken {
+            Err(refused) => {
+                metrics::rate_limited();
+                check::too_many(refused.retry_after, "too many calls at once")
+            }
+            Ok(()) => self.place_one(&call).instrument(span.clone()).await,
+        };
+        let took = started.elapsed();
+        metrics::requested(settled.outcome, took);
+        span.in_scope(|| {
+            info!(
+                status = settled.answer.status,
+                reason_code = settled.reason.map(Reason::as_str),
+                latency_ms = millis(took),
+                "an order was answered {}",
+                settled.answer.status
+            );
+        });
+        with_allowance(settled.answer, allowance)
+    }
+
+    async fn place_one(&self, call: &PlaceCall<'_>) -> Settled {
+        let started = Instant::now();
+        let request = check::request(call, &self.rules);
+        metrics::order_phase("validation", started.elapsed());
+        let (request, body) = match request {
+            Ok(request) => request,
+            Err(refused) => {
+                self.limits.count(call.client);
+                return *refused;
+            }
+        };
+        let key = self.keys.hash(call.client, &request.idempotency_key);
+        let span = tracing::Span::current();
+        span.record("idempotency_key", &key);
+        span.record("instrument", &request.instrument);
+        match self
+            .limits
+            .take_of_day(call.client, self.ledger.as_ref())
+            .await
+        {
+            Ok(Ok(())) => {}
+            Ok(Err(over)) => {
+                metrics::quota_exceeded();
+                return check::too_many(over.retry_after, "the quota of the day is used up");
+            }
+            Err(error) => return unavailable(&error),
+        }
+        let order = self.new_order(call, &request, body);
+        info!(
+            idempotency_key = key,
+            trace_id = request.trace_id,
+            request_digest = request.digest,
+            "an order was asked for"
+        );
+        match self.options.outbox_enabled {
+            true => self.enqueue(call, order).await,
+            false => self.send_now(call, order).await,
+        }
+    }
+
+    fn new_order(&self, call: &PlaceCall<'_>, request: &OrderRequest, body: &str) -> NewOrder {
+        let filled = Filled::new(request, &self.rules, Timestamp::now(), Uuid::new_v4());
+        let stored = Stored::new(call.client.clone(), request, filled, body);
+        NewOrder {
+            client: call.client.clone(),
+            key: request.idempotency_key.clone(),
+            request_digest: request.digest.clone(),
+            payload: stored.to_payload(),
+            headers: call.headers.clone(),
+            ttl: self.options.key_ttl(),
+            max_age: self.options.max_age(),
+        }
+    }
+
+    /// Into the ledger and the outbox.
+    async fn enqueue(&self, call: &PlaceCall<'_>, order: NewOrder) -> Settled {
+        let started = Instant::now();
+        let accepted = self.acceptor.accept(order).await;
+        metrics::order_phase("commit", started.elapsed());
+        let accepted = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => return unavailable(&error),
+        };
+        if let Accepted::New(_) = accepted {
+            metrics::written(LedgerStatus::Accepted.as_str(), true);
+            park("orders.after_commit").await;
+        }
+        self.answered(call, accepted).await
+    }
+
+    /// What an order that is in the ledger is answered, after the wait the client prefers.
+    async fn answered(&self, call: &PlaceCall<'_>, accepted: Accepted) -> Settled {
+        let (entry, is_new) = match accepted {
+            Accepted::New(entry) => (entry, true),
+            Accepted::Same(entry) => (entry, false),
+            Accepted::Conflict(entry) => return check::conflict(&entry),
+        };
+        let wait = call.wait.map(|wait| wait.min(self.options.wait_max()));
+        let was_open = entry.status == LedgerStatus::Accepted;
+        let entry = match wait {
+            Some(wait) if was_open => self.wait_for_result(entry, wait).await,
+            _ => entry,
+        };
+        let answer = Answer::of_entry(&entry, is_new.then_some(201));
+        let answer = match wait {
+            Some(wait) if was_open => wait::applied(answer, wait),
+            _ => answer,
+        };
+        settled(&entry, answer, is_new)
+    }
+
+    /// What the ledger knows about a key of this client.
+    pub async fn look(&self, client: &Client, key: &str) -> Answer {
+        let unknown = || {
+            let why = "no order is known by this key";
+            Answer::refused(Reason::OrderUnknown, why, json!({ "idempotency_key": key }))
+        };
+        // What cannot be a key is nobody's.
+        let Ok(parsed) = key.parse::<OrderKey>() else {
+            return unknown();
+        };
+        match self.ledger.entry(client, &parsed).await {
+            Ok(Some(entry)) => Answer::state(&entry),
+            Ok(None) => unknown(),
+            Err(error) => unavailable(&error).answer,
+        }
+    }
+}
+
+fn settled(entry: &LedgerEntry, answer: Answer, is_new: bool) -> Settled {
+    let outcome = match (is_new, entry.status) {
+        (false, _) => Outcome::Replayed,
+        (true, LedgerStatus::Accepted) => Outcome::Accepted,
+        (true, LedgerStatus::Succeeded) => Outcome::Succeeded,
+        (true, LedgerStatus::Failed) => Outcome::Failed,
+    };
+    Settled {
+        answer,
+        outcome,
+        reason: None,
+    }
+}
+
+/// Our own database is not there, or does not want what it was given. The client may always ask
+/// again with the same key.
+fn unavailable(error: &Error) -> Settled {
+    let code = error.code();
+    error!(code, "an order could not be recorded: {error}");
+    let status = if error.is_retryable() { 503 } else { 500 };
+    let why = "the order could not be recorded; ask again with the same key";
+    let answer = Answer::refused_with(status, Reason::InternalError, why, Value::Null);
+    let answer = match error.is_retryable() {
+        true => answer.with_header(RETRY_AFTER, 1),
+        false => answer,
+    };
+    Settled::refused(answer, Outcome::Unavailable, Reason::InternalError)
+}
+
+fn with_allowance(answer: Answer, allowance: Option<Allowance>) -> Answer {
+    match allowance {
+        None => answer,
+        Some(allowance) => answer
+            .with_header("x-ratelimit-limit", allowance.limit)
+            .with_header("x-ratelimit-remaining", allowance.remaining),
+    }
+}
