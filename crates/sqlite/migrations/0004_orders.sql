@@ -80,10 +80,10 @@ WHERE CASE WHEN json_valid(result)
 -- What the ledger needs of an order's message.
 CREATE VIEW order_message AS
 SELECT id, created_at,
-       payload ->> '$.client' AS client,
-       payload ->> '$.idempotency_key' AS idempotency_key,
+       substr(key, 1, instr(key, '/') - 1) AS client,
+       substr(key, instr(key, '/') + 1) AS idempotency_key,
        payload ->> '$.request_digest' AS request_digest,
-       payload ->> '$.body' AS body,
+       coalesce(payload ->> '$.body', payload) AS body,
        payload -> '$.order' AS facts
 FROM message WHERE lane = 'orders' AND json_valid(payload);
 
@@ -137,6 +137,8 @@ BEGIN
                 UNION ALL
                 SELECT 2, 500, NULL, json_object(
                     'status', 'error',
+                    'error', 'INTERNAL_ERROR',
+                    'message', 'the order ended without a result from its broker',
                     'order_id', facts ->> '$.order_id',
                     'instrument', facts ->> '$.instrument',
                     'side', facts ->> '$.side',
@@ -194,7 +196,7 @@ WITH place (id, name, tries, due_at, owner, locked_at, moved_at) AS (
     UNION ALL
     SELECT message_id, 'held', tries, NULL, NULL, NULL, at FROM held WHERE lane = 'orders'
     UNION ALL
-    SELECT message_id, 'waiting', tries, NULL, NULL, NULL, 0 FROM waiting WHERE lane = 'orders'
+    SELECT message_id, 'waiting', tries, due_at, NULL, NULL, 0 FROM waiting WHERE lane = 'orders'
     UNION ALL
     SELECT message_id, 'dead', NULL, NULL, NULL, NULL, at FROM dead WHERE lane = 'orders'
 ),
@@ -225,8 +227,7 @@ SELECT k.id, k.created_at,
        CASE WHEN a.outcome <> 'delivered' THEN substr(a.detail, 1, 512) END AS last_error_msg,
        k.owner AS locked_by, k.locked_at,
        (SELECT order_expires_at FROM idempo_ledger WHERE outbox_id = k.id) AS expires_at,
-       CASE WHEN k.name = 'ready' AND (k.tries > 0 OR k.due_at > k.created_at)
-            THEN k.due_at END AS next_run_at
+       k.due_at AS next_run_at
 FROM known AS k
 LEFT JOIN attempt AS a
     ON a.message_id = k.id AND a.finished_at >= k.since

@@ -4,6 +4,8 @@ UPDATE idempo_ledger
 SET status = 'failed', http_status = 504, give_up_at = NULL,
     response_payload_json = json_object(
         'status', 'error',
+        'error', 'BROKER_TIMEOUT',
+        'message', 'no result was recorded in time: whether the order was executed is unknown',
         'order_id', direct_order ->> '$.order_id',
         'instrument', direct_order ->> '$.instrument',
         'side', direct_order ->> '$.side',

@@ -1,10 +1,8 @@
--- How many rows are past their time while their message is alive, or their request under way. Uses
--- the same keys as `ledger_past`. ?1 now.
+-- How many rows are past their time while their message is alive. Uses the same keys as
+-- `ledger_past`. ?1 now.
 SELECT count(*) FROM idempo_ledger AS l
-WHERE l.expires_at <= ?1
-  AND CASE WHEN l.outbox_id IS NULL THEN l.status = 'accepted' AND l.give_up_at > ?1
-           ELSE (SELECT outcome FROM attempt WHERE message_id = l.outbox_id
-                 ORDER BY attempt_no DESC LIMIT 1) IS NOT 'delivered'
-                AND NOT EXISTS (SELECT 1 FROM dead WHERE message_id = l.outbox_id)
-                AND EXISTS (SELECT 1 FROM message WHERE id = l.outbox_id)
-      END
+WHERE l.expires_at <= ?1 AND l.outbox_id IS NOT NULL
+  AND (SELECT outcome FROM attempt WHERE message_id = l.outbox_id
+       ORDER BY attempt_no DESC LIMIT 1) IS NOT 'delivered'
+  AND NOT EXISTS (SELECT 1 FROM dead WHERE message_id = l.outbox_id)
+  AND EXISTS (SELECT 1 FROM message WHERE id = l.outbox_id)

@@ -1,2 +1,2 @@
--- Forgets a client's other days but the last. ?1 client, ?2 today.
-DELETE FROM order_quota WHERE client = ?1 AND day < date(?2, '-1 day')
+-- Forgets the quotas of days before yesterday. ?1 today.
+DELETE FROM order_quota WHERE day < date(?1, '-1 day')

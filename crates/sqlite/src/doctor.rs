@@ -1,8 +1,11 @@
 //! The invariants, checked on one snapshot.
 //!
 //! The conservation law first: every message is in exactly one of waiting, a ready run, a lease,
-//! held, dead, delivered. Then what travels with a message, the turns, and the file itself.
+//! held, dead, delivered. Then what travels with a message, the turns, the ledger of orders, the
+//! triggers, and the file itself.
 
+mod guards;
+mod orders;
 mod places;
 mod turns;
 
@@ -21,6 +24,8 @@ pub(crate) async fn examine(connection: &mut SqliteConnection) -> Result<Vec<Fin
     check_file(connection, &mut report).await?;
     let messages = places::examine(connection, &mut report).await?;
     turns::examine(connection, &messages, &mut report).await?;
+    orders::examine(connection, &mut report).await?;
+    guards::examine(connection, &mut report).await?;
     Ok(report.findings())
 }
 

@@ -5,11 +5,7 @@ use consign_orders::{Client, Ended, LedgerEntry, LedgerStatus, NewOrder, OrderKe
 use serde_json::value::RawValue;
 
 use super::rows as ledger;
-use crate::{
-    error::Result,
-    job::{Work, arguments},
-    rows, sql,
-};
+use crate::{error::Result, job::Work, rows, sql};
 
 /// Refuses what could never be an answer.
 pub(super) fn validate(status: LedgerStatus, ended: &Ended) -> consign_kernel::Result<()> {
@@ -92,8 +88,11 @@ impl Work<'_> {
         let left = i64::from(per_day) - used.unwrap_or(0);
         let taken = want.min(u32::try_from(left).unwrap_or(0));
         if taken > 0 {
-            let arguments = arguments!(client.as_str(), today.as_str(), taken)?;
-            self.rows_of(sql!("quota_use", "quota_forget"), arguments)
+            sqlx::query(sql!("quota_use"))
+                .bind(client.as_str())
+                .bind(&today)
+                .bind(taken)
+                .execute(&mut *self.connection)
                 .await?;
         }
         Ok(taken)

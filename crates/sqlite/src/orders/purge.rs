@@ -83,6 +83,12 @@ impl Work<'_> {
             self.record_purge(&report, by).await?;
             self.remove(&past).await?;
         }
+        if !is_dry_run {
+            sqlx::query(sql!("quota_forget"))
+                .bind(self.now.strftime("%Y-%m-%d").to_string())
+                .execute(&mut *self.connection)
+                .await?;
+        }
         Ok(report)
     }
 
@@ -119,7 +125,8 @@ impl Work<'_> {
         let PurgeReport {
             succeeded, failed, ..
         } = report;
-        let reason = format!("{}: {succeeded} succeeded, {failed} failed", by.reason);
+        let numbers = format!("{succeeded} succeeded and {failed} failed orders");
+        let reason = format!("{} ({numbers})", by.reason);
         let by = By::new(&by.actor, reason);
         self.record_actions(&by, "purge", &[(Some(&lane), None)])
             .await

@@ -36,6 +36,10 @@ async fn an_order_that_ends_without_a_result_gets_one_from_its_request() {
     let answer: Value = serde_json::from_str(&row.response.unwrap()).unwrap();
     assert_eq!(answer["status"], "error");
     assert_eq!(answer["reason_code"], "INTERNAL_ERROR");
+    assert_eq!(
+        answer["error"], "INTERNAL_ERROR",
+        "as in every error of the API"
+    );
     assert_eq!(answer["order_id"], "ord-1");
     assert_eq!(answer["idempotency_key"], "order-0001");
     assert_eq!(answer["completed_at"], "2027-01-15T08:00:00.000000Z");

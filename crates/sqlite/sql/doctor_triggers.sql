@@ -1,0 +1,2 @@
+-- The names of all triggers.
+SELECT name FROM sqlite_schema WHERE type = 'trigger'
