@@ -77,3 +77,6 @@ fn nfc(text: &str) -> String {
     }
     text.nfc().collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -68,3 +68,6 @@ fn sha256(text: &str) -> String {
     }
     hex
 }
+
+#[cfg(test)]
+mod tests;

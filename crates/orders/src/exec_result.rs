@@ -225,3 +225,6 @@ pub fn average_price(fills: &[Fill]) -> Option<Amount> {
     let rounding = RoundingStrategy::MidpointAwayFromZero;
     Amount::new(average.round_dp_with_strategy(AVERAGE_PLACES, rounding))
 }
+
+#[cfg(test)]
+mod tests;

@@ -193,3 +193,6 @@ impl<'de> Visitor<'de> for Members {
         Ok(members)
     }
 }
+
+#[cfg(test)]
+mod tests;

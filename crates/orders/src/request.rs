@@ -163,3 +163,6 @@ impl OrderRequest {
         check::read(body, None)
     }
 }
+
+#[cfg(test)]
+mod tests;

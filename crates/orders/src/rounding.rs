@@ -25,3 +25,6 @@ fn floor(amount: Amount, step: Amount) -> Amount {
     };
     Amount::new(amount.decimal() - rest).unwrap_or(amount)
 }
+
+#[cfg(test)]
+mod tests;

@@ -220,3 +220,6 @@ impl From<&Order> for Subject {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

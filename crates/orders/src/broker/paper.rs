@@ -237,3 +237,6 @@ impl Fault {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

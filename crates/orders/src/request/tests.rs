@@ -1,0 +1,281 @@
+use super::*;
+
+/// The whole order of the contract.
+const FULL: &str = r#"{"order_id":"ord-20250824-0001","instrument":"USDJPY","side":"BUY","qty":0.10,
+    "price":null,"time_in_force":"IOC","tags":["pdca","recheck"],
+    "idempotency_key":"01JABCXYZ-ULID-5678","requested_at":"2025-08-24T00:00:00Z",
+    "risk_constraints":{"max_dd":0.1,"max_consecutive_loss":3,"max_spread":0.002}}"#;
+
+/// A good order with some members put in place of others.
+fn body(members: &[(&str, &str)]) -> String {
+    let good = [
+        ("instrument", r#""USDJPY""#),
+        ("side", r#""BUY""#),
+        ("qty", "0.1"),
+        ("idempotency_key", r#""key-00001""#),
+    ];
+    let kept = good
+        .iter()
+        .filter(|(name, _)| !members.iter().any(|(other, _)| other == name));
+    let all = kept.chain(members.iter().filter(|(_, value)| !value.is_empty()));
+    let members: Vec<String> = all
+        .map(|(name, value)| format!("\"{name}\":{value}"))
+        .collect();
+    format!("{{{}}}", members.join(","))
+}
+
+fn parse(body: &str) -> Result<OrderRequest, InvalidRequest> {
+    OrderRequest::parse(body.as_bytes(), &Rules::default())
+}
+
+fn bad_fields(body: &str) -> Vec<String> {
+    let invalid = parse(body).expect_err(body);
+    for problem in &invalid.problems {
+        assert!(!problem.problem.is_empty() && !problem.accepted.is_empty());
+    }
+    let fields = invalid.problems.into_iter().map(|problem| problem.field);
+    fields.collect()
+}
+
+#[test]
+fn co21_the_order_of_the_contract_is_accepted() {
+    let request = parse(FULL).unwrap();
+    assert_eq!(request.order_id.as_deref(), Some("ord-20250824-0001"));
+    assert_eq!(request.instrument, "USDJPY");
+    assert_eq!(request.side, Side::Buy);
+    assert_eq!(request.qty.to_string(), "0.1");
+    assert_eq!(request.price, None);
+    assert_eq!(request.time_in_force, TimeInForce::Ioc);
+    assert_eq!(request.tags, ["pdca", "recheck"]);
+    assert_eq!(request.idempotency_key.as_str(), "01JABCXYZ-ULID-5678");
+    let at = request.requested_at.unwrap();
+    assert_eq!(at.to_string(), "2025-08-24T00:00:00Z");
+    let risk = request.risk_constraints.unwrap();
+    assert_eq!(risk.max_consecutive_loss, Some(3));
+    assert_eq!(risk.max_spread, Some("0.002".parse().unwrap()));
+    assert_eq!(OrderRequest::reread(FULL.as_bytes()).unwrap(), request);
+}
+
+#[test]
+fn the_shortest_order_is_accepted_with_defaults() {
+    let request = parse(&body(&[])).unwrap();
+    assert_eq!(request.time_in_force, TimeInForce::Ioc);
+    assert_eq!(request.price, None);
+    assert_eq!(request.tags, Vec::<String>::new());
+    assert_eq!((request.order_id, request.trace_id), (None, None));
+    assert_eq!(
+        (request.requested_at, request.risk_constraints),
+        (None, None)
+    );
+}
+
+#[test]
+fn a2_1_what_is_at_the_edge_is_accepted() {
+    let key_8 = format!("\"{}\"", "k".repeat(8));
+    let key_64 = format!("\"{}\"", "円".repeat(64));
+    let tags_8 = format!("[{}]", vec![format!("\"{}\"", "t".repeat(32)); 8].join(","));
+    let trace_128 = format!("\"{}\"", "t".repeat(128));
+    let table: &[(&str, &str)] = &[
+        ("idempotency_key", &key_8),
+        ("idempotency_key", &key_64),
+        ("tags", &tags_8),
+        ("tags", "[]"),
+        ("trace_id", &trace_128),
+        ("trace_id", "\"\""),
+        ("side", r#""SELL""#),
+        ("qty", "0.01"),
+        ("qty", "1e4"),
+        ("qty", "0.015"),
+        ("price", "146.1234567"),
+        ("price", "0.001"),
+        ("time_in_force", r#""FOK""#),
+        ("time_in_force", r#""GTC""#),
+        ("instrument", r#""EURUSD""#),
+        ("requested_at", r#""2025-08-24T00:00:00.123456789Z""#),
+        ("requested_at", r#""2025-08-24T00:00:00+00:00""#),
+        ("risk_constraints", "{}"),
+        (
+            "risk_constraints",
+            r#"{"max_consecutive_loss": 3.0, "max_dd": 0}"#,
+        ),
+    ];
+    for (name, value) in table {
+        parse(&body(&[(name, value)])).unwrap_or_else(|error| panic!("{name} {value}: {error}"));
+    }
+}
+
+/// O-05 for keys, O-06 for the rest.
+#[test]
+fn o06_each_bad_field_is_refused() {
+    let name_21 = format!("\"{}\"", "A".repeat(21));
+    let key_7 = format!("\"{}\"", "k".repeat(7));
+    let key_65 = format!("\"{}\"", "k".repeat(65));
+    let tags_9 = format!("[{}]", ["\"t\""; 9].join(","));
+    let tag_33 = format!("[\"ok\",\"{}\"]", "t".repeat(33));
+    let text_129 = format!("\"{}\"", "t".repeat(129));
+    let table: &[(&str, &str, &str)] = &[
+        ("side", r#""HOLD""#, "side"),
+        ("side", r#""buy""#, "side"),
+        ("side", "1", "side"),
+        ("side", "", "side"),
+        ("qty", "0", "qty"),
+        ("qty", "-1", "qty"),
+        ("qty", "\"1\"", "qty"),
+        ("qty", "0.005", "qty"),
+        ("qty", "null", "qty"),
+        ("qty", "true", "qty"),
+        ("qty", "1e30", "qty"),
+        ("qty", "1e-30", "qty"),
+        ("qty", "1e999999", "qty"),
+        ("qty", "", "qty"),
+        ("instrument", r#""usdjpy""#, "instrument"),
+        ("instrument", r#""US""#, "instrument"),
+        ("instrument", &name_21, "instrument"),
+        ("instrument", r#""XAUUSD""#, "instrument"),
+        ("instrument", r#"" USDJPY""#, "instrument"),
+        ("instrument", r#""USDJPY\n""#, "instrument"),
+        ("instrument", "\"USD\u{ff2a}PY\"", "instrument"),
+        ("instrument", "", "instrument"),
+        ("time_in_force", r#""DAY""#, "time_in_force"),
+        ("time_in_force", "null", "time_in_force"),
+        ("tags", &tags_9, "tags"),
+        ("tags", &tag_33, "tags.1"),
+        ("tags", "[1]", "tags.0"),
+        ("tags", r#""a""#, "tags"),
+        ("tags", "null", "tags"),
+        ("trace_id", &text_129, "trace_id"),
+        ("trace_id", r#""a\nb""#, "trace_id"),
+        ("trace_id", "1", "trace_id"),
+        ("order_id", r#""""#, "order_id"),
+        ("order_id", &text_129, "order_id"),
+        ("price", "0", "price"),
+        ("price", "-0.0", "price"),
+        ("price", "\"146\"", "price"),
+        ("price", "0.0004", "price"),
+        ("idempotency_key", &key_7, "idempotency_key"),
+        ("idempotency_key", &key_65, "idempotency_key"),
+        ("idempotency_key", "12345678", "idempotency_key"),
+        ("idempotency_key", "", "idempotency_key"),
+        ("requested_at", r#""2025-08-24T00:00:00""#, "requested_at"),
+        (
+            "requested_at",
+            r#""2025-08-24T00:00:00+09:00""#,
+            "requested_at",
+        ),
+        ("requested_at", r#""2025-08-24 00:00:00Z""#, "requested_at"),
+        ("requested_at", r#""2025-02-30T00:00:00Z""#, "requested_at"),
+        ("requested_at", r#""2025-08-24T00:00:00.Z""#, "requested_at"),
+        (
+            "requested_at",
+            r#""2025-08-24T00:00:00Z[UTC]""#,
+            "requested_at",
+        ),
+        ("requested_at", "1756000000", "requested_at"),
+        ("risk_constraints", "null", "risk_constraints"),
+        (
+            "risk_constraints",
+            r#"{"max_dd": "1"}"#,
+            "risk_constraints.max_dd",
+        ),
+        (
+            "risk_constraints",
+            r#"{"max_dd": -1}"#,
+            "risk_constraints.max_dd",
+        ),
+        (
+            "risk_constraints",
+            r#"{"max_consecutive_loss": 2.5}"#,
+            "risk_constraints.max_consecutive_loss",
+        ),
+        (
+            "risk_constraints",
+            r#"{"max_gain": 1}"#,
+            "risk_constraints.max_gain",
+        ),
+        ("symbol", r#""USDJPY""#, "symbol"),
+        ("Side", r#""BUY""#, "Side"),
+    ];
+    for (name, value, field) in table {
+        assert_eq!(
+            bad_fields(&body(&[(name, value)])),
+            [*field],
+            "{name} {value}"
+        );
+    }
+}
+
+#[test]
+fn o06_every_bad_field_is_named_at_once() {
+    let text = r#"{"instrument": "usdjpy", "side": "HOLD", "qty": 0, "price": 0,
+        "time_in_force": "DAY", "tags": ["ok", 1, 2], "trace_id": 1, "idempotency_key": "short",
+        "order_id": 7, "requested_at": "now", "risk_constraints": {"max_dd": "x", "x": 1},
+        "colour": "red", "qty": 1}"#;
+    let expected = [
+        "order_id",
+        "instrument",
+        "side",
+        "qty",
+        "price",
+        "time_in_force",
+        "tags.1",
+        "tags.2",
+        "trace_id",
+        "idempotency_key",
+        "requested_at",
+        "colour",
+        "risk_constraints.max_dd",
+        "risk_constraints.x",
+        "qty",
+    ];
+    assert_eq!(bad_fields(text), expected);
+    let invalid = parse(text).unwrap_err();
+    assert_eq!(
+        invalid.problems.last().unwrap().problem,
+        "comes more than once"
+    );
+    assert_eq!(invalid.idempotency_key.as_deref(), Some("short"));
+    // Values never stand in the error: it may be logged.
+    for value in ["usdjpy", "HOLD", "DAY", "short", "red"] {
+        assert!(!invalid.to_string().contains(value), "{invalid}");
+    }
+}
+
+#[test]
+fn o06_repeats_are_refused_even_where_they_agree() {
+    for text in [
+        body(&[("qty", "0.1,\"qty\":0.1")]),
+        body(&[("qty", r#"0.1,"\u0071ty":0.1"#)]),
+        body(&[("qty", "0.1,\"qty\":0.10")]),
+    ] {
+        assert_eq!(bad_fields(&text), ["qty"], "{text}");
+    }
+    let inner = body(&[("risk_constraints", r#"{"max_dd":1,"max_dd":1}"#)]);
+    assert_eq!(bad_fields(&inner), ["risk_constraints.max_dd"]);
+}
+
+#[test]
+fn o06_what_is_no_object_is_refused_as_a_whole() {
+    let deep = format!("{}{}", "[".repeat(40), "]".repeat(40));
+    for text in [
+        "",
+        "[]",
+        "\"a\"",
+        "null",
+        "{",
+        "{\"qty\": NaN}",
+        &deep,
+        &body(&[("tags", &deep)]),
+    ] {
+        assert_eq!(bad_fields(text), ["body"], "{text}");
+    }
+}
+
+/// An instrument that was taken off the list does not lose accepted orders.
+#[test]
+fn accepted_orders_are_read_again_without_the_list() {
+    let text = body(&[("instrument", r#""XAUUSD""#), ("qty", "0.001")]);
+    assert_eq!(bad_fields(&text), ["instrument"]);
+    let request = OrderRequest::reread(text.as_bytes()).unwrap();
+    assert_eq!(request.instrument, "XAUUSD");
+    assert!(OrderRequest::reread(body(&[("side", "1")]).as_bytes()).is_err());
+}

@@ -1,0 +1,153 @@
+use super::*;
+use crate::Rules;
+
+const BODY: &str = r#"{"instrument":"USDJPY","side":"SELL","qty":0.109,"price":146.12345,
+    "idempotency_key":"key-00001","tags":["円"],"risk_constraints":{"max_dd":0.10}}"#;
+
+fn stored() -> Stored {
+    let rules = Rules::default();
+    let request = OrderRequest::parse(BODY.as_bytes(), &rules).unwrap();
+    let now = "2026-01-02T03:04:05.678Z".parse().unwrap();
+    let filled = Filled::new(&request, &rules, now, uuid::Uuid::from_u128(7));
+    Stored::new("desk-7".parse().unwrap(), &request, filled, BODY)
+}
+
+#[test]
+fn what_the_client_left_open_is_filled_in_and_amounts_are_rounded() {
+    let order = stored().order().unwrap();
+    let expected = r#"{"order_id":"ord-00000000000000000000000000000007","instrument":"USDJPY","side":"SELL","qty":0.1,"price":146.124,"time_in_force":"IOC","tags":["円"],"risk_constraints":{"max_dd":0.1,"max_spread":0.002},"trace_id":"trace-00000000000000000000000000000007","idempotency_key":"key-00001","requested_at":"2026-01-02T03:04:05.678Z"}"#;
+    assert_eq!(order.to_json(), expected);
+}
+
+/// CO-53: an order at the market has no price to round.
+#[test]
+fn d3_no_price_stays_no_price() {
+    let body = r#"{"instrument":"USDJPY","side":"BUY","qty":1,"price":null,
+        "idempotency_key":"key-00001","order_id":"o","trace_id":"t",
+        "requested_at":"2025-08-24T00:00:00Z","risk_constraints":{"max_spread":0.5}}"#;
+    let rules = Rules::default();
+    let request = OrderRequest::parse(body.as_bytes(), &rules).unwrap();
+    let filled = Filled::new(&request, &rules, Timestamp::MAX, uuid::Uuid::nil());
+    assert_eq!(filled.price, None);
+    assert_eq!(
+        (filled.order_id.as_str(), filled.trace_id.as_str()),
+        ("o", "t")
+    );
+    assert_eq!(filled.requested_at.to_string(), "2025-08-24T00:00:00Z");
+    assert_eq!(filled.max_spread, Some("0.5".parse().unwrap()));
+    // CO-22: nothing of it enters the digest.
+    let again = OrderRequest::reread(body.as_bytes()).unwrap();
+    assert_eq!(again.digest, request.digest);
+}
+
+/// CO-30: the body keeps its key, its numbers and every blank.
+#[test]
+fn a_payload_is_read_back_as_it_was_written() {
+    let stored = stored();
+    let payload = stored.to_payload();
+    assert_eq!(payload["body"], BODY);
+    assert_eq!(payload["client"], "desk-7");
+    assert_eq!(payload["idempotency_key"], "key-00001");
+    assert_eq!(payload["request_digest"], stored.request_digest);
+    assert_eq!(payload["order"]["qty"], "0.1");
+    // As a database gives it back.
+    let text = payload.to_string();
+    let payload: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(Stored::parse(&payload).unwrap(), stored);
+}
+
+#[test]
+fn the_rules_of_today_do_not_change_the_order_of_yesterday() {
+    let payload = stored().to_payload();
+    let stored = Stored::parse(&payload).unwrap();
+    // Nobody asks for rules here: what was rounded stays rounded.
+    assert_eq!(stored.order().unwrap().qty.to_string(), "0.1");
+}
+
+/// O-11: a stored order that was damaged is not sent.
+#[test]
+fn o11_a_damaged_payload_is_malformed() {
+    let whole = stored().to_payload();
+    for (pointer, value) in [
+        ("", json!([])),
+        ("", json!("text")),
+        ("/client", json!(7)),
+        ("/client", json!("a/b")),
+        ("/client", json!(null)),
+        ("/idempotency_key", json!("short")),
+        ("/request_digest", json!(null)),
+        ("/order", json!("text")),
+        ("/order/order_id", json!(1)),
+        ("/order/side", json!("HOLD")),
+        ("/order/requested_at", json!("soon")),
+        ("/order/qty", json!(0.1)),
+        ("/order/qty", json!("NaN")),
+        ("/order/price", json!("a")),
+        ("/body", json!({"instrument": "USDJPY"})),
+        ("/body", json!(null)),
+    ] {
+        let mut payload = whole.clone();
+        *payload.pointer_mut(pointer).unwrap() = value;
+        assert!(Stored::parse(&payload).is_err(), "{pointer}");
+    }
+    for field in [
+        "client",
+        "idempotency_key",
+        "request_digest",
+        "order",
+        "body",
+    ] {
+        let mut payload = whole.clone();
+        payload.as_object_mut().unwrap().remove(field);
+        let error = Stored::parse(&payload).unwrap_err();
+        assert!(error.what.contains(field), "{error}");
+    }
+}
+
+/// O-11: the parts are well formed, but do not belong together.
+#[test]
+fn o11_a_body_that_is_not_the_accepted_one_is_malformed() {
+    type Change = fn(&mut Stored);
+    let table: &[(&str, Change)] = &[
+        ("body cut", |s| s.body.truncate(40)),
+        ("other qty", |s| s.body = s.body.replace("0.109", "0.108")),
+        ("other digest", |s| s.request_digest = "sha256:0".into()),
+        ("other key", |s| s.key = "key-00002".parse().unwrap()),
+        ("other side", |s| s.filled.side = Side::Buy),
+        ("other instrument", |s| {
+            s.filled.instrument = "EURUSD".into()
+        }),
+        ("more than asked", |s| {
+            s.filled.qty = "0.11".parse().unwrap()
+        }),
+        ("nothing", |s| s.filled.qty = Amount::ZERO),
+        ("no limit", |s| s.filled.price = None),
+    ];
+    for (name, change) in table {
+        let mut stored = stored();
+        change(&mut stored);
+        let error = stored.order().expect_err(name);
+        assert!(!error.to_string().contains("0.109"), "{error}");
+    }
+    // What is not part of the order may differ: the digest leaves it out.
+    let mut stored = stored();
+    stored.body = stored.body.replace("0.109", "0.1090");
+    assert!(stored.order().is_ok());
+}
+
+#[test]
+fn a_result_can_be_made_of_whatever_is_left() {
+    let at: Timestamp = "2026-01-02T00:00:00Z".parse().unwrap();
+    let whole = Subject::of_payload(&stored().to_payload(), at);
+    assert_eq!(whole, Subject::from(&stored().order().unwrap()));
+    let nothing = Subject::of_payload(&json!(7), at);
+    assert_eq!((nothing.side, nothing.requested_at), (None, at));
+    let result = crate::ExecResult::failed(
+        nothing,
+        "paper",
+        crate::Reason::ValidationError,
+        "unreadable",
+        at,
+    );
+    assert_eq!(result.ended().http_status, 422);
+}
