@@ -1,19 +1,40 @@
 #![doc = include_str!("../README.md")]
 
 mod attempt;
+mod check;
+mod classify;
+pub mod metrics;
+mod options;
 mod payment;
 mod port;
+mod privacy;
+mod rail;
+mod relayer;
+mod request;
+mod service;
+mod stored;
+mod watch;
 
 pub use attempt::{
     AttemptState, AttemptView, Completion, MISSING_RAIL_REFERENCE, RETRY_CEILING_EXCEEDED,
     RailResult, ZOMBIE_REQUEUE,
 };
+pub use classify::{DISPATCH_ERROR, DISPATCH_TIMEOUT, TERMINAL_CODES};
+pub use options::{OnFailed, OrderedBy, PaymentsOptions, RailKind, Secret, lane_policy};
 pub use payment::{NewPayment, OutboxId, PaymentState, PaymentView};
 pub use port::{
     CompleteAnswer, Completed, EnqueueAnswer, Enqueued, ImportReport, InFlight, LateSuccess,
     PaymentFilter, PaymentMoved, Payments, PaymentsStatus, Reconciliation, Repaired,
     ReusedReference,
 };
+pub use privacy::shown;
+pub use rail::{
+    Cancelled, Dispatch, HttpRail, Known, Rail, RailReply, Rails, SimulatedRail, Submitted,
+};
+pub use relayer::{RailSink, UNKNOWN_RAIL_TYPE};
+pub use service::{Answer, PayCall, PaymentService, payload_hash};
+pub use stored::{Stored, lane};
+pub use watch::watch;
 
 /// The lane payments travel on.
 pub const LANE: &str = "payments";

@@ -1,0 +1,160 @@
+//! What must be right with a payment before a rail is called: if it is not, it fails at once, with
+//! no call made.
+
+use consign_worker::Delivery;
+use serde_json::{Map, Value};
+
+use crate::{rail::Dispatch, stored::Stored};
+
+/// Why a payment is not dispatched: a code for programs and a sentence for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unfit {
+    pub(crate) code: &'static str,
+    pub(crate) why: String,
+}
+
+fn unfit(code: &'static str, why: impl Into<String>) -> Unfit {
+    let why = why.into();
+    Unfit { code, why }
+}
+
+/// What a rail is asked to do, from a message that may hold anything.
+pub(crate) fn dispatch(delivery: &Delivery) -> Result<Dispatch, Unfit> {
+    let stored = Stored::read(&delivery.message.payload);
+    let stored = stored.map_err(|error| {
+        let why = format!("the message is not a payment: {error}");
+        unfit("INVALID_PAYLOAD", why)
+    })?;
+    let Value::Object(payload) = &stored.payload else {
+        return Err(unfit("INVALID_PAYLOAD", "payload is not an object"));
+    };
+    let amount_minor = amount(payload)?;
+    let currency = currency(payload)?.to_owned();
+    let destination = destination(payload)?.to_owned();
+    Ok(Dispatch {
+        reference: stored.outbox_id,
+        amount_minor,
+        currency,
+        destination,
+        instruction_id: stored.instruction_id,
+        participant_id: stored.participant_id,
+        sequence_id: stored.sequence_id,
+        rail_type: stored.rail_type,
+        tenant_id: stored.tenant_id,
+        payload: stored.payload,
+        attempt_no: delivery.attempt_no,
+        fence: delivery.fence,
+    })
+}
+
+/// In minor units, because a fraction would have been through floating point by now, and an
+/// `amount` does not say its unit.
+fn amount(payload: &Map<String, Value>) -> Result<u64, Unfit> {
+    let why = match payload.get("amount_minor") {
+        Some(Value::Number(number)) => match number.as_u64() {
+            Some(amount) if amount > 0 && i64::try_from(amount).is_ok() => return Ok(amount),
+            _ => "amount_minor is not a positive whole number",
+        },
+        Some(_) => "amount_minor is not a number",
+        None if payload.contains_key("amount") => {
+            "amount has no unit; send amount_minor, a whole number of minor units"
+        }
+        None => "amount_minor is missing",
+    };
+    Err(unfit("INVALID_AMOUNT", why))
+}
+
+fn currency(payload: &Map<String, Value>) -> Result<&str, Unfit> {
+    let code = text(payload, ["currency_code", "currency"]);
+    if is_currency(code) {
+        return Ok(code);
+    }
+    let why = "currency_code is not three capital letters";
+    Err(unfit("INVALID_CURRENCY", why))
+}
+
+pub(crate) fn is_currency(code: &str) -> bool {
+    code.len() == 3 && code.bytes().all(|byte| byte.is_ascii_uppercase())
+}
+
+fn destination(payload: &Map<String, Value>) -> Result<&str, Unfit> {
+    let destination = text(payload, ["destination", "beneficiary_ref_hash"]);
+    if destination.trim().is_empty() {
+        let why = "destination (or beneficiary_ref_hash) is missing or blank";
+        return Err(unfit("INVALID_DESTINATION", why));
+    }
+    Ok(destination)
+}
+
+/// The first of these names that is there, as text.
+fn text<'p>(payload: &'p Map<String, Value>, names: [&str; 2]) -> &'p str {
+    let found = names.into_iter().find_map(|name| payload.get(name));
+    found.and_then(Value::as_str).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::relayer::tests::delivery;
+
+    /// B8: the four checks and their codes.
+    #[test]
+    fn an_unfit_payment_is_told_by_its_code() {
+        let good = json!({"amount_minor": 5, "currency_code": "ZMW", "destination": "a"});
+        let with = |name: &str, value: Value| {
+            let mut payload = good.clone();
+            payload[name] = value;
+            payload
+        };
+        let without = |name: &str| {
+            let mut payload = good.clone();
+            payload.as_object_mut().unwrap().remove(name);
+            payload
+        };
+        let legacy = json!({"amount": 5, "currency": "ZMW", "destination": "a"});
+        let other_names =
+            json!({"amount_minor": 5, "currency": "ZMW", "beneficiary_ref_hash": "ab12"});
+        let table = [
+            (good.clone(), None),
+            (other_names, None),
+            (with("amount_minor", json!(i64::MAX)), None),
+            (json!([1]), Some("INVALID_PAYLOAD")),
+            (json!("x"), Some("INVALID_PAYLOAD")),
+            (with("amount_minor", json!(0)), Some("INVALID_AMOUNT")),
+            (with("amount_minor", json!(-5)), Some("INVALID_AMOUNT")),
+            (with("amount_minor", json!(5.5)), Some("INVALID_AMOUNT")),
+            (with("amount_minor", json!("5")), Some("INVALID_AMOUNT")),
+            (
+                with("amount_minor", json!(u64::MAX)),
+                Some("INVALID_AMOUNT"),
+            ),
+            (with("amount_minor", json!(1e30)), Some("INVALID_AMOUNT")),
+            (without("amount_minor"), Some("INVALID_AMOUNT")),
+            (legacy, Some("INVALID_AMOUNT")),
+            (
+                with("currency_code", json!("zmw")),
+                Some("INVALID_CURRENCY"),
+            ),
+            (
+                with("currency_code", json!("ZMWK")),
+                Some("INVALID_CURRENCY"),
+            ),
+            (with("currency_code", json!("ÄÖ")), Some("INVALID_CURRENCY")),
+            (without("currency_code"), Some("INVALID_CURRENCY")),
+            (
+                with("destination", json!("  ")),
+                Some("INVALID_DESTINATION"),
+            ),
+            (with("destination", json!(7)), Some("INVALID_DESTINATION")),
+            (without("destination"), Some("INVALID_DESTINATION")),
+        ];
+        for (payload, expected) in table {
+            let code = dispatch(&delivery(payload.clone()))
+                .err()
+                .map(|unfit| unfit.code);
+            assert_eq!(code, expected, "{payload}");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! What an answer over HTTP means, where money is at stake: only what is said clearly counts.
+
+use std::time::Duration;
+
+use reqwest::{Response, header::RETRY_AFTER};
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
+
+use crate::{
+    classify::DISPATCH_ERROR,
+    rail::{Cancelled, Known, RailReply, Submitted},
+};
+
+/// An answer longer than this is none.
+const BODY_BYTES_MAX: usize = 256 * 1024;
+/// The longest wait a rail is granted.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(3_600);
+
+/// An answer as far as it could be read.
+#[derive(Debug)]
+pub(super) struct Answer {
+    status: u16,
+    retry_after: Option<Duration>,
+    /// None if it was too long, broken, late or not JSON.
+    body: Option<Value>,
+}
+
+/// Reads an answer to its end, if that comes before `ends` and before it gets too long.
+pub(super) async fn read(mut response: Response, ends: Instant) -> Answer {
+    let status = response.status().as_u16();
+    let seconds = response.headers().get(RETRY_AFTER);
+    let seconds = seconds.and_then(|value| value.to_str().ok()?.trim().parse().ok());
+    let retry_after = seconds.map(|seconds| Duration::from_secs(seconds).min(RETRY_AFTER_MAX));
+    let mut bytes = Vec::new();
+    let body = loop {
+        match timeout_at(ends, response.chunk()).await {
+            Ok(Ok(Some(chunk))) if bytes.len() + chunk.len() <= BODY_BYTES_MAX => {
+                bytes.extend_from_slice(&chunk);
+            }
+            Ok(Ok(None)) => break serde_json::from_slice(&bytes).ok(),
+            Ok(_) | Err(_) => break None,
+        }
+    };
+    Answer {
+        status,
+        retry_after,
+        body,
+    }
+}
+
+impl Answer {
+    fn reply(&self) -> Option<RailReply> {
+        RailReply::deserialize(self.body.as_ref()?).ok()
+    }
+
+    fn flag(&self, name: &str) -> Option<bool> {
+        self.body.as_ref()?.get(name)?.as_bool()
+    }
+
+    /// What a submission came to.
+    pub(super) fn submitted(self) -> Submitted {
+        let status = self.status;
+        if let Some(reply) = self.reply()
+            && is_believable(status, &reply)
+        {
+            return Submitted::Replied(reply);
+        }
+        match status {
+            429 => Submitted::NotNow {
+                why: "the rail answered 429".to_owned(),
+                retry_in: self.retry_after,
+            },
+            // The request itself is wrong, and will be the next time.
+            400 | 413 | 415 | 422 => Submitted::Replied(RailReply {
+                error_code: Some(format!("HTTP_{status}")),
+                error_message: Some(format!("the rail answered {status}")),
+                retryable: Some(false),
+                ..RailReply::default()
+            }),
+            // A wrong address or wrong credentials: mending them must not find payments failed.
+            300..=399 | 401 | 403 | 404 | 405 | 407 | 421 | 501 => Submitted::NotSent {
+                code: DISPATCH_ERROR,
+                why: format!("the rail answered {status}; redirects are not followed"),
+            },
+            // Everything else, a success without a word of it included, may have moved money.
+            _ => Submitted::Lost {
+                code: DISPATCH_ERROR,
+                why: format!("the rail answered {status} and did not say what became of it"),
+            },
+        }
+    }
+
+    /// What a rail knows. A bare 404 says that there is no such page, not that there was no payment.
+    pub(super) fn known(self) -> Known {
+        let status = self.status;
+        if self.flag("found") == Some(false) && matches!(status, 200 | 404) {
+            return Known::NotFound;
+        }
+        if self.flag("pending") == Some(true) {
+            return Known::CannotTell("the rail has it and has not decided".to_owned());
+        }
+        match self.reply() {
+            Some(reply) if status == 200 => Known::Found(reply),
+            _ => Known::CannotTell(format!("the rail answered {status} to the question")),
+        }
+    }
+
+    /// What came of taking back.
+    pub(super) fn cancelled(self) -> Cancelled {
+        match self.flag("cancelled") {
+            Some(true) if self.status == 200 => Cancelled::Done,
+            Some(false) => Cancelled::TooLate,
+            _ => Cancelled::NotOffered(format!("the rail answered {}", self.status)),
+        }
+    }
+}
+
+/// A yes counts with a status that says yes; a no counts with any that is not a gateway's.
+fn is_believable(status: u16, reply: &RailReply) -> bool {
+    match reply.is_success {
+        true => (200..=299).contains(&status),
+        false => !(300..=399).contains(&status) && status != 429,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn answer(status: u16, body: Option<Value>) -> Answer {
+        Answer {
+            status,
+            retry_after: None,
+            body,
+        }
+    }
+
+    #[test]
+    fn only_what_is_said_clearly_counts() {
+        let yes = || Some(json!({"success": true, "railReference": "R-1"}));
+        let no = || Some(json!({"success": false, "error_code": "FRAUD_BLOCK"}));
+        let table = [
+            (200, yes(), "replied"),
+            (201, yes(), "replied"),
+            (500, yes(), "lost"),
+            (302, yes(), "not sent"),
+            (422, no(), "replied"),
+            (503, no(), "replied"),
+            (200, None, "lost"),
+            (200, Some(json!({"ok": true})), "lost"),
+            (204, None, "lost"),
+            (400, None, "replied"),
+            (401, None, "not sent"),
+            (404, None, "not sent"),
+            (408, None, "lost"),
+            (409, None, "lost"),
+            (429, no(), "not now"),
+            (500, None, "lost"),
+            (502, None, "lost"),
+        ];
+        for (status, body, expected) in table {
+            let word = match answer(status, body.clone()).submitted() {
+                Submitted::Replied(_) => "replied",
+                Submitted::NotSent { .. } => "not sent",
+                Submitted::NotNow { .. } => "not now",
+                Submitted::Lost { .. } => "lost",
+            };
+            assert_eq!(word, expected, "{status} {body:?}");
+        }
+    }
+
+    #[test]
+    fn a_missing_page_is_not_a_missing_payment() {
+        let found = json!({"success": true, "rail_reference": "R-1"});
+        let table = [
+            (200, Some(found.clone()), "found"),
+            (
+                200,
+                Some(json!({"success": false, "retryable": false})),
+                "found",
+            ),
+            (200, Some(json!({"found": false})), "not found"),
+            (404, Some(json!({"found": false})), "not found"),
+            (404, None, "cannot tell"),
+            (404, Some(json!({"error": "no route"})), "cannot tell"),
+            (
+                200,
+                Some(json!({"found": true, "pending": true})),
+                "cannot tell",
+            ),
+            (200, None, "cannot tell"),
+            (500, Some(json!({"found": false})), "cannot tell"),
+            (500, Some(found), "cannot tell"),
+        ];
+        for (status, body, expected) in table {
+            let word = match answer(status, body.clone()).known() {
+                Known::Found(_) => "found",
+                Known::NotFound => "not found",
+                Known::CannotTell(_) => "cannot tell",
+            };
+            assert_eq!(word, expected, "{status} {body:?}");
+        }
+    }
+}

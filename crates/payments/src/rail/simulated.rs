@@ -1,0 +1,258 @@
+//! A rail inside the process: it moves no money, forgets with the process, and does wrong what it
+//! is told to do wrong, the same way every time.
+//!
+//! What it does is said by `scenario` in a payment's payload:
+//!
+//! | scenario | first submission | after that |
+//! |---|---|---|
+//! | `SIMULATE_SUCCESS` (the default) | accepted | the same answer |
+//! | `SIMULATE_TRANSIENT_FAILURE` | refused, retryable | accepted |
+//! | `SIMULATE_PERMANENT_FAILURE` | refused for good | the same answer |
+//! | `SIMULATE_UNREACHABLE` | not sent | accepted |
+//! | `SIMULATE_BUSY` | not now | accepted |
+//! | `SIMULATE_LOST_REQUEST` | lost on its way there | accepted |
+//! | `SIMULATE_LOST_REPLY` | accepted, the answer lost | the same answer |
+//! | `SIMULATE_TIMEOUT` | accepted, never answered | the same answer |
+//! | `SIMULATE_CANNOT_TELL` | accepted, the answer lost, and it cannot be asked | lost again |
+//! | `SIMULATE_MISSING_REFERENCE` | accepted without a reference | the same answer |
+//! | `SIMULATE_REUSED_REFERENCE` | accepted under a reference that others have too | the same answer |
+//! | `SIMULATE_CANCEL_SUCCESS` | accepted, can be taken back | the same answer |
+//! | `SIMULATE_CANCEL_TOO_LATE` | accepted, cannot be taken back | the same answer |
+//!
+//! Any other word is refused for good.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    future::pending,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::{Cancelled, Dispatch, Known, Rail, RailReply, Submitted};
+use crate::{
+    OutboxId,
+    classify::{DISPATCH_ERROR, DISPATCH_TIMEOUT},
+};
+
+/// References it remembers: a rehearsal may be long, memory is not.
+const REMEMBERED_MAX: usize = 100_000;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct SimulatedRail {
+    books: Mutex<Books>,
+}
+
+#[derive(Debug, Default)]
+struct Books {
+    entries: HashMap<OutboxId, Entry>,
+    oldest: VecDeque<OutboxId>,
+}
+
+/// What it knows about a reference.
+#[derive(Clone, Debug, Default)]
+struct Entry {
+    submissions: u32,
+    executions: u32,
+    queries: u32,
+    scenario: String,
+    reply: Option<RailReply>,
+    is_cancelled: bool,
+}
+
+impl Books {
+    fn entry(&mut self, reference: OutboxId) -> &mut Entry {
+        if !self.entries.contains_key(&reference) {
+            if self.oldest.len() == REMEMBERED_MAX
+                && let Some(oldest) = self.oldest.pop_front()
+            {
+                self.entries.remove(&oldest);
+            }
+            self.oldest.push_back(reference);
+        }
+        self.entries.entry(reference).or_default()
+    }
+}
+
+impl SimulatedRail {
+    /// An empty book.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How often a payment was submitted.
+    pub fn submissions(&self, reference: OutboxId) -> u32 {
+        self.read(reference).submissions
+    }
+
+    /// How often a payment was paid: never more than once.
+    pub fn executions(&self, reference: OutboxId) -> u32 {
+        self.read(reference).executions
+    }
+
+    /// How often it was asked about a payment.
+    pub fn queries(&self, reference: OutboxId) -> u32 {
+        self.read(reference).queries
+    }
+
+    fn read(&self, reference: OutboxId) -> Entry {
+        let books = self.books();
+        books.entries.get(&reference).cloned().unwrap_or_default()
+    }
+
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What it does with a submission; none: it stays silent.
+    fn decide(&self, dispatch: &Dispatch) -> Option<Submitted> {
+        let scenario = match dispatch.payload.get("scenario") {
+            None | Some(Value::Null) => "SIMULATE_SUCCESS",
+            Some(word) => word.as_str().unwrap_or_default(),
+        };
+        let mut books = self.books();
+        let entry = books.entry(dispatch.reference);
+        entry.submissions += 1;
+        scenario.clone_into(&mut entry.scenario);
+        let is_first = entry.submissions == 1;
+        if let Some(reply) = &entry.reply {
+            let known = Submitted::Replied(reply.clone());
+            let is_mute = scenario == "SIMULATE_CANNOT_TELL";
+            return Some(if is_mute { lost_reply() } else { known });
+        }
+        let reference = format!("SIM-{}", dispatch.reference);
+        match scenario {
+            "SIMULATE_TRANSIENT_FAILURE" if is_first => {
+                Some(Submitted::Replied(refused("TEMPORARILY_UNAVAILABLE", true)))
+            }
+            "SIMULATE_UNREACHABLE" if is_first => Some(Submitted::NotSent {
+                code: DISPATCH_ERROR,
+                why: "the simulated rail could not be reached".into(),
+            }),
+            "SIMULATE_BUSY" if is_first => Some(Submitted::NotNow {
+                why: "the simulated rail wants less".into(),
+                retry_in: Some(Duration::from_secs(1)),
+            }),
+            "SIMULATE_LOST_REQUEST" if is_first => Some(Submitted::Lost {
+                code: DISPATCH_ERROR,
+                why: "the connection broke before an answer came".into(),
+            }),
+            "SIMULATE_LOST_REPLY" | "SIMULATE_CANNOT_TELL" => {
+                entry.accept(Some(reference));
+                Some(lost_reply())
+            }
+            "SIMULATE_TIMEOUT" => {
+                entry.accept(Some(reference));
+                None
+            }
+            "SIMULATE_MISSING_REFERENCE" => Some(Submitted::Replied(entry.accept(None))),
+            "SIMULATE_REUSED_REFERENCE" => {
+                let shared = Some("SIM-REUSED".to_owned());
+                Some(Submitted::Replied(entry.accept(shared)))
+            }
+            "SIMULATE_PERMANENT_FAILURE" => {
+                Some(Submitted::Replied(entry.refuse("INVALID_ACCOUNT")))
+            }
+            "SIMULATE_SUCCESS"
+            | "SIMULATE_TRANSIENT_FAILURE"
+            | "SIMULATE_UNREACHABLE"
+            | "SIMULATE_BUSY"
+            | "SIMULATE_LOST_REQUEST"
+            | "SIMULATE_CANCEL_SUCCESS"
+            | "SIMULATE_CANCEL_TOO_LATE" => Some(Submitted::Replied(entry.accept(Some(reference)))),
+            _ => Some(Submitted::Replied(entry.refuse("UNKNOWN_SCENARIO"))),
+        }
+    }
+}
+
+impl Entry {
+    fn accept(&mut self, rail_reference: Option<String>) -> RailReply {
+        self.executions += 1;
+        let reply = RailReply {
+            is_success: true,
+            rail_reference,
+            rail_code: Some("ACCEPTED".to_owned()),
+            ..RailReply::default()
+        };
+        self.reply = Some(reply.clone());
+        reply
+    }
+
+    fn refuse(&mut self, code: &str) -> RailReply {
+        let reply = refused(code, false);
+        self.reply = Some(reply.clone());
+        reply
+    }
+}
+
+fn refused(code: &str, retryable: bool) -> RailReply {
+    RailReply {
+        error_code: Some(code.to_owned()),
+        error_message: Some("the simulated rail was told to refuse".to_owned()),
+        retryable: Some(retryable),
+        ..RailReply::default()
+    }
+}
+
+fn lost_reply() -> Submitted {
+    Submitted::Lost {
+        code: DISPATCH_ERROR,
+        why: "the connection broke before an answer came".into(),
+    }
+}
+
+#[async_trait]
+impl Rail for SimulatedRail {
+    fn kind(&self) -> &'static str {
+        "simulated"
+    }
+
+    fn destination(&self) -> &str {
+        "simulated"
+    }
+
+    async fn submit(&self, dispatch: &Dispatch, limit: Duration) -> Submitted {
+        if let Some(submitted) = self.decide(dispatch) {
+            return submitted;
+        }
+        let silence: Result<(), _> = timeout(limit, pending()).await;
+        Submitted::Lost {
+            code: DISPATCH_TIMEOUT,
+            why: format!("no answer within {limit:?} ({silence:?})"),
+        }
+    }
+
+    async fn query(&self, reference: OutboxId, _limit: Duration) -> Known {
+        let mut books = self.books();
+        let Some(entry) = books.entries.get_mut(&reference) else {
+            return Known::NotFound;
+        };
+        entry.queries += 1;
+        match &entry.reply {
+            _ if entry.scenario == "SIMULATE_CANNOT_TELL" => {
+                Known::CannotTell("the simulated rail keeps no books today".to_owned())
+            }
+            Some(reply) => Known::Found(reply.clone()),
+            None => Known::NotFound,
+        }
+    }
+
+    async fn cancel(&self, reference: OutboxId, _limit: Duration) -> Cancelled {
+        let mut books = self.books();
+        let Some(entry) = books.entries.get_mut(&reference) else {
+            return Cancelled::NotOffered("the simulated rail does not know it".to_owned());
+        };
+        match entry.scenario.as_str() {
+            "SIMULATE_CANCEL_SUCCESS" => {
+                entry.is_cancelled = true;
+                Cancelled::Done
+            }
+            _ if entry.is_cancelled => Cancelled::Done,
+            _ => Cancelled::TooLate,
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! The sink of the lane `payments`: checks, asks a rail, says what came of it.
+//!
+//! It never settles and never retries by itself: that is the worker's. A payment whose earlier
+//! dispatch may have arrived is asked about by its reference before it is sent again.
+
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use consign_kernel::Outcome;
+use consign_worker::{About, Delivery, Probe, Sink, Verdict};
+use metrics::{counter, histogram};
+use tokio::time::timeout;
+use tracing::error;
+
+use crate::{
+    MISSING_RAIL_REFERENCE, OutboxId, RailResult,
+    check::{self, Unfit},
+    classify::{self, DISPATCH_TIMEOUT},
+    metrics::{ALARMS_TOTAL, DISPATCHES_TOTAL, RAIL_SECONDS},
+    privacy::shown,
+    rail::{Dispatch, Known, Rails, Submitted},
+};
+
+/// The code of a payment for which there is no rail.
+pub const UNKNOWN_RAIL_TYPE: &str = "UNKNOWN_RAIL_TYPE";
+
+/// Sends payments to the rails of their types.
+#[derive(Debug)]
+pub struct RailSink {
+    rails: Rails,
+    destination: String,
+}
+
+impl RailSink {
+    /// A sink over these rails.
+    pub fn new(rails: Rails) -> Self {
+        let mut places: Vec<&str> = rails
+            .types()
+            .filter_map(|rail_type| rails.get(rail_type))
+            .map(|rail| rail.destination())
+            .collect();
+        places.dedup();
+        Self {
+            destination: places.join(", "),
+            rails,
+        }
+    }
+
+    async fn submit(&self, dispatch: &Dispatch, limit: Duration) -> Verdict {
+        let Some(rail) = self.rails.get(&dispatch.rail_type) else {
+            let known: Vec<&str> = self.rails.types().collect();
+            let why = format!(
+                "there is no rail for it; there is one for {}",
+                known.join(", ")
+            );
+            return Verdict::failed(Outcome::Dead, About::Message, UNKNOWN_RAIL_TYPE, why);
+        };
+        // Monotonic, so that no step of the clock makes it negative.
+        let since = Instant::now();
+        let submitted = timeout(limit, rail.submit(dispatch, limit)).await;
+        let took = since.elapsed();
+        let submitted = submitted.unwrap_or_else(|_| Submitted::Lost {
+            code: DISPATCH_TIMEOUT,
+            why: format!("no answer within {} ms", limit.as_millis()),
+        });
+        let latency_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        let verdict = classify::verdict(submitted, latency_ms);
+        let outcome = consign_kernel::AttemptOutcome::from(verdict.outcome).as_str();
+        histogram!(RAIL_SECONDS, "rail" => rail.kind()).record(took.as_secs_f64());
+        counter!(DISPATCHES_TOTAL, "rail" => rail.kind(), "outcome" => outcome).increment(1);
+        verdict
+    }
+}
+
+#[async_trait]
+impl Sink for RailSink {
+    fn kind(&self) -> &'static str {
+        "rail"
+    }
+
+    fn destination(&self) -> &str {
+        &self.destination
+    }
+
+    async fn deliver(&self, delivery: &Delivery) -> Verdict {
+        let dispatch = match check::dispatch(delivery) {
+            Ok(dispatch) => dispatch,
+            Err(Unfit { code, why }) => {
+                return Verdict::failed(Outcome::Dead, About::Message, code, why);
+            }
+        };
+        let verdict = self.submit(&dispatch, own_limit(delivery.timeout)).await;
+        alarm(dispatch.reference, &verdict);
+        verdict
+    }
+
+    async fn probe(&self, delivery: &Delivery) -> Probe {
+        let Ok(dispatch) = check::dispatch(delivery) else {
+            // No rail was ever called with it; delivering it says why.
+            return Probe::NotDelivered;
+        };
+        let Some(rail) = self.rails.get(&dispatch.rail_type) else {
+            return Probe::CannotTell(format!("there is no rail for {}", dispatch.rail_type));
+        };
+        let limit = own_limit(delivery.timeout);
+        let reply = match rail.query(dispatch.reference, limit).await {
+            Known::NotFound => return Probe::NotDelivered,
+            Known::CannotTell(why) => return Probe::CannotTell(shown(&why)),
+            Known::Found(reply) => reply,
+        };
+        let verdict = classify::replied(reply, None);
+        alarm(dispatch.reference, &verdict);
+        match verdict.outcome {
+            Outcome::Delivered => Probe::Delivered(verdict.result),
+            // It says no for now: as if it had never had it.
+            Outcome::Retry => Probe::NotDelivered,
+            Outcome::Dead | Outcome::Uncertain => Probe::Decided(Box::new(verdict)),
+        }
+    }
+}
+
+/// Money has moved and nobody knows under which name: somebody must look.
+fn alarm(outbox_id: OutboxId, verdict: &Verdict) {
+    if verdict.code.as_deref() != Some(MISSING_RAIL_REFERENCE) {
+        return;
+    }
+    let rail_code = RailResult::from_value(verdict.result.as_ref()).rail_code;
+    let rail_code = rail_code.as_deref().unwrap_or("none");
+    error!(
+        %outbox_id, rail_code,
+        "payment {outbox_id}: the rail accepted it without a reference; it is held until somebody \
+         has looked at the rail's books"
+    );
+    counter!(ALARMS_TOTAL, "kind" => "missing_reference").increment(1);
+}
+
+/// A little less than the worker allows: a verdict of our own tells more than being cut off.
+fn own_limit(limit: Duration) -> Duration {
+    limit - (limit / 20).min(Duration::from_millis(100))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::sync::Arc;
+
+    use consign_kernel::{Fence, Message, MessageId};
+    use jiff::Timestamp;
+    use serde_json::{Map, Value, json};
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::{
+        SimulatedRail,
+        stored::{Stored, lane, tests::payment},
+    };
+
+    const ID: OutboxId = OutboxId(Uuid::from_u128(7));
+
+    pub(crate) fn delivery(payload: Value) -> Delivery {
+        delivery_of_type(payload, "PAYMENT")
+    }
+
+    fn delivery_of_type(payload: Value, rail_type: &str) -> Delivery {
+        let new = crate::NewPayment {
+            payload,
+            rail_type: rail_type.to_owned(),
+            ..payment()
+        };
+        let message = Stored::new(&new, ID, 1).message(&new);
+        Delivery {
+            message: Arc::new(Message {
+                id: MessageId(1),
+                lane: lane(),
+                key: message.key,
+                group: message.group,
+                payload: message.payload,
+                headers: Map::new(),
+                created_at: Timestamp::UNIX_EPOCH,
+            }),
+            attempt_no: 1,
+            in_doubt: false,
+            fence: Fence(1),
+            timeout: Duration::from_millis(200),
+        }
+    }
+
+    fn fit(scenario: &str) -> Value {
+        json!({"amount_minor": 5, "currency_code": "ZMW", "destination": "a", "scenario": scenario})
+    }
+
+    fn sink() -> (RailSink, Arc<SimulatedRail>) {
+        let rail = Arc::new(SimulatedRail::new());
+        let rails = Rails::new(Arc::clone(&rail) as Arc<dyn crate::Rail>, ["PAYMENT"]);
+        (RailSink::new(rails), rail)
+    }
+
+    fn told(verdict: &Verdict) -> (Outcome, &str) {
+        (verdict.outcome, verdict.code.as_deref().unwrap_or("-"))
+    }
+
+    /// EXW, P-15, P-16, P-17: each scenario sent twice, as a worker would that never asks; what the
+    /// rail says when it is asked; and it never pays twice.
+    #[tokio::test]
+    async fn every_scenario_comes_to_what_it_says() {
+        use Outcome::{Dead, Delivered, Retry, Uncertain};
+        let (missing, error) = (MISSING_RAIL_REFERENCE, "DISPATCH_ERROR");
+        let yes = (Delivered, "-");
+        let table = [
+            ("SIMULATE_SUCCESS", yes, "delivered", yes, 1),
+            (
+                "SIMULATE_TRANSIENT_FAILURE",
+                (Retry, "TEMPORARILY_UNAVAILABLE"),
+                "not",
+                yes,
+                1,
+            ),
+            (
+                "SIMULATE_PERMANENT_FAILURE",
+                (Dead, "INVALID_ACCOUNT"),
+                "decided",
+                (Dead, "INVALID_ACCOUNT"),
+                0,
+            ),
+            ("SIMULATE_UNREACHABLE", (Retry, error), "not", yes, 1),
+            ("SIMULATE_BUSY", (Retry, "RAIL_BUSY"), "not", yes, 1),
+            ("SIMULATE_LOST_REQUEST", (Uncertain, error), "not", yes, 1),
+            (
+                "SIMULATE_LOST_REPLY",
+                (Uncertain, error),
+                "delivered",
+                yes,
+                1,
+            ),
+            (
+                "SIMULATE_TIMEOUT",
+                (Uncertain, "DISPATCH_TIMEOUT"),
+                "delivered",
+                yes,
+                1,
+            ),
+            (
+                "SIMULATE_CANNOT_TELL",
+                (Uncertain, error),
+                "cannot tell",
+                (Uncertain, error),
+                1,
+            ),
+            (
+                "SIMULATE_MISSING_REFERENCE",
+                (Uncertain, missing),
+                "decided",
+                (Uncertain, missing),
+                1,
+            ),
+            ("SIMULATE_REUSED_REFERENCE", yes, "delivered", yes, 1),
+            (
+                "SIMULATE_NONSENSE",
+                (Dead, "UNKNOWN_SCENARIO"),
+                "decided",
+                (Dead, "UNKNOWN_SCENARIO"),
+                0,
+            ),
+        ];
+        for (scenario, first, asked, second, executions) in table {
+            let (sink, rail) = sink();
+            let delivery = delivery(fit(scenario));
+            assert_eq!(told(&sink.deliver(&delivery).await), first, "{scenario}");
+            let probe = match sink.probe(&delivery).await {
+                Probe::Delivered(_) => "delivered",
+                Probe::NotDelivered => "not",
+                Probe::CannotTell(_) => "cannot tell",
+                Probe::Decided(_) => "decided",
+            };
+            assert_eq!(probe, asked, "{scenario}");
+            assert_eq!(told(&sink.deliver(&delivery).await), second, "{scenario}");
+            assert_eq!(rail.executions(ID), executions, "{scenario}");
+        }
+    }
+
+    /// P-15: bad payments and unknown rail types fail with no call made.
+    #[tokio::test]
+    async fn what_is_unfit_never_reaches_a_rail() {
+        let (sink, rail) = sink();
+        let bad = delivery(json!({"amount_minor": 0, "currency_code": "ZMW", "destination": "a"}));
+        let stranger = delivery_of_type(fit("SIMULATE_SUCCESS"), "CARRIER_PIGEON");
+        for (delivery, code) in [(bad, "INVALID_AMOUNT"), (stranger, UNKNOWN_RAIL_TYPE)] {
+            assert_eq!(told(&sink.deliver(&delivery).await), (Outcome::Dead, code));
+        }
+        assert_eq!(rail.submissions(ID), 0);
+    }
+
+    #[tokio::test]
+    async fn a_reference_is_kept_with_the_attempt() {
+        let (sink, _) = sink();
+        let verdict = sink.deliver(&delivery(fit("SIMULATE_SUCCESS"))).await;
+        let result = RailResult::from_value(verdict.result.as_ref());
+        assert_eq!(result.rail_reference, Some(format!("SIM-{ID}")));
+        assert_eq!(result.rail_code.as_deref(), Some("ACCEPTED"));
+        assert!(result.latency_ms.is_some());
+    }
+
+    /// A rail whose type is gone from the configuration may still have been paid.
+    #[tokio::test]
+    async fn a_payment_in_doubt_without_a_rail_stays_in_doubt() {
+        let sink = RailSink::new(Rails::default());
+        let probe = sink.probe(&delivery(fit("SIMULATE_SUCCESS"))).await;
+        assert!(matches!(probe, Probe::CannotTell(_)), "{probe:?}");
+    }
+}

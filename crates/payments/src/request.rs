@@ -1,0 +1,284 @@
+//! A payment as it is handed in over HTTP: every wrong field is named, and nothing is guessed.
+
+use consign_kernel::Error;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use crate::{NewPayment, check::is_currency, options::PaymentsOptions};
+
+/// Why a request cannot be a payment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// It cannot be read at all.
+    Unreadable(String),
+    /// It can, but these fields are wrong.
+    Fields(Vec<WrongField>),
+}
+
+/// A field and what is wrong with it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct WrongField {
+    pub(crate) field: &'static str,
+    pub(crate) message: String,
+}
+
+/// As it is written. A field that comes twice is refused by the parser.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    instruction_id: Option<Value>,
+    tenant_id: Option<Value>,
+    participant_id: Option<Value>,
+    rail_type: Option<Value>,
+    amount_minor: Option<Value>,
+    currency_code: Option<Value>,
+    beneficiary_ref_hash: Option<Value>,
+    idempotency_key: Option<Value>,
+    submitted_at_utc: Option<Value>,
+    correlation_id: Option<Value>,
+    kyc_hold: Option<Value>,
+    /// What else the rail wants to know.
+    details: Option<Value>,
+}
+
+/// The payment a request asks for.
+pub(crate) fn read(body: &[u8], options: &PaymentsOptions) -> Result<NewPayment, Refusal> {
+    let written: Written = serde_json::from_slice(body).map_err(|error| {
+        let what = if error.is_data() { "a payment" } else { "JSON" };
+        Refusal::Unreadable(format!("the body is not {what}: {error}"))
+    })?;
+    let mut reader = Reader::default();
+    let payment = reader.payment(written, options);
+    if !reader.wrong.is_empty() {
+        return Err(Refusal::Fields(reader.wrong));
+    }
+    // What is left are limits of the store.
+    match payment.validate() {
+        Ok(()) => Ok(payment),
+        Err(Error::InvalidInput { what, why }) => {
+            Err(Refusal::Unreadable(format!("{what}: {why}")))
+        }
+        Err(error) => Err(Refusal::Unreadable(error.to_string())),
+    }
+}
+
+/// Reads fields and collects what is wrong with them.
+#[derive(Default)]
+struct Reader {
+    wrong: Vec<WrongField>,
+}
+
+impl Reader {
+    fn payment(&mut self, written: Written, options: &PaymentsOptions) -> NewPayment {
+        let instruction = self.uuid("instruction_id", &written.instruction_id, true);
+        let tenant_id = self.uuid("tenant_id", &written.tenant_id, options.tenant_required);
+        let submitted_at = self.text("submitted_at_utc", &written.submitted_at_utc);
+        if !submitted_at.is_empty() && !is_utc(&submitted_at) {
+            self.refuse(
+                "submitted_at_utc",
+                "must be an RFC 3339 time in UTC, ending in Z",
+            );
+        }
+        let currency = self.text("currency_code", &written.currency_code);
+        if !currency.is_empty() && !is_currency(&currency) {
+            self.refuse("currency_code", "must be three capital letters");
+        }
+        let rail_type = self.text("rail_type", &written.rail_type);
+        if !rail_type.is_empty() && !options.rail_types.contains(&rail_type) {
+            let known = options.rail_types.join(", ");
+            self.refuse("rail_type", format!("must be one of {known}"));
+        }
+        let amount = self.amount(&written.amount_minor, options.amount_minor_max);
+        let beneficiary = self.text("beneficiary_ref_hash", &written.beneficiary_ref_hash);
+        let payload = json!({
+            "amount_minor": amount,
+            "currency_code": currency,
+            "beneficiary_ref_hash": beneficiary,
+            "submitted_at_utc": submitted_at,
+        });
+        NewPayment {
+            instruction_id: instruction.map(|id| id.to_string()).unwrap_or_default(),
+            idempotency_key: self.text("idempotency_key", &written.idempotency_key),
+            participant_id: self.text("participant_id", &written.participant_id),
+            rail_type,
+            tenant_id,
+            correlation_id: self.uuid("correlation_id", &written.correlation_id, false),
+            payload: self.with_details(payload, written.details),
+            headers: Map::new(),
+            kyc_hold: self.flag("kyc_hold", &written.kyc_hold),
+        }
+    }
+
+    fn refuse(&mut self, field: &'static str, message: impl Into<String>) {
+        let message = message.into();
+        self.wrong.push(WrongField { field, message });
+    }
+
+    fn text(&mut self, field: &'static str, value: &Option<Value>) -> String {
+        match value {
+            Some(Value::String(text)) if !text.trim().is_empty() => return text.clone(),
+            None | Some(Value::Null) => self.refuse(field, "is missing"),
+            Some(Value::String(_)) => self.refuse(field, "must not be blank"),
+            Some(_) => self.refuse(field, "must be text"),
+        }
+        String::new()
+    }
+
+    fn uuid(&mut self, field: &'static str, value: &Option<Value>, needed: bool) -> Option<Uuid> {
+        let text = match value {
+            None | Some(Value::Null) if needed => {
+                self.refuse(field, "is missing");
+                return None;
+            }
+            None | Some(Value::Null) => return None,
+            Some(value) => value.as_str().unwrap_or_default(),
+        };
+        // Other spellings of a UUID would be another instruction to everybody who compares text.
+        let id = Uuid::parse_str(text).ok().filter(|_| text.len() == 36);
+        if id.is_none() {
+            self.refuse(field, "must be a UUID");
+        }
+        id
+    }
+
+    fn amount(&mut self, value: &Option<Value>, most: u64) -> u64 {
+        match value {
+            Some(Value::Number(number)) => match number.as_u64() {
+                Some(amount) if (1..=most).contains(&amount) => return amount,
+                _ => {
+                    let why = format!("must be a whole number from 1 to {most}");
+                    self.refuse("amount_minor", why);
+                }
+            },
+            None | Some(Value::Null) => self.refuse("amount_minor", "is missing"),
+            Some(_) => self.refuse("amount_minor", "must be a number, not text"),
+        }
+        0
+    }
+
+    fn flag(&mut self, field: &'static str, value: &Option<Value>) -> bool {
+        match value {
+            None | Some(Value::Null) => false,
+            Some(Value::Bool(flag)) => *flag,
+            Some(_) => {
+                self.refuse(field, "must be true or false");
+                false
+            }
+        }
+    }
+
+    /// The rail gets one object; what the protocol says in it is not to be said otherwise.
+    fn with_details(&mut self, mut payload: Value, details: Option<Value>) -> Value {
+        match details {
+            None | Some(Value::Null) => {}
+            Some(Value::Object(details)) => {
+                for (name, value) in details {
+                    if payload.get(&name).is_some() || DISPATCHED_NAMES.contains(&name.as_str()) {
+                        self.refuse("details", format!("must not hold {name}"));
+                    } else {
+                        payload[name] = value;
+                    }
+                }
+            }
+            Some(_) => self.refuse("details", "must be an object"),
+        }
+        payload
+    }
+}
+
+/// Other names under which a relayer would find the currency and the destination.
+const DISPATCHED_NAMES: [&str; 3] = ["amount", "currency", "destination"];
+
+fn is_utc(text: &str) -> bool {
+    text.ends_with('Z') && text.parse::<Timestamp>().is_ok()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn good() -> Value {
+        json!({
+            "instruction_id": "0190f3a2-7b1c-7000-8000-000000000001",
+            "tenant_id": "0190f3a2-7b1c-7000-8000-00000000000a",
+            "participant_id": "bank-a",
+            "rail_type": "PAYMENT",
+            "amount_minor": 1250,
+            "currency_code": "ZMW",
+            "beneficiary_ref_hash": "9f2c",
+            "idempotency_key": "k-1",
+            "submitted_at_utc": "2026-11-16T03:00:00Z",
+        })
+    }
+
+    fn wrong_fields(body: &Value) -> Vec<&'static str> {
+        match read(body.to_string().as_bytes(), &PaymentsOptions::default()) {
+            Ok(_) => Vec::new(),
+            Err(Refusal::Fields(wrong)) => wrong.iter().map(|wrong| wrong.field).collect(),
+            Err(Refusal::Unreadable(why)) => panic!("{why}"),
+        }
+    }
+
+    /// B9: what the ingress wants, field by field.
+    #[test]
+    fn every_wrong_field_is_named() {
+        assert!(wrong_fields(&good()).is_empty());
+        let table = [
+            ("instruction_id", json!("ins-1")),
+            ("instruction_id", json!("0190f3a27b1c70008000000000000001")),
+            ("tenant_id", json!(7)),
+            ("tenant_id", json!(null)),
+            ("participant_id", json!("  ")),
+            ("rail_type", json!("CARRIER_PIGEON")),
+            ("rail_type", json!("payment")),
+            ("amount_minor", json!(0)),
+            ("amount_minor", json!(-1)),
+            ("amount_minor", json!(1.5)),
+            ("amount_minor", json!("1250")),
+            ("amount_minor", json!(1_000_000_000_001_u64)),
+            ("currency_code", json!("zmw")),
+            ("beneficiary_ref_hash", json!("")),
+            ("idempotency_key", json!(null)),
+            ("submitted_at_utc", json!("2026-11-16")),
+            ("submitted_at_utc", json!("2026-11-16T03:00:00+02:00")),
+            ("correlation_id", json!("x")),
+            ("kyc_hold", json!("yes")),
+            ("details", json!([])),
+            ("details", json!({"amount_minor": 1})),
+            ("details", json!({"destination": "elsewhere"})),
+        ];
+        for (field, value) in table {
+            let mut body = good();
+            body[field] = value.clone();
+            assert_eq!(wrong_fields(&body), [field], "{field} = {value}");
+        }
+        let mut many = good();
+        many["amount_minor"] = json!(0);
+        many["currency_code"] = json!("x");
+        assert_eq!(wrong_fields(&many), ["currency_code", "amount_minor"]);
+        let mut largest = good();
+        largest["amount_minor"] = json!(1_000_000_000_000_u64);
+        assert!(wrong_fields(&largest).is_empty());
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told_apart() {
+        let twice = good().to_string().replacen('{', r#"{"amount_minor":1,"#, 1);
+        let long = good().to_string().replace("bank-a", &"x".repeat(300));
+        for body in ["", "[]", "{", r#"{"unknown": 1}"#, &twice, &long] {
+            let refusal = read(body.as_bytes(), &PaymentsOptions::default());
+            assert!(matches!(refusal, Err(Refusal::Unreadable(_))), "{body}");
+        }
+    }
+
+    #[test]
+    fn details_travel_with_the_payment() {
+        let mut body = good();
+        body["details"] = json!({"scenario": "SIMULATE_SUCCESS"});
+        let payment = read(body.to_string().as_bytes(), &PaymentsOptions::default()).unwrap();
+        assert_eq!(payment.payload["scenario"], "SIMULATE_SUCCESS");
+        assert_eq!(payment.payload["amount_minor"], 1250);
+    }
+}

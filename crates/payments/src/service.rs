@@ -1,0 +1,215 @@
+//! Payments over HTTP, without the HTTP: a request comes in as bytes, an answer goes out as a
+//! status and JSON.
+
+use std::sync::Arc;
+
+use consign_kernel::{Error, Result};
+use metrics::counter;
+use ring::digest::{SHA256, digest};
+use serde_json::{Map, Value, json};
+use tracing::warn;
+use uuid::Uuid;
+
+use crate::{
+    EnqueueAnswer, OutboxId, Payments,
+    metrics::INGRESS_TOTAL,
+    options::PaymentsOptions,
+    request::{self, Refusal},
+};
+
+/// A request to pay.
+#[derive(Clone, Debug)]
+pub struct PayCall<'c> {
+    /// The tenant the caller's token belongs to; none: it may speak for all.
+    pub tenant_id: Option<Uuid>,
+    /// The request, as it came.
+    pub body: &'c [u8],
+    /// What travels beside the payment: trace context and the like.
+    pub headers: Map<String, Value>,
+}
+
+/// What to answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// Headers beside the usual ones.
+    pub headers: Vec<(&'static str, String)>,
+    /// The body.
+    pub body: Value,
+}
+
+/// The ingress of payments. Clones share everything.
+#[derive(Clone)]
+pub struct PaymentService {
+    payments: Arc<dyn Payments>,
+    options: Arc<PaymentsOptions>,
+}
+
+impl std::fmt::Debug for PaymentService {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PaymentService").finish_non_exhaustive()
+    }
+}
+
+impl PaymentService {
+    /// A service over a store.
+    pub fn new(payments: Arc<dyn Payments>, options: PaymentsOptions) -> Self {
+        let options = Arc::new(options);
+        Self { payments, options }
+    }
+
+    /// Accepts a payment: answered once it is on disk, the same however often it comes.
+    pub async fn pay(&self, call: PayCall<'_>) -> Answer {
+        let answer = self.accept(call).await;
+        let word = match (answer.status, answer.headers.is_empty()) {
+            (202, true) => "accepted",
+            (202, false) => "replayed",
+            (409, _) => "conflict",
+            (500.., _) => "failed",
+            _ => "refused",
+        };
+        counter!(INGRESS_TOTAL, "answer" => word).increment(1);
+        answer
+    }
+
+    async fn accept(&self, call: PayCall<'_>) -> Answer {
+        let bytes_max = self.options.request_bytes_max;
+        if call.body.len() > bytes_max {
+            let why = format!("the request is over {bytes_max} bytes");
+            return refusal(413, "PAYLOAD_TOO_LARGE", &why);
+        }
+        let mut payment = match request::read(call.body, &self.options) {
+            Ok(payment) => payment,
+            Err(Refusal::Unreadable(why)) => return refusal(400, "INVALID_REQUEST", &why),
+            Err(Refusal::Fields(wrong)) => {
+                let names: Vec<&str> = wrong.iter().map(|wrong| wrong.field).collect();
+                let why = format!("wrong: {}", names.join(", "));
+                let mut answer = refusal(400, "SCHEMA_VALIDATION_FAILED", &why);
+                answer.body["errors"] = json!(wrong);
+                return answer;
+            }
+        };
+        if call.tenant_id.is_some() && call.tenant_id != payment.tenant_id {
+            let why = "the token does not belong to this tenant";
+            return refusal(403, "TENANT_MISMATCH", why);
+        }
+        payment.headers = call.headers;
+        let answers = self
+            .payments
+            .enqueue_payments(std::slice::from_ref(&payment));
+        match answers.await.map(|answers| answers.into_iter().next()) {
+            Ok(Some(EnqueueAnswer::Enqueued(enqueued))) => Answer {
+                status: 202,
+                headers: match enqueued.duplicate {
+                    true => vec![("idempotency-replayed", "true".to_owned())],
+                    false => Vec::new(),
+                },
+                body: json!({
+                    "ack": true,
+                    "instruction_id": payment.instruction_id,
+                    "outbox_id": enqueued.outbox_id,
+                    "outbox_state": enqueued.state,
+                    "sequence_id": enqueued.sequence_id,
+                    "created_at": enqueued.created_at,
+                    "payload_hash": payload_hash(&payment.payload),
+                }),
+            },
+            Ok(Some(EnqueueAnswer::Conflict { outbox_id, field })) => {
+                let why = format!("this key was used before with another {field}");
+                let mut answer = refusal(409, "IDEMPOTENCY_CONFLICT", &why);
+                answer.body["field"] = json!(field);
+                // Whose payment it is is nobody else's business.
+                if field != "tenant_id" {
+                    answer.body["outbox_id"] = json!(outbox_id);
+                }
+                answer
+            }
+            Ok(None) => refusal(500, "INTERNAL_ERROR", "the store did not answer"),
+            Err(error) => failed(&error),
+        }
+    }
+
+    /// A payment with its attempts. That of another tenant does not exist.
+    pub async fn look(&self, tenant_id: Option<Uuid>, outbox_id: &str) -> Answer {
+        let missing = || refusal(404, "NOT_FOUND", "there is no such payment");
+        let Ok(outbox_id) = outbox_id.parse::<OutboxId>() else {
+            return missing();
+        };
+        match self.read(tenant_id, outbox_id).await {
+            Ok(Some(body)) => Answer {
+                status: 200,
+                headers: Vec::new(),
+                body,
+            },
+            Ok(None) => missing(),
+            Err(error) => failed(&error),
+        }
+    }
+
+    async fn read(&self, tenant_id: Option<Uuid>, id: OutboxId) -> Result<Option<Value>> {
+        let Some((view, payload)) = self.payments.payment(id).await? else {
+            return Ok(None);
+        };
+        if tenant_id.is_some() && tenant_id != view.tenant_id {
+            return Ok(None);
+        }
+        let attempts = self.payments.payment_attempts(id).await?;
+        let mut body = serde_json::to_value(&view).expect("invariant: a view is JSON");
+        body["payload_hash"] = json!(payload_hash(&payload));
+        body["attempts"] = json!(attempts.unwrap_or_default());
+        Ok(Some(body))
+    }
+}
+
+/// `sha256:` and the digest of the payload as compact JSON with sorted keys. Ours, whatever the
+/// caller may have sent.
+pub fn payload_hash(payload: &Value) -> String {
+    // Maps of serde_json are sorted.
+    let digest = digest(&SHA256, payload.to_string().as_bytes());
+    let hex: String = digest.as_ref().iter().map(|b| format!("{b:02x}")).collect();
+    format!("sha256:{hex}")
+}
+
+fn refusal(status: u16, code: &str, why: &str) -> Answer {
+    Answer {
+        status,
+        headers: Vec::new(),
+        body: json!({"error": code, "message": why}),
+    }
+}
+
+/// Nothing was promised, so nothing is: the caller sends it again.
+fn failed(error: &Error) -> Answer {
+    match error {
+        Error::InvalidInput { .. } => refusal(400, "INVALID_REQUEST", &error.to_string()),
+        Error::PayloadTooLarge { .. } => refusal(413, "PAYLOAD_TOO_LARGE", &error.to_string()),
+        error if error.is_retryable() => {
+            warn!(%error, "a payment could not be written down");
+            let why = "the payment could not be made durable; send it again";
+            let mut answer = refusal(503, "ATTESTATION_DURABILITY_FAILED", why);
+            answer.headers.push(("retry-after", "1".to_owned()));
+            answer
+        }
+        error => {
+            warn!(%error, "a payment could not be taken");
+            refusal(500, "INTERNAL_ERROR", "the payment could not be taken")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hash_does_not_depend_on_the_order_of_keys() {
+        let one: Value = serde_json::from_str(r#"{"b": 1, "a": [2, {"d": 3, "c": 4}]}"#).unwrap();
+        let two: Value = serde_json::from_str(r#"{"a":[2,{"c":4,"d":3}],"b":1}"#).unwrap();
+        assert_eq!(payload_hash(&one), payload_hash(&two));
+        assert_ne!(payload_hash(&one), payload_hash(&json!({"a": 1})));
+        // printf '{}' | sha256sum
+        let empty = "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a";
+        assert_eq!(payload_hash(&json!({})), empty);
+    }
+}
