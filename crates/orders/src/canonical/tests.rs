@@ -187,7 +187,7 @@ fn other_text(text: &str, choice: u8) -> String {
         0 => text.nfd().collect(),
         _ => text.to_owned(),
     };
-    if choice / 2 % 2 == 0 {
+    if (choice / 2).is_multiple_of(2) {
         return serde_json::to_string(&text).unwrap();
     }
     let units = text.encode_utf16().map(|unit| format!("\\u{unit:04X}"));

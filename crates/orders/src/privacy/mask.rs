@@ -54,7 +54,10 @@ impl std::fmt::Debug for Masker {
 impl Masker {
     /// Masks these, beside what looks like a secret anyway.
     pub fn new(secrets: impl IntoIterator<Item = String>) -> Self {
-        let mut secrets: Vec<String> = secrets.into_iter().filter(is_maskable).collect();
+        let mut secrets: Vec<String> = secrets
+            .into_iter()
+            .filter(|secret| is_maskable(secret))
+            .collect();
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         Self { secrets }
     }
@@ -62,9 +65,9 @@ impl Masker {
     /// The text without secrets, at most 512 characters. `also` is masked too: the client's key.
     pub fn mask(&self, text: &str, also: &[&str]) -> String {
         let mut text = text.to_owned();
-        let also = also.iter().map(|secret| (*secret).to_owned());
-        for secret in self.secrets.iter().cloned().chain(also.filter(is_maskable)) {
-            text = text.replace(&secret, MASK);
+        let also = also.iter().copied().filter(|secret| is_maskable(secret));
+        for secret in self.secrets.iter().map(String::as_str).chain(also) {
+            text = text.replace(secret, MASK);
         }
         let text = without_private_keys(&text);
         let text = without_documents(&text);
@@ -74,7 +77,7 @@ impl Masker {
     }
 }
 
-fn is_maskable(secret: &String) -> bool {
+fn is_maskable(secret: &str) -> bool {
     secret.chars().count() >= SECRET_CHARS_MIN
 }
 
