@@ -185,6 +185,7 @@ impl Driver {
         let attempted = group[0].attempted();
         fail::point_of(attempted, "settle", "settle_before_commit");
         fail::point_of(attempted, "step a redrive", "redrive_before_commit");
+        fail::point_of(attempted, "accept orders", "accept_before_commit");
         if has_begun && let Err(error) = sqlx::query("COMMIT").execute(&mut connection).await {
             answer_all(group, error, from_commit);
             return Ok(());

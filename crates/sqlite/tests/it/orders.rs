@@ -4,6 +4,8 @@ mod bypass;
 mod crash;
 mod doctor;
 mod follow;
+#[cfg(feature = "failpoints")]
+mod killed;
 mod view;
 
 use std::time::Duration;
