@@ -14,8 +14,10 @@ use tokio::sync::oneshot;
 
 use crate::{Accepted, Ledger, NewOrder};
 
-/// Most orders of one transaction.
+/// Most orders of one transaction,
 const TOGETHER_MAX: usize = 64;
+/// and about the most text: an order alone may be longer.
+const TOGETHER_BYTES_MAX: usize = 512 * 1024;
 
 /// What an order is waited for with. The error is shared by all that were in its transaction.
 type Reply = oneshot::Sender<Result<Accepted, Arc<Error>>>;
@@ -89,8 +91,21 @@ impl Server {
             queue.is_served = false;
             return None;
         }
-        let count = queue.waiting.len().min(TOGETHER_MAX);
+        let mut bytes = 0;
+        let is_within = |waiting: &&Waiting| {
+            bytes += waiting.order.body_bytes();
+            bytes <= TOGETHER_BYTES_MAX
+        };
+        let first = queue.waiting.iter().take(TOGETHER_MAX);
+        let count = first.take_while(is_within).count().max(1);
         Some(queue.waiting.drain(..count).collect())
+    }
+}
+
+impl NewOrder {
+    /// How long the request was.
+    fn body_bytes(&self) -> usize {
+        self.payload["body"].as_str().map_or(0, str::len)
     }
 }
 
@@ -156,6 +171,3 @@ fn unavailable(why: &'static str) -> Error {
         source: why.into(),
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -57,8 +57,8 @@ impl Dispatcher {
         self.broker.as_ref()
     }
 
-    pub(crate) fn timeout(&self, order: &Order) -> Duration {
-        match order.time_in_force {
+    pub(crate) fn timeout(&self, time_in_force: TimeInForce) -> Duration {
+        match time_in_force {
             TimeInForce::Ioc => self.timeout_ioc,
             TimeInForce::Fok | TimeInForce::Gtc => self.timeout_longer,
         }
@@ -75,7 +75,7 @@ impl Dispatcher {
             rtt_ms = Empty,
             reason_code = Empty,
         );
-        let limit = self.timeout(send.order);
+        let limit = self.timeout(send.order.time_in_force);
         let outgoing = Outgoing {
             order: send.order,
             key: send.key,

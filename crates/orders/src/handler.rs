@@ -30,6 +30,7 @@ pub struct OrderSink {
     ledger: Arc<dyn Ledger>,
     dispatcher: Dispatcher,
     keys: Keys,
+    destination: String,
 }
 
 impl fmt::Debug for OrderSink {
@@ -45,6 +46,7 @@ impl OrderSink {
     pub fn new(ledger: Arc<dyn Ledger>, broker: Arc<dyn Broker>, options: &OrdersOptions) -> Self {
         Self {
             ledger,
+            destination: options.destination(),
             dispatcher: Dispatcher::new(broker, options),
             keys: Keys::new(options),
         }
@@ -137,7 +139,7 @@ impl Sink for OrderSink {
     }
 
     fn destination(&self) -> &str {
-        self.dispatcher.broker().name()
+        &self.destination
     }
 
     async fn deliver(&self, delivery: &Delivery) -> Verdict {
@@ -165,7 +167,7 @@ impl Sink for OrderSink {
         let Ok((order, stored)) = read else {
             return Probe::NotDelivered;
         };
-        let limit = self.dispatcher.timeout(&order);
+        let limit = self.dispatcher.timeout(order.time_in_force);
         match self.ask(&stored, limit).await {
             Asked::NotExecuted => Probe::NotDelivered,
             Asked::Unknown(why) => {

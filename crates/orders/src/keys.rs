@@ -24,8 +24,8 @@ impl Keys {
             })
         };
         match &options.idempo_secret {
-            Some(secret) => Self(KeyHash::new(secret.reveal().as_bytes())),
-            None => Self(KeyHash::new(own())),
+            Some(secret) if !secret.is_empty() => Self(KeyHash::new(secret.reveal().as_bytes())),
+            _ => Self(KeyHash::new(own())),
         }
     }
 

@@ -57,7 +57,7 @@ pub struct OrdersOptions {
     pub outbox_backoff_sec: Vec<f64>,
     /// Which broker orders go to.
     pub broker_adapter: Adapter,
-    /// Where the http adapter posts orders.
+    /// Where the http adapter posts orders; empty is the same as none, here and below.
     pub broker_url: Option<String>,
     /// Where the http adapter asks what became of an order; `{key}` stands for the order's key.
     pub broker_status_url: Option<String>,
@@ -243,7 +243,7 @@ impl OrdersOptions {
 
     fn validate_broker(&self) -> Result<()> {
         let refuse = |key: &str, why: &str| Err(Error::invalid(format!("orders.{key}"), why));
-        match (self.broker_adapter, &self.broker_url) {
+        match (self.broker_adapter, self.broker_url()) {
             (Adapter::Http, None) => refuse("broker_url", "is needed by the http adapter"),
             // Orders that were meant for a market would be traded on paper.
             (Adapter::Paper, Some(_)) => refuse(
@@ -255,6 +255,26 @@ impl OrdersOptions {
                 "must be true: the paper adapter takes keys",
             ),
             _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn broker_url(&self) -> Option<&str> {
+        said(&self.broker_url)
+    }
+
+    pub(crate) fn broker_status_url(&self) -> Option<&str> {
+        said(&self.broker_status_url)
+    }
+
+    /// Where orders go, for people: without what may be secret in an address.
+    pub(crate) fn destination(&self) -> String {
+        match self
+            .broker_url()
+            .unwrap_or_default()
+            .parse::<reqwest::Url>()
+        {
+            Ok(url) => url.origin().ascii_serialization(),
+            Err(_) => self.broker_adapter.as_str().to_owned(),
         }
     }
 
@@ -277,6 +297,10 @@ impl OrdersOptions {
     pub fn wait_max(&self) -> Duration {
         seconds(self.wait_max_sec)
     }
+}
+
+fn said(text: &Option<String>) -> Option<&str> {
+    text.as_deref().filter(|text| !text.is_empty())
 }
 
 /// A validated number of seconds.

@@ -150,13 +150,15 @@ impl OrderService {
         let order = self.new_order(call, &request, body);
         info!(
             idempotency_key = key,
-            trace_id = request.trace_id,
             request_digest = request.digest,
             "an order was asked for"
         );
         match self.options.outbox_enabled {
             true => self.enqueue(call, order).await,
-            false => self.send_now(call, order).await,
+            false => {
+                let timeout = self.dispatcher.timeout(request.time_in_force);
+                self.send_now(call, order, timeout).await
+            }
         }
     }
 

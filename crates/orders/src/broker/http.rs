@@ -44,13 +44,15 @@ pub struct Http {
 
 impl Http {
     /// An adapter by these settings.
+    ///
+    /// Where orders go is the operator's word alone, so any address will do, inside or outside.
     pub fn new(options: &OrdersOptions) -> Result<Self> {
-        let url = options.broker_url.as_deref().unwrap_or_default();
-        let url = client::url("broker_url", url)?;
+        let url = client::url("broker_url", options.broker_url().unwrap_or_default())?;
         let key_header = options.broker_idem_header.parse();
         let key_header: HeaderName = key_header
             .map_err(|_| refuse("broker_idem_header", "is not the name of a header".into()))?;
         let secret = options.broker_api_secret.as_ref();
+        let secret = secret.filter(|secret| !secret.is_empty());
         Ok(Self {
             status_url: status_url(options, &url)?,
             url,
@@ -76,7 +78,10 @@ impl Http {
         let text = body_of(outgoing.order);
         let mut headers = self.headers(&Method::POST, &self.url, &text);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(self.key_header.clone(), headers::value(outgoing.key));
+        let mut key = headers::value(outgoing.key);
+        // Nor is a key for the eyes of whoever reads a log of requests.
+        key.set_sensitive(true);
+        headers.insert(self.key_header.clone(), key);
         for name in TRACE_HEADERS {
             let text = outgoing.headers.get(name).and_then(|value| value.as_str());
             if let Some(value) = text.and_then(|text| HeaderValue::from_str(text).ok()) {
@@ -101,7 +106,9 @@ fn body_of(order: &Order) -> String {
 fn fixed_headers(options: &OrdersOptions) -> Result<HeaderMap> {
     let mut headers = HeaderMap::new();
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-    if let Some(key) = &options.broker_api_key {
+    if let Some(key) = &options.broker_api_key
+        && !key.is_empty()
+    {
         let value = HeaderValue::from_str(&format!("Bearer {}", key.reveal()));
         let mut value =
             value.map_err(|_| refuse("broker_api_key", "cannot stand in a header".into()))?;
@@ -113,7 +120,7 @@ fn fixed_headers(options: &OrdersOptions) -> Result<HeaderMap> {
 
 /// Where questions go. An order must not choose whom we ask.
 fn status_url(options: &OrdersOptions, url: &Url) -> Result<Option<String>> {
-    let Some(template) = &options.broker_status_url else {
+    let Some(template) = options.broker_status_url() else {
         return Ok(None);
     };
     if !template.contains(KEY) {
@@ -131,7 +138,7 @@ fn status_url(options: &OrdersOptions, url: &Url) -> Result<Option<String>> {
         let why = "must lead to the same host as broker_url";
         return Err(refuse("broker_status_url", why.into()));
     }
-    Ok(Some(template.clone()))
+    Ok(Some(template.to_owned()))
 }
 
 #[async_trait]
@@ -162,7 +169,8 @@ impl Broker for Http {
         let answer = answer::read(response, ends).await?;
         if answer.is_repeat() && self.can_be_asked() {
             // It has the order already and does not say what became of it.
-            if let Asked::Executed(result) = self.status(outgoing.key).await {
+            let asked = timeout_at(ends, self.status(outgoing.key)).await;
+            if let Ok(Asked::Executed(result)) = asked {
                 return Ok(*result);
             }
         }

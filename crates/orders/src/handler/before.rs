@@ -7,9 +7,9 @@ use consign_worker::{About, Delivery, Verdict};
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::error;
 
-use super::{OrderSink, codes, unsent, verdict};
+use super::{OrderSink, codes, subject, unsent, verdict};
 use crate::{
-    Asked, LedgerEntry, LedgerStatus, Order, Reason, Stored, Verified, metrics,
+    Asked, BrokerFailure, LedgerEntry, LedgerStatus, Order, Reason, Stored, Verified, metrics,
     options::LEDGER_PATIENCE,
 };
 
@@ -34,7 +34,7 @@ impl OrderSink {
         let verified = match verified {
             Ok(Some(verified)) => verified,
             Ok(None) => return Err(self.missing(delivery, &stored)),
-            Err(error) => return Err(not_looked_up(&error)),
+            Err(error) => return Err(self.not_looked_up(delivery, &error)),
         };
         self.judge(delivery, &stored, &verified)?;
         let order = stored
@@ -144,7 +144,7 @@ impl OrderSink {
             why = "the order waited for longer than it may; it was not sent again, but an earlier \
                    send may have been executed";
             if self.dispatcher.broker().can_be_asked() {
-                let limit = self.dispatcher.timeout(order);
+                let limit = self.dispatcher.timeout(order.time_in_force);
                 match self.ask(stored, limit).await {
                     Asked::Executed(result) => {
                         if let Some(Ok(verdict)) = self.decided(*result, order) {
@@ -160,12 +160,12 @@ impl OrderSink {
         }
         unsent(self, delivery, Reason::OrderExpired, why)
     }
-}
 
-/// The ledger could not be asked, so nothing was sent.
-fn not_looked_up(error: &Error) -> Box<Verdict> {
-    let why = format!("nothing was sent: the ledger could not be asked ({error})");
-    let code = Reason::InternalError.as_str();
-    let verdict = Verdict::failed(Outcome::Retry, About::Message, code, why);
-    Box::new(verdict.with_retry_in(Some(AGAIN_IN)))
+    /// The ledger could not be asked, so nothing was sent.
+    fn not_looked_up(&self, delivery: &Delivery, error: &Error) -> Box<Verdict> {
+        let why = format!("nothing was sent: the ledger could not be asked ({error})");
+        let failure = BrokerFailure::new(Reason::InternalError, why).with_retry_in(Some(AGAIN_IN));
+        let verdict = verdict::failed(&self.dispatcher, subject(delivery), &failure);
+        Box::new(verdict)
+    }
 }

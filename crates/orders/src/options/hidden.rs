@@ -10,6 +10,11 @@ use serde::{Deserialize, Serialize, Serializer};
 pub struct Hidden(String);
 
 impl Hidden {
+    /// Whether there is none: an empty variable of the environment.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The text itself.
     pub fn reveal(&self) -> &str {
         &self.0

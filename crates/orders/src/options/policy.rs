@@ -36,7 +36,7 @@ pub fn lane_policy(options: &OrdersOptions) -> LanePolicy {
 
 /// What to do about an order that may have been executed.
 fn on_uncertain(options: &OrdersOptions) -> OnUncertain {
-    let can_be_asked = options.broker_status_url.is_some();
+    let can_be_asked = options.broker_status_url().is_some();
     match options.broker_adapter {
         Adapter::Paper => OnUncertain::Resend,
         Adapter::Http if options.broker_takes_keys => OnUncertain::Resend,

@@ -16,14 +16,19 @@ use crate::{
 
 /// How long the result may take to be recorded after the broker's time is over. Then the order
 /// counts as failed with an unknown outcome.
-const RECORDING_MAX: Duration = Duration::from_secs(15);
+const RECORDING_MAX: Duration = Duration::from_secs(10);
 const REST_MIN: Duration = Duration::from_millis(20);
 const REST_MAX: Duration = Duration::from_secs(1);
 
 impl OrderService {
     /// Sends an order now, if its key is new.
-    pub(super) async fn send_now(&self, call: &PlaceCall<'_>, order: NewOrder) -> Settled {
-        let give_up_after = self.options.broker_timeout_max() + RECORDING_MAX;
+    pub(super) async fn send_now(
+        &self,
+        call: &PlaceCall<'_>,
+        order: NewOrder,
+        timeout: Duration,
+    ) -> Settled {
+        let give_up_after = timeout + RECORDING_MAX;
         let opened = match self.ledger.open_direct(&order, give_up_after).await {
             Ok(Accepted::New(_)) => Instant::now(),
             Ok(accepted) => return self.answered(call, accepted).await,

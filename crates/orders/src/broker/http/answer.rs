@@ -11,7 +11,7 @@ use super::{failure, headers};
 use crate::{Asked, BrokerFailure, ExecResult, ExecStatus, Reason};
 
 /// No result is longer. Reading on would let a broker fill our memory.
-const BYTES_MAX: usize = 1024 * 1024;
+const BYTES_MAX: usize = 256 * 1024;
 /// How long the answer to a question may take; whoever asks has a limit of its own.
 const ASKED_MAX: Duration = Duration::from_secs(60);
 /// Words of brokers for an order they have had before.
