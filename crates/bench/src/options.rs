@@ -94,6 +94,8 @@ pub enum Scenario {
     Http,
     /// Orders through `POST /do/order`, beside plain inserts of the same row
     Orders,
+    /// Payments over SQL, beside the design they come from
+    Payments,
 }
 
 impl Scenario {
@@ -127,6 +129,7 @@ impl Scenario {
             Self::Idle => "idle",
             Self::Http => "http",
             Self::Orders => "orders",
+            Self::Payments => "payments",
         }
     }
 }

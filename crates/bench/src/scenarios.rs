@@ -7,6 +7,7 @@ mod http;
 mod idle;
 mod ls;
 mod orders;
+mod payments;
 mod pickup;
 mod snapshot;
 mod sqlite;
@@ -94,6 +95,7 @@ async fn measure(scenario: Scenario, plan: &Plan, scratch: &Scratch) -> Result<A
         Scenario::Idle => Box::pin(idle::run(plan, scratch)).await,
         Scenario::Http => Box::pin(http::run(plan, scratch)).await,
         Scenario::Orders => Box::pin(orders::run(plan, scratch)).await,
+        Scenario::Payments => Box::pin(payments::run(plan, scratch)).await,
         Scenario::Sqlite => bail!("invariant: SQLite needs no server"),
     }
 }
