@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use consign_kernel::{NewMessage, Result, Store};
+use consign_orders::Ledger;
 use jiff::{SignedDuration, Timestamp};
 
 /// Makes fresh, empty, migrated stores. One per case.
@@ -23,6 +24,16 @@ pub trait Harness: Send + Sync {
 
     /// The same database through a second, independent instance: another process, in effect.
     async fn another(&self) -> Arc<dyn Store>;
+
+    /// The ledger of orders in the same database, where the store keeps one.
+    fn ledger(&self) -> Option<Arc<dyn Ledger>> {
+        None
+    }
+
+    /// The same ledger through a second, independent instance.
+    async fn another_ledger(&self) -> Option<Arc<dyn Ledger>> {
+        None
+    }
 
     /// What the database's clock shows.
     async fn now(&self) -> Timestamp;

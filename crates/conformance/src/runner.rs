@@ -23,18 +23,23 @@ impl fmt::Debug for Case {
 }
 
 macro_rules! list {
-    (() $($topic:ident: $($case:ident)*;)*) => {
+    (($part:ident) $($topic:ident: $($case:ident)*;)*) => {
         vec![$($(Case {
             name: stringify!($case),
             topic: stringify!($topic),
-            examine: |harness| Box::pin(crate::cases::$topic::$case(harness)),
+            examine: |harness| Box::pin(crate::$part::$topic::$case(harness)),
         }),*),*]
     };
 }
 
 /// Every case, by topic.
 pub fn cases() -> Vec<Case> {
-    crate::each_case!([list], ())
+    crate::each_case!([list], (cases))
+}
+
+/// Every case of the ledger of orders, by topic.
+pub fn order_cases() -> Vec<Case> {
+    crate::each_order_case!([list], (orders))
 }
 
 /// Runs one case over a fresh store; panics with what was expected if the store breaks the rule.
@@ -43,6 +48,7 @@ pub fn cases() -> Vec<Case> {
 pub async fn run(name: &str, factory: &dyn Factory) {
     let case = cases()
         .into_iter()
+        .chain(order_cases())
         .find(|case| case.name == name)
         .unwrap_or_else(|| panic!("there is no case {name:?}"));
     let harness = factory.fresh().await;
@@ -74,6 +80,14 @@ pub async fn exercise(factory: &dyn Factory) {
 macro_rules! suite {
     ($factory:expr $(,)?) => {
         $crate::each_case!([$crate::__tests], ($factory));
+    };
+}
+
+/// One test per case of the ledger of orders over the store a factory makes.
+#[macro_export]
+macro_rules! orders_suite {
+    ($factory:expr $(,)?) => {
+        $crate::each_order_case!([$crate::__tests], ($factory));
     };
 }
 

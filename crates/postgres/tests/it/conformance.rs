@@ -8,3 +8,9 @@ consign_conformance::suite!(PostgresFactory { low_water: true });
 async fn random_operations_are_answered_as_by_the_reference() {
     consign_conformance::equivalence(&PostgresFactory { low_water: false }, 64, 60).await;
 }
+
+mod orders {
+    use crate::harness::PostgresFactory;
+
+    consign_conformance::orders_suite!(PostgresFactory { low_water: true });
+}

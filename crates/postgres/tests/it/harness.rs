@@ -5,6 +5,7 @@ use std::sync::{Arc, RwLock};
 use async_trait::async_trait;
 use consign_conformance::{Factory, Harness};
 use consign_kernel::{NewMessage, Result, Store};
+use consign_orders::Ledger;
 use consign_postgres::{PostgresOptions, PostgresStore, enqueue_in, migrate, migrations};
 use consign_testkit::{TestDatabase, fingerprint};
 use jiff::{SignedDuration, Timestamp};
@@ -113,6 +114,15 @@ impl Harness for PostgresHarness {
 
     async fn another(&self) -> Arc<dyn Store> {
         Arc::new(PostgresStore::connect(&self.options()).await.unwrap())
+    }
+
+    fn ledger(&self) -> Option<Arc<dyn Ledger>> {
+        Some(self.postgres())
+    }
+
+    async fn another_ledger(&self) -> Option<Arc<dyn Ledger>> {
+        let another = PostgresStore::connect(&self.options()).await.unwrap();
+        Some(Arc::new(another))
     }
 
     async fn now(&self) -> Timestamp {

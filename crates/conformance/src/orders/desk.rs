@@ -1,0 +1,205 @@
+//! The lane `orders` with a ledger beside it: what every case needs.
+
+use std::{str::FromStr, sync::Arc, time::Duration};
+
+use consign_kernel::{LanePolicy, Lease, MessageId, NewMessage, Outcome, Report};
+use consign_orders::{
+    Accepted, Client, Ended, LANE, Ledger, LedgerEntry, LedgerStatus, NewOrder, OrderKey,
+};
+use serde_json::{Map, json};
+
+use crate::{
+    Harness,
+    stage::{Stage, ids, lane, policy},
+};
+
+/// How long keys are remembered on every desk.
+pub(crate) const TTL: Duration = Duration::from_secs(48 * 3_600);
+
+/// A fresh store with the lane `orders`: leases of 10 s, three tries, rests of 1 s and then 2 s.
+pub(crate) struct Desk<'a> {
+    pub(crate) stage: Stage<'a>,
+    pub(crate) ledger: Arc<dyn Ledger>,
+}
+
+/// What an order's row may be asked for in one glance.
+pub(crate) type Glance = (LedgerStatus, u16, Option<String>);
+
+pub(crate) fn client(name: &str) -> Client {
+    Client::from_str(name).expect("a plain name")
+}
+
+pub(crate) fn key(name: &str) -> OrderKey {
+    OrderKey::from_str(name).expect("a plain key")
+}
+
+/// The digest of a body, for tests: told apart by its first bytes.
+pub(crate) fn digest(body: &str) -> String {
+    let hex: String = body.bytes().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{hex:0<64}")
+}
+
+/// An order of one client.
+pub(crate) fn order_of(name: &str, of: &str, body: &str) -> NewOrder {
+    let payload = json!({
+        "client": name,
+        "idempotency_key": of,
+        "request_digest": digest(body),
+        "order": {
+            "order_id": "ord-1",
+            "instrument": "USDJPY",
+            "side": "BUY",
+            "requested_at": "2027-01-15T07:59:59Z",
+            "trace_id": "trace-1",
+        },
+        "body": body,
+    });
+    NewOrder {
+        client: client(name),
+        key: key(of),
+        request_digest: digest(body),
+        payload,
+        headers: Map::new(),
+        ttl: TTL,
+        max_age: None,
+    }
+}
+
+/// An order of the usual client with a body of its own.
+pub(crate) fn order(of: &str) -> NewOrder {
+    order_of("desk-1", of, of)
+}
+
+/// The same key with another body.
+pub(crate) fn twisted(order: &NewOrder) -> NewOrder {
+    order_of(order.client.as_str(), order.key.as_str(), "another body")
+}
+
+/// An end with a body in a form that no parser would print again: spaces, order and digits count.
+pub(crate) fn ended(http_status: u16, word: &str) -> Ended {
+    Ended {
+        http_status,
+        result_digest: digest(word),
+        exec_result: format!(
+            r#"{{"status": "{word}", "executed_qty":0.10,  "avg_price": 146.12520, "a": 1e2}}"#
+        ),
+    }
+}
+
+/// A report as the order sink makes it.
+pub(crate) fn report(id: MessageId, outcome: Outcome, code: &str, ended: &Ended) -> Report {
+    Report {
+        code: Some(code.to_owned()),
+        result: Some(serde_json::to_value(ended).expect("an end is a document")),
+        ..Report::new(id, outcome)
+    }
+}
+
+pub(crate) fn is_new(answer: &Accepted) -> bool {
+    matches!(answer, Accepted::New(_))
+}
+
+pub(crate) fn is_same(answer: &Accepted) -> bool {
+    matches!(answer, Accepted::Same(_))
+}
+
+pub(crate) fn is_conflict(answer: &Accepted) -> bool {
+    matches!(answer, Accepted::Conflict(_))
+}
+
+impl<'a> Desk<'a> {
+    pub(crate) async fn new(harness: &'a dyn Harness) -> Self {
+        Self::with(harness, policy()).await
+    }
+
+    pub(crate) async fn with(harness: &'a dyn Harness, rules: LanePolicy) -> Self {
+        let stage = Stage {
+            harness,
+            store: harness.store(),
+            lane: lane(LANE),
+        };
+        stage.add_lane(LANE, &rules).await;
+        let ledger = harness.ledger().expect("the harness has a ledger");
+        Self { stage, ledger }
+    }
+
+    pub(crate) async fn accept(&self, orders: &[NewOrder]) -> Vec<Accepted> {
+        let answers = self.ledger.accept(orders).await.expect("accept answers");
+        assert_eq!(answers.len(), orders.len(), "an answer per order");
+        answers
+    }
+
+    pub(crate) async fn accept_one(&self, order: &NewOrder) -> Accepted {
+        let mut answers = self.accept(std::slice::from_ref(order)).await;
+        answers.remove(0)
+    }
+
+    /// Accepts an order that must be new; answers with its message.
+    pub(crate) async fn enter(&self, order: &NewOrder) -> MessageId {
+        let answer = self.accept_one(order).await;
+        assert!(is_new(&answer), "new: {answer:?}");
+        answer.entry().outbox_id.expect("a message")
+    }
+
+    pub(crate) async fn entry(&self, order: &NewOrder) -> LedgerEntry {
+        let entry = self.ledger.entry(&order.client, &order.key).await;
+        entry.expect("entry answers").expect("the key has a row")
+    }
+
+    /// Status, HTTP status and body of an order.
+    pub(crate) async fn glance(&self, order: &NewOrder) -> Glance {
+        let entry = self.entry(order).await;
+        (entry.status, entry.http_status, entry.response)
+    }
+
+    /// Claims the only order that is due.
+    pub(crate) async fn claim(&self, id: MessageId) -> Lease {
+        let lease = self.stage.claim(10).await;
+        assert_eq!(ids(&lease), [id], "the only one due");
+        lease
+    }
+
+    /// Claims the only order that is due and settles it.
+    pub(crate) async fn settle(&self, id: MessageId, outcome: Outcome, code: &str, ended: &Ended) {
+        let lease = self.claim(id).await;
+        let report = report(id, outcome, code, ended);
+        let answer = self.stage.settle(&lease, &[report]).await;
+        crate::stage::settled(answer);
+    }
+
+    /// An order that was executed.
+    pub(crate) async fn succeeded(&self, of: &str) -> NewOrder {
+        let order = order(of);
+        let id = self.enter(&order).await;
+        self.settle(id, Outcome::Delivered, "EXECUTED", &ended(200, "ok"))
+            .await;
+        order
+    }
+
+    /// An order that was rejected.
+    pub(crate) async fn failed(&self, of: &str) -> NewOrder {
+        let order = order(of);
+        let id = self.enter(&order).await;
+        let rejected = ended(400, "error");
+        self.settle(id, Outcome::Dead, "BROKER_REJECTED", &rejected)
+            .await;
+        order
+    }
+
+    /// Puts a message under an order's key behind the ledger's back.
+    pub(crate) async fn enqueue(&self, order: &NewOrder) -> MessageId {
+        let message = NewMessage::new(lane(LANE), order.payload.clone());
+        let message = message.with_key(order.message_key());
+        self.stage.enqueue_all(&[message]).await[0]
+    }
+
+    /// How many messages the lane has, finished ones too.
+    pub(crate) async fn message_count(&self) -> usize {
+        let filter = consign_kernel::Filter {
+            lane: Some(lane(LANE)),
+            ..consign_kernel::Filter::default()
+        };
+        let page = self.stage.store.list(&filter, None, 1_000).await;
+        page.expect("list answers").items.len()
+    }
+}
