@@ -81,8 +81,12 @@ fn check_tokens(options: &ServerOptions) -> Result<(), Exposed> {
     for entry in &options.tokens {
         let name = &entry.name;
         // The audit's actor has room for 256 bytes, the caller's own word included.
-        if name.trim().is_empty() || name.len() > 100 || name.contains(char::is_control) {
-            return bad(format!("name {name:?}: must be 1 to 100 printable bytes"));
+        // A slash ends a client's name in the key of an order.
+        let is_plain = !name.contains(|c: char| c.is_control() || c == '/');
+        if name.trim().is_empty() || name.len() > 100 || !is_plain {
+            return bad(format!(
+                "name {name:?}: must be 1 to 100 printable bytes without `/`"
+            ));
         }
         if !names.insert(name) {
             return bad(format!(
@@ -210,11 +214,15 @@ mod tests {
             }],
             ..ServerOptions::default()
         };
+        let slashed = ServerOptions {
+            tokens: vec![entry("shop/eu")],
+            ..ServerOptions::default()
+        };
         let nothing = ServerOptions {
             concurrency_max: 0,
             ..ServerOptions::default()
         };
-        for options in [half, twins, idle, nothing] {
+        for options in [half, twins, idle, slashed, nothing] {
             assert!(check_exposure(&options).is_err(), "{options:?}");
         }
     }

@@ -11,10 +11,13 @@ use axum::{
     body::Body,
     extract::{Request, State},
     middleware::Next,
-    response::{IntoResponse, Response},
+    response::Response,
 };
 
-use crate::{options::ServerOptions, problem::Problem};
+use crate::{
+    options::ServerOptions,
+    problem::{Problem, Voice},
+};
 
 pub(crate) mod access;
 pub(crate) mod body;
@@ -51,6 +54,8 @@ pub(crate) struct Gate {
     pub(crate) access: Access,
     /// How long its handler may wait for something to happen, on top of the time for its work.
     pub(crate) patience: Duration,
+    /// How refusals are worded.
+    pub(crate) voice: Voice,
 }
 
 /// Lets a request through to its handler, and counts what came of it.
@@ -59,7 +64,7 @@ pub(crate) async fn pass(State(gate): State<Gate>, request: Request, next: Next)
     let method = request.method().clone();
     let response = match gate.admit(request, next).await {
         Ok(response) => response,
-        Err(problem) => problem.into_response(),
+        Err(problem) => problem.in_voice(gate.voice),
     };
     observe::answered(&method, gate.route, &response, started.elapsed());
     response

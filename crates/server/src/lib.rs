@@ -5,6 +5,7 @@ mod extract;
 mod gate;
 mod openapi;
 mod options;
+mod prefer;
 mod problem;
 mod router;
 mod routes;

@@ -3,8 +3,10 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
+use consign_orders::Reason;
 use utoipa::{
     OpenApi,
     openapi::{
@@ -17,11 +19,16 @@ use utoipa::{
 use crate::{
     gate::{Shared, access::Access},
     options::ServerOptions,
-    problem::codes::{self, Meaning},
-    routes::{
-        Endpoint, Routes, about, audit, claims, enqueue, health, lanes, leases, messages, redrives,
+    problem::{
+        Voice,
+        codes::{self, Meaning},
+        flat_code,
     },
-    wire::shapes,
+    routes::{
+        Endpoint, Routes, about, audit, claims, enqueue, health, lanes, leases, messages, orders,
+        redrives,
+    },
+    wire::{orders::OrderFailure, shapes},
 };
 
 /// What any guarded route may answer with.
@@ -67,6 +74,7 @@ const SCHEME: &str = "bearer";
         about::index, about::openapi_json, about::problem,
         health::health, health::healthz, health::readyz, health::metrics, health::worker,
         enqueue::one, enqueue::batch,
+        orders::place, orders::look,
         messages::list, messages::show, messages::attempts, messages::dead,
         messages::requeue, messages::hold, messages::unhold, messages::resolve,
         messages::requeue_many, messages::hold_many, messages::unhold_many, messages::resolve_many,
@@ -76,9 +84,10 @@ const SCHEME: &str = "bearer";
         redrives::start, redrives::list, redrives::show, redrives::stop, redrives::resume,
         audit::list,
     ),
-    components(schemas(shapes::Problem)),
+    components(schemas(shapes::Problem, OrderFailure)),
     tags(
         (name = "enqueue", description = "For producers"),
+        (name = "orders", description = "Orders with an idempotency ledger; errors are flat"),
         (name = "messages", description = "Where messages are, and why"),
         (name = "lanes", description = "Lanes and their policies"),
         (name = "operate", description = "Moving messages by hand, and the record of it"),
@@ -123,7 +132,7 @@ fn document() -> utoipa::openapi::OpenApi {
 /// The table of routes.
 fn endpoints() -> Vec<Endpoint> {
     let shared = Arc::new(Shared::new(&ServerOptions::default()));
-    Routes::new(shared).endpoints
+    Routes::new(shared, Duration::ZERO).endpoints
 }
 
 fn operation<'i>(item: &'i mut PathItem, method: &str) -> Option<&'i mut Operation> {
@@ -152,29 +161,44 @@ fn complete(operation: &mut Operation, endpoint: &Endpoint) {
         Some(_) => WITH_BODY,
         None => WITHOUT_BODY,
     };
-    let mut by_status: BTreeMap<String, Vec<&Meaning>> = BTreeMap::new();
+    // By status, the codes and what they mean.
+    let mut by_status: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for reason in endpoint.reasons {
+        let status = reason.http_status().to_string();
+        let line = format!("`{reason}`");
+        by_status.entry(status).or_default().push(line);
+        // The database may be back when it is tried again.
+        if *reason == Reason::InternalError {
+            let line = format!("`{reason}`: the database failed");
+            by_status.entry("503".to_owned()).or_default().push(line);
+        }
+    }
+    let voice = endpoint.voice();
     for meaning in endpoint.problems.iter().chain(guarded).chain(with_body) {
         let status = meaning.status.as_str().to_owned();
-        by_status.entry(status).or_default().push(meaning);
+        let code = match voice {
+            Voice::Problem => meaning.code.to_owned(),
+            Voice::Flat => flat_code(meaning),
+        };
+        let line = format!("`{code}`: {}", meaning.title);
+        by_status.entry(status).or_default().push(line);
     }
-    for (status, meanings) in by_status {
+    for (status, lines) in by_status {
         let responses = &mut operation.responses.responses;
         responses
             .entry(status)
-            .or_insert_with(|| RefOr::T(problem_response(&meanings)));
+            .or_insert_with(|| RefOr::T(failure_response(voice, &lines)));
     }
 }
 
-fn problem_response(meanings: &[&Meaning]) -> Response {
-    let lines = meanings
-        .iter()
-        .map(|meaning| format!("`{}`: {}", meaning.code, meaning.title));
-    let mut response = Response::new(lines.collect::<Vec<_>>().join("; "));
-    let problem = Ref::from_schema_name("Problem");
-    let content = RefOr::T(Content::new(Some(problem)));
-    response
-        .content
-        .insert("application/problem+json".to_owned(), content);
+fn failure_response(voice: Voice, lines: &[String]) -> Response {
+    let (kind, schema) = match voice {
+        Voice::Problem => ("application/problem+json", "Problem"),
+        Voice::Flat => ("application/json", "OrderFailure"),
+    };
+    let mut response = Response::new(lines.join("; "));
+    let content = Content::new(Some(Ref::from_schema_name(schema)));
+    response.content.insert(kind.to_owned(), RefOr::T(content));
     response
 }
 

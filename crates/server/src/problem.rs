@@ -11,11 +11,22 @@ use consign_kernel::{Certainty, Error};
 use serde_json::{Map, Value, json};
 
 pub(crate) mod codes;
+mod flat;
 
 use codes::Meaning;
+pub(crate) use flat::{Flat, flat_code};
 
 /// When to come back after a failure that may pass by itself.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// How a route words what went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Voice {
+    /// Problem details.
+    Problem,
+    /// `{"error", "message"}`, as the contract of orders wants it.
+    Flat,
+}
 
 /// An answer that says what went wrong.
 #[derive(Clone, Debug)]
@@ -82,6 +93,14 @@ impl Problem {
         Self::new(codes::NO_SUCH_MESSAGE, format!("there is no message {id}")).with("id", json!(id))
     }
 
+    /// The answer in the route's own words.
+    pub(crate) fn in_voice(self, voice: Voice) -> Response {
+        match voice {
+            Voice::Problem => self.into_response(),
+            Voice::Flat => Flat::from(self).into_response(),
+        }
+    }
+
     fn body(&self) -> Value {
         let mut body = self.context.clone();
         let Meaning {
@@ -99,19 +118,25 @@ impl Problem {
     }
 }
 
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
-        let body = self.body().to_string();
-        let mut response = Response::new(Body::from(body));
+impl Problem {
+    fn answer(self, kind: &'static str, body: &Value) -> Response {
+        let mut response = Response::new(Body::from(body.to_string()));
         *response.status_mut() = self.meaning.status;
-        let json = HeaderValue::from_static("application/problem+json");
-        response.headers_mut().insert(header::CONTENT_TYPE, json);
+        let kind = HeaderValue::from_static(kind);
+        response.headers_mut().insert(header::CONTENT_TYPE, kind);
         response.headers_mut().extend(self.headers);
         response.extensions_mut().insert(Failure {
             code: self.meaning.code,
             cause: self.cause.unwrap_or(self.detail),
         });
         response
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let body = self.body();
+        self.answer("application/problem+json", &body)
     }
 }
 

@@ -7,13 +7,13 @@ use axum::{
     extract::Request,
     http::{HeaderValue, header},
     middleware::{Next, from_fn},
-    response::{IntoResponse, Response},
+    response::Response,
 };
 
 use crate::{
     gate::{Shared, observe},
     options::ServerOptions,
-    problem::{Problem, codes},
+    problem::{Problem, Voice, codes},
     routes::Routes,
     state::AppState,
 };
@@ -23,7 +23,7 @@ use crate::{
 pub fn router(mut state: AppState, options: &ServerOptions) -> Router {
     state.tick_age_max = options.tick_age_max();
     let shared = Arc::new(Shared::new(options));
-    Routes::new(shared)
+    Routes::new(shared, state.order_wait_max)
         .router
         .fallback(nothing_here)
         .method_not_allowed_fallback(other_methods)
@@ -42,7 +42,12 @@ async fn other_methods(request: Request) -> Response {
 }
 
 fn refused(request: &Request, problem: Problem) -> Response {
-    let response = problem.into_response();
+    // Whoever speaks the contract of orders is answered in its words.
+    let voice = match request.uri().path().starts_with("/do/") {
+        true => Voice::Flat,
+        false => Voice::Problem,
+    };
+    let response = problem.in_voice(voice);
     observe::answered(request.method(), "none", &response, Duration::ZERO);
     response
 }

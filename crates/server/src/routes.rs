@@ -9,9 +9,14 @@ use axum::{
     routing::{MethodFilter, on},
 };
 
+use consign_orders::Reason;
+
 use crate::{
     gate::{Gate, Shared, access::Access, pass},
-    problem::codes::{self, Meaning},
+    problem::{
+        Voice,
+        codes::{self, Meaning},
+    },
     state::AppState,
 };
 
@@ -23,6 +28,7 @@ pub(crate) mod health;
 pub(crate) mod lanes;
 pub(crate) mod leases;
 pub(crate) mod messages;
+pub(crate) mod orders;
 pub(crate) mod redrives;
 
 /// One route, as far as the documentation is concerned.
@@ -33,11 +39,37 @@ pub(crate) struct Endpoint {
     pub(crate) access: Access,
     /// Problems of its own, besides those every guarded route may answer with.
     pub(crate) problems: &'static [&'static Meaning],
+    /// What the order service may answer; none for routes that are not about orders.
+    pub(crate) reasons: &'static [Reason],
+}
+
+impl Endpoint {
+    /// How it words what went wrong.
+    pub(crate) fn voice(&self) -> Voice {
+        match self.reasons {
+            [] => Voice::Problem,
+            _ => Voice::Flat,
+        }
+    }
+}
+
+/// One route, as far as the router is concerned.
+#[derive(Clone, Copy)]
+struct Way {
+    method: (&'static str, MethodFilter),
+    path: &'static str,
+    access: Access,
+    problems: &'static [&'static Meaning],
+    reasons: &'static [Reason],
+    /// How long its handler may wait, on top of the time for its work.
+    patience: Duration,
 }
 
 /// Routes being collected.
 pub(crate) struct Routes {
     shared: Arc<Shared>,
+    /// The longest wait for an order's result.
+    order_wait: Duration,
     pub(crate) router: Router<AppState>,
     pub(crate) endpoints: Vec<Endpoint>,
 }
@@ -49,14 +81,16 @@ const PATCH: (&str, MethodFilter) = ("patch", MethodFilter::PATCH);
 
 impl Routes {
     /// Every route.
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, order_wait: Duration) -> Self {
         let mut routes = Self {
             shared,
+            order_wait,
             router: Router::new(),
             endpoints: Vec::new(),
         };
         routes.about();
         routes.enqueueing();
+        routes.ordering();
         routes.reading();
         routes.operating();
         routes.working();
@@ -96,6 +130,31 @@ impl Routes {
         let path = "/v1/lanes/{lane}/messages";
         self.add(POST, path, Access::ENQUEUE, ONE, enqueue::one);
         self.add(POST, "/v1/messages", Access::ENQUEUE, BATCH, enqueue::batch);
+    }
+
+    fn ordering(&mut self) {
+        const LOOK: &[Reason] = &[
+            Reason::OrderUnknown,
+            Reason::ValidationError,
+            Reason::InternalError,
+        ];
+        let place = Way {
+            method: POST,
+            path: "/do/order",
+            access: Access::ENQUEUE,
+            problems: &[codes::NOT_FOUND],
+            reasons: Reason::ALL,
+            patience: self.order_wait,
+        };
+        let look = Way {
+            method: GET,
+            path: "/do/order/{key}",
+            reasons: LOOK,
+            patience: Duration::ZERO,
+            ..place
+        };
+        self.add_way(place, orders::place);
+        self.add_way(look, orders::look);
     }
 
     fn reading(&mut self) {
@@ -203,7 +262,7 @@ impl Routes {
 
     fn add_patient<H, T>(
         &mut self,
-        (method, filter): (&'static str, MethodFilter),
+        method: (&'static str, MethodFilter),
         path: &'static str,
         access: Access,
         problems: &'static [&'static Meaning],
@@ -213,20 +272,40 @@ impl Routes {
         H: Handler<T, AppState>,
         T: 'static,
     {
-        let gate = Gate {
-            shared: Arc::clone(&self.shared),
-            route: path,
-            access,
-            patience,
-        };
-        let guarded = on(filter, handler).route_layer(from_fn_with_state(gate, pass));
-        self.router = std::mem::take(&mut self.router).route(path, guarded);
-        self.endpoints.push(Endpoint {
+        let way = Way {
             method,
             path,
             access,
             problems,
-        });
+            reasons: &[],
+            patience,
+        };
+        self.add_way(way, handler);
+    }
+
+    fn add_way<H, T>(&mut self, way: Way, handler: H)
+    where
+        H: Handler<T, AppState>,
+        T: 'static,
+    {
+        let (method, filter) = way.method;
+        let endpoint = Endpoint {
+            method,
+            path: way.path,
+            access: way.access,
+            problems: way.problems,
+            reasons: way.reasons,
+        };
+        let gate = Gate {
+            shared: Arc::clone(&self.shared),
+            route: way.path,
+            access: way.access,
+            patience: way.patience,
+            voice: endpoint.voice(),
+        };
+        let guarded = on(filter, handler).route_layer(from_fn_with_state(gate, pass));
+        self.router = std::mem::take(&mut self.router).route(way.path, guarded);
+        self.endpoints.push(endpoint);
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use consign_kernel::Store;
+use consign_orders::OrderService;
 use consign_worker::WorkerStatus;
 use jiff::Timestamp;
 use tokio::{
@@ -40,6 +41,10 @@ pub(crate) type Checked = (Instant, Option<String>);
 pub struct AppState {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) worker: Option<Arc<dyn WorkerView>>,
+    /// Who takes orders, where orders are taken.
+    pub(crate) orders: Option<Arc<OrderService>>,
+    /// The longest wait for the result of one.
+    pub(crate) order_wait_max: Duration,
     pub(crate) metrics: Metrics,
     pub(crate) schema_check: Option<SchemaCheck>,
     pub(crate) clock: Clock,
@@ -60,6 +65,8 @@ impl AppState {
         Self {
             store,
             worker: None,
+            orders: None,
+            order_wait_max: Duration::ZERO,
             metrics: Arc::new(String::new),
             schema_check: None,
             clock: Arc::new(Timestamp::now),
@@ -77,6 +84,17 @@ impl AppState {
     pub fn with_worker(self, worker: impl WorkerView + 'static) -> Self {
         Self {
             worker: Some(Arc::new(worker)),
+            ..self
+        }
+    }
+
+    /// The same with a service for the orders of `/do/order`; without one, none are taken.
+    /// `wait_max` is how long it waits for a result at most.
+    #[must_use]
+    pub fn with_orders(self, orders: Arc<OrderService>, wait_max: Duration) -> Self {
+        Self {
+            orders: Some(orders),
+            order_wait_max: wait_max,
             ..self
         }
     }

@@ -50,6 +50,8 @@ pub(crate) struct Caller {
     pub(crate) client: String,
     /// What the audit says.
     pub(crate) actor: String,
+    /// The name of the token that was presented; none where none is needed.
+    pub(crate) token: Option<String>,
 }
 
 /// Lets a caller in, or says why not.
@@ -78,10 +80,13 @@ pub(crate) fn admit(
         }
     };
     let address = address.map_or("unknown".to_owned(), |address| address.to_string());
-    let client = name.unwrap_or_else(|| format!("anonymous@{address}"));
+    let client = name
+        .clone()
+        .unwrap_or_else(|| format!("anonymous@{address}"));
     Ok(Caller {
         actor: actor(&client, &request.headers)?,
         client,
+        token: name,
     })
 }
 

@@ -9,6 +9,11 @@ use crate::{
     problem::Failure,
 };
 
+/// Marks an answer that reports a failure, as those of orders that failed: it is no failure of this
+/// request, and whoever worked on the order has logged it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known;
+
 /// Counts an answered request, and logs it if the server failed.
 ///
 /// `route` is the template: paths hold lease tokens, which are permissions.
@@ -23,7 +28,8 @@ pub(crate) fn answered(method: &Method, route: &'static str, response: &Response
     metrics::counter!(REQUESTS, &labels).increment(1);
     metrics::histogram!(REQUEST_SECONDS, "method" => method, "route" => route)
         .record(took.as_secs_f64());
-    if !status.is_server_error() || is_probe(route) {
+    let is_known = response.extensions().get::<Known>().is_some();
+    if !status.is_server_error() || is_known || is_probe(route) {
         return;
     }
     let failure = response.extensions().get::<Failure>();

@@ -21,7 +21,7 @@ use crate::{
 };
 
 const NDJSON: &str = "application/x-ndjson";
-const IDEMPOTENCY_KEY: &str = "idempotency-key";
+pub(super) const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// A trace's context has a name of its own and a few words of its vendors.
 const TRACE_BYTES_MAX: usize = 1_024;
 
@@ -189,7 +189,7 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
 }
 
 /// What stands between the quotes; `quoted` begins after the first.
-fn unquoted(quoted: &str) -> Option<String> {
+pub(super) fn unquoted(quoted: &str) -> Option<String> {
     let mut key = String::new();
     let mut characters = quoted.chars();
     loop {
@@ -206,7 +206,7 @@ fn unquoted(quoted: &str) -> Option<String> {
 }
 
 /// Copies the request's trace context into a message that has none of its own.
-fn continue_trace(request: &HeaderMap, message: &mut Map<String, Value>) {
+pub(super) fn continue_trace(request: &HeaderMap, message: &mut Map<String, Value>) {
     let has = |name: &str| message.keys().any(|own| own.eq_ignore_ascii_case(name));
     if has("traceparent") {
         return;

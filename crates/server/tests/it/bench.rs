@@ -8,6 +8,7 @@ use axum::{
     http::{HeaderMap, HeaderName, Method, Request, StatusCode},
 };
 use consign_kernel::{By, LaneName, LanePolicy, ManualClock, ReferenceStore, Store};
+use consign_orders::{Ledger, OrderService, OrdersOptions};
 use consign_server::{AppState, Peer, ServerOptions, router};
 use consign_sqlite::{Clock, SqliteOptions, SqliteStore};
 use jiff::{SignedDuration, Timestamp};
@@ -25,6 +26,8 @@ pub(crate) struct Bench {
     pub(crate) clock: ManualClock,
     pub(crate) state: AppState,
     pub(crate) router: Router,
+    /// Where there are orders.
+    pub(crate) ledger: Option<Arc<dyn Ledger>>,
     /// Goes last: the store may still be writing.
     _directory: Option<TempDir>,
 }
@@ -53,8 +56,30 @@ impl Bench {
         let options = options
             .clock(Clock::Manual(clock.clone()))
             .migrate_on_open(true);
-        let store = SqliteStore::open(&options).await.unwrap();
-        Self::on(Arc::new(store), clock, Some(directory)).await
+        let store = Arc::new(SqliteStore::open(&options).await.unwrap());
+        let ledger: Arc<dyn Ledger> = Arc::clone(&store) as Arc<dyn Ledger>;
+        let bench = Self::on(store, clock, Some(directory)).await;
+        bench.with_orders(ledger, &OrdersOptions::default()).await
+    }
+
+    /// The same with orders, which nobody sends.
+    pub(crate) async fn with_orders(
+        self,
+        ledger: Arc<dyn Ledger>,
+        options: &OrdersOptions,
+    ) -> Self {
+        let by = By::new("test", "set up");
+        let policy = consign_orders::lane_policy(options);
+        let lane = name(consign_orders::LANE);
+        self.store.put_lane(&lane, &policy, &by).await.unwrap();
+        let broker = consign_orders::broker(options).await.unwrap();
+        let service = OrderService::new(Arc::clone(&ledger), broker, options);
+        let wait_max = options.wait_max();
+        let bench = self.with_state(|state| state.with_orders(Arc::new(service), wait_max));
+        Self {
+            ledger: Some(ledger),
+            ..bench
+        }
     }
 
     /// On any store whose lanes are there, or can be created.
@@ -76,6 +101,7 @@ impl Bench {
             clock,
             state,
             router,
+            ledger: None,
             _directory: directory,
         }
     }
@@ -197,6 +223,16 @@ impl Answer {
         assert_eq!(self.json["status"], status);
         assert_eq!(self.json["type"], format!("/problems/{code}"));
         assert_eq!(self.header("content-type"), "application/problem+json");
+        self
+    }
+
+    /// Asserts that this is an error in the words of orders.
+    #[track_caller]
+    pub(crate) fn is_flat(&self, status: u16, error: &str) -> &Self {
+        assert_eq!(self.status.as_u16(), status, "{}", self.text);
+        assert_eq!(self.json["error"], error, "{}", self.text);
+        assert!(self.json["message"].is_string(), "{}", self.text);
+        assert_eq!(self.header("content-type"), "application/json");
         self
     }
 

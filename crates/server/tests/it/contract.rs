@@ -60,7 +60,12 @@ pub(crate) fn check(method: &Method, path: &str, answer: &Answer) {
     {
         panic!("{method} {path} {status}: {why}\n{}", answer.text);
     }
-    if let (Some(code), true) = (answer.json["code"].as_str(), kind.contains("problem")) {
+    let is_error = answer.status.is_client_error() || answer.status.is_server_error();
+    let code = match kind.contains("problem") {
+        true => &answer.json["code"],
+        false => &answer.json["error"],
+    };
+    if let (Some(code), true) = (code.as_str(), is_error) {
         let named = described["description"].as_str().unwrap();
         assert!(
             named.contains(&format!("`{code}`")),

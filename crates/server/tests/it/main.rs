@@ -14,6 +14,7 @@ mod leases;
 mod limits;
 mod logs;
 mod messages;
+mod orders;
 mod postgres;
 mod redrives;
 mod serve;

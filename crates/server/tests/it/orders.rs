@@ -1,0 +1,400 @@
+//! Orders over HTTP: what the routes add to the order service, and that every answer is described.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    body::Body,
+    http::{Method, Request},
+};
+use consign_kernel::{Claim, LaneName, Outcome, Report};
+use consign_orders::{Ledger, OrdersOptions};
+use consign_postgres::{PostgresOptions, PostgresStore};
+use consign_server::{RateLimit, Scope, ServerOptions, Token, TokenEntry};
+use consign_testkit::TestDatabase;
+use serde_json::{Value, json};
+
+use crate::bench::{Answer, Bench, request, set};
+
+const KEY: &str = "order-0001";
+
+fn order(key: &str) -> Value {
+    json!({"instrument": "USDJPY", "side": "BUY", "qty": 0.1, "idempotency_key": key})
+}
+
+/// A request for an order, with the header that belongs to it and more.
+fn placing(key: &str, body: &Value, more: &[(&str, &str)]) -> Request<Body> {
+    let mut request = request(Method::POST, "/do/order", Some(body.clone()));
+    set(&mut request, &[("idempotency-key", key)]);
+    set(&mut request, more);
+    request
+}
+
+async fn place(bench: &Bench, key: &str) -> Answer {
+    bench.call(placing(key, &order(key), &[])).await
+}
+
+async fn look(bench: &Bench, key: &str) -> Answer {
+    bench.get(&format!("/do/order/{key}")).await
+}
+
+/// A bench on PostgreSQL, with its database.
+async fn postgres(options: &OrdersOptions) -> (TestDatabase, Bench) {
+    let database = TestDatabase::create(async |_| {}).await;
+    consign_postgres::migrate(database.url()).await.unwrap();
+    let connect = PostgresOptions::new(database.url());
+    let store = Arc::new(PostgresStore::connect(&connect).await.unwrap());
+    let ledger = Arc::clone(&store) as Arc<dyn Ledger>;
+    let clock = consign_kernel::ManualClock::at(jiff::Timestamp::now());
+    let bench = Bench::on(store, clock, None).await;
+    (database, bench.with_orders(ledger, options).await)
+}
+
+/// Another service in front of the same ledger.
+async fn with_options(bench: Bench, change: impl FnOnce(&mut OrdersOptions)) -> Bench {
+    let mut options = OrdersOptions::default();
+    change(&mut options);
+    let ledger = bench.ledger.clone().unwrap();
+    bench.with_orders(ledger, &options).await
+}
+
+/// Ends the one order that is ready as a worker would.
+async fn end(bench: &Bench, outcome: Outcome, code: &str, http_status: u16) -> String {
+    let lane: LaneName = consign_orders::LANE.parse().unwrap();
+    let claim = Claim::new(lane, "w1", 1);
+    let lease = bench.store.claim(&claim).await.unwrap().unwrap();
+    let failure = match outcome {
+        Outcome::Delivered => json!(null),
+        _ => json!(code),
+    };
+    let result = json!({
+        "status": if failure.is_null() { "ok" } else { "error" },
+        "order_id": "o-1", "instrument": "USDJPY", "side": "BUY",
+        "requested_at": "2026-11-16T03:00:00Z", "completed_at": "2026-11-16T03:00:00Z",
+        "trace_id": "t-1", "idempotency_key": KEY, "fills": [], "avg_price": null,
+        "executed_qty": 0, "cost": null, "slippage": null, "reason_code": failure,
+        "broker": {"name": "paper", "order_ref": null}, "warnings": [],
+        "latency_ms": {"queue": 0, "broker_rtt": 0, "total": 0},
+    })
+    .to_string();
+    let report = Report {
+        code: Some(code.into()),
+        result: Some(json!({
+            "http_status": http_status, "result_digest": "sha256:00", "exec_result": result,
+        })),
+        ..Report::new(lease.messages[0].message.id, outcome)
+    };
+    bench.store.settle(lease.token, &[report]).await.unwrap();
+    result
+}
+
+/// The matrix of the contract: what a key is answered in every state.
+async fn a_key_is_answered_by_its_state(bench: &Bench) {
+    let first = place(bench, KEY).await;
+    first.is(201);
+    assert_eq!(first.json["status"], "accepted");
+    assert_eq!(first.header("idempotency-replayed"), "");
+    let again = place(bench, KEY).await;
+    again.is(200);
+    assert_eq!(again.header("idempotency-replayed"), "true");
+    assert_eq!(again.json["outbox_id"], first.json["outbox_id"]);
+    let state = look(bench, KEY).await;
+    state.is(200);
+    assert_eq!(
+        (&state.json["status"], &state.json["http_status"]),
+        (&json!("accepted"), &json!(201))
+    );
+
+    let result = end(bench, Outcome::Delivered, "EXECUTED", 200).await;
+    let done = place(bench, KEY).await;
+    done.is(200);
+    assert_eq!(done.text, result, "byte for byte");
+    let mut other = order(KEY);
+    other["qty"] = json!(0.2);
+    let conflict = bench.call(placing(KEY, &other, &[])).await;
+    conflict.is_flat(409, "IDEMPOTENCY_CONFLICT");
+    assert_eq!(conflict.json["idempotency_key"], KEY);
+    let state = look(bench, KEY).await;
+    assert_eq!(state.json["conflicts"], 1);
+    assert_eq!(state.json["exec_result"]["status"], "ok");
+
+    for (key, code, status) in [
+        ("order-0002", "BROKER_REJECTED", 400),
+        ("order-0003", "BROKER_DOWN", 503),
+        ("order-0004", "BROKER_TIMEOUT", 504),
+        ("order-0005", "ORDER_EXPIRED", 410),
+        ("order-0006", "VALIDATION_ERROR", 422),
+    ] {
+        place(bench, key).await.is(201);
+        let result = end(bench, Outcome::Dead, code, status).await;
+        let failed = place(bench, key).await;
+        failed.is(status);
+        assert_eq!(failed.text, result, "{code}");
+        assert_eq!(failed.header("idempotency-replayed"), "true", "{code}");
+    }
+}
+
+#[tokio::test]
+async fn o_02_o_04_a_key_is_answered_by_its_state_on_sqlite() {
+    a_key_is_answered_by_its_state(&Bench::sqlite().await).await;
+}
+
+#[tokio::test]
+async fn o_02_o_04_a_key_is_answered_by_its_state_on_postgresql() {
+    let (_database, bench) = postgres(&OrdersOptions::default()).await;
+    a_key_is_answered_by_its_state(&bench).await;
+}
+
+#[tokio::test]
+async fn o_05_the_header_is_needed_and_names_the_key_of_the_body() {
+    let bench = Bench::sqlite().await;
+    let without = bench.post("/do/order", order(KEY)).await;
+    without.is_flat(400, "IDEMPOTENCY_KEY_MISSING");
+    let empty = bench.call(placing("", &order(KEY), &[])).await;
+    empty.is_flat(400, "IDEMPOTENCY_KEY_MISSING");
+    let other = bench.call(placing("order-0002", &order(KEY), &[])).await;
+    other.is_flat(422, "IDEMPOTENCY_MISMATCH");
+    let mut twice = placing(KEY, &order(KEY), &[]);
+    twice
+        .headers_mut()
+        .append("idempotency-key", KEY.parse().unwrap());
+    bench.call(twice).await.is_flat(400, "INVALID_INPUT");
+    look(&bench, KEY).await.is_flat(404, "ORDER_UNKNOWN");
+    let quoted = format!("\"{KEY}\"");
+    bench.call(placing(&quoted, &order(KEY), &[])).await.is(201);
+}
+
+#[tokio::test]
+async fn o_06_every_bad_field_is_named() {
+    let bench = Bench::sqlite().await;
+    let mut bad = order(KEY);
+    bad["side"] = json!("HOLD");
+    bad["qty"] = json!(0);
+    bad["colour"] = json!("red");
+    let answer = bench.call(placing(KEY, &bad, &[])).await;
+    answer.is_flat(422, "VALIDATION_ERROR");
+    let fields = answer.json["fields"].as_array().unwrap();
+    for name in ["side", "qty", "colour"] {
+        assert!(
+            fields.iter().any(|field| field["field"] == name),
+            "{name}: {}",
+            answer.text
+        );
+    }
+    let mut broken = placing(KEY, &order(KEY), &[]);
+    *broken.body_mut() = Body::from("{");
+    bench.call(broken).await.is_flat(422, "VALIDATION_ERROR");
+    look(&bench, KEY).await.is_flat(404, "ORDER_UNKNOWN");
+}
+
+#[tokio::test]
+async fn a_preferred_wait_is_honoured_and_said() {
+    let bench = with_options(Bench::sqlite().await, |options| options.wait_max_sec = 1.0).await;
+    let prefer = [("prefer", "respond-async, wait=3600")];
+    let (waited, result) = tokio::join!(bench.call(placing(KEY, &order(KEY), &prefer)), async {
+        consign_testkit::eventually("the order is there", Duration::from_secs(10), async || {
+            look(&bench, KEY).await.status == 200
+        })
+        .await;
+        end(&bench, Outcome::Delivered, "EXECUTED", 200).await
+    });
+    waited.is(201);
+    assert_eq!(waited.text, result);
+    assert_eq!(
+        waited.header("preference-applied"),
+        "wait=1",
+        "not longer than it may"
+    );
+    // Nobody ends this one.
+    let prefer = [("prefer", "wait=1")];
+    let waited = bench
+        .call(placing("order-0002", &order("order-0002"), &prefer))
+        .await;
+    waited.is(201);
+    assert_eq!(waited.json["status"], "accepted");
+    let plain = place(&bench, "order-0003").await;
+    assert_eq!(plain.header("preference-applied"), "");
+}
+
+#[tokio::test]
+async fn who_waits_takes_no_place_of_those_who_work() {
+    let options = ServerOptions {
+        concurrency_max: 1,
+        waits_max: 1,
+        ..ServerOptions::default()
+    };
+    let bench = Bench::sqlite().await.with_options(&options);
+    let prefer = [("prefer", "wait=30")];
+    let others = async {
+        consign_testkit::eventually("the order is there", Duration::from_secs(10), async || {
+            look(&bench, KEY).await.status == 200
+        })
+        .await;
+        // There is one place to wait, and it is taken: this one is answered at once.
+        let other = placing("order-0002", &order("order-0002"), &prefer);
+        let answer = bench.call(other).await;
+        answer.is(201);
+        assert_eq!(answer.header("preference-applied"), "");
+        end(&bench, Outcome::Delivered, "EXECUTED", 200).await;
+    };
+    let waiting = bench.call(placing(KEY, &order(KEY), &prefer));
+    let (waited, ()) = tokio::join!(waiting, others);
+    assert_eq!(waited.header("preference-applied"), "wait=30");
+    assert_eq!(waited.json["status"], "ok", "{}", waited.text);
+}
+
+#[tokio::test]
+async fn o_21_a_client_that_asks_too_much_is_told_when_to_come_back() {
+    let bench = with_options(Bench::sqlite().await, |options| {
+        options.rl_burst = 2;
+        options.rl_rate_per_min = 1;
+    })
+    .await;
+    let first = place(&bench, KEY).await;
+    assert_eq!(first.header("x-ratelimit-limit"), "1");
+    assert_eq!(first.header("x-ratelimit-remaining"), "1");
+    place(&bench, KEY).await.is(200);
+    let refused = place(&bench, KEY).await;
+    refused.is_flat(429, "RATE_LIMITED");
+    assert_eq!(refused.header("x-ratelimit-remaining"), "0");
+    let seconds: u64 = refused.header("retry-after").parse().unwrap();
+    assert!((1..=60).contains(&seconds), "{seconds}");
+    assert_eq!(refused.json["retry_after"], seconds);
+
+    let bench = with_options(Bench::sqlite().await, |options| options.daily_quota = 1).await;
+    place(&bench, KEY).await.is(201);
+    let over = place(&bench, KEY).await;
+    over.is_flat(429, "RATE_LIMITED");
+    let seconds: u64 = over.header("retry-after").parse().unwrap();
+    assert!(
+        (1..=86_400).contains(&seconds),
+        "until the next day: {seconds}"
+    );
+}
+
+#[tokio::test]
+async fn o_26_clients_never_meet() {
+    let entry = |name: &str| TokenEntry {
+        name: name.into(),
+        hash: Token::new(name).hash(),
+        scopes: vec![Scope::Producer],
+    };
+    let options = ServerOptions {
+        tokens: vec![entry("first"), entry("second")],
+        ..ServerOptions::default()
+    };
+    let bench = Bench::sqlite().await.with_options(&options);
+    let call = async |token: &str, body: Value| {
+        let bearer = format!("Bearer {token}");
+        bench
+            .call(placing(KEY, &body, &[("authorization", &bearer)]))
+            .await
+    };
+    call("first", order(KEY)).await.is(201);
+    let mut seen = request(Method::GET, &format!("/do/order/{KEY}"), None);
+    set(&mut seen, &[("authorization", "Bearer second")]);
+    bench.call(seen).await.is_flat(404, "ORDER_UNKNOWN");
+    let mut other = order(KEY);
+    other["qty"] = json!(0.2);
+    call("second", other.clone()).await.is(201);
+    call("first", other)
+        .await
+        .is_flat(409, "IDEMPOTENCY_CONFLICT");
+    let ledger = bench.ledger.as_ref().unwrap();
+    for client in ["first", "second"] {
+        let row = ledger
+            .entry(&client.parse().unwrap(), &KEY.parse().unwrap())
+            .await;
+        assert!(row.unwrap().is_some(), "{client}");
+    }
+}
+
+#[tokio::test]
+async fn guards_speak_the_language_of_orders() {
+    let bench = Bench::sqlite().await;
+    let mut plain = placing(KEY, &order(KEY), &[]);
+    set(&mut plain, &[("content-type", "text/plain")]);
+    bench
+        .call(plain)
+        .await
+        .is_flat(415, "UNSUPPORTED_MEDIA_TYPE");
+    let mut named = placing(KEY, &order(KEY), &[]);
+    set(&mut named, &[("host", "evil.example")]);
+    bench.call(named).await.is_flat(403, "HOST_NOT_ALLOWED");
+    let get = bench.get("/do/order").await;
+    get.is_flat(405, "METHOD_NOT_ALLOWED");
+    assert_eq!(get.header("allow"), "POST");
+    bench.get("/do/orders").await.is_flat(404, "NOT_FOUND");
+    bench
+        .get("/do/order/%FF")
+        .await
+        .is_flat(400, "INVALID_INPUT");
+
+    let tight = ServerOptions {
+        body_max_bytes: 10,
+        ..ServerOptions::default()
+    };
+    let bench = bench.with_options(&tight);
+    place(&bench, KEY).await.is_flat(413, "BODY_TOO_LARGE");
+    let rare = ServerOptions {
+        rate_limit: RateLimit {
+            per_second: 1,
+            burst: 1,
+        },
+        ..ServerOptions::default()
+    };
+    let bench = bench.with_options(&rare);
+    place(&bench, KEY).await.is(201);
+    let limited = place(&bench, KEY).await;
+    limited.is_flat(429, "RATE_LIMITED");
+    assert_eq!(limited.json["retry_after"], 1);
+    assert_eq!(limited.header("retry-after"), "1");
+}
+
+#[tokio::test]
+async fn where_no_orders_are_taken_that_is_said() {
+    let bench = Bench::reference().await;
+    place(&bench, KEY).await.is_flat(404, "NOT_FOUND");
+    look(&bench, KEY).await.is_flat(404, "NOT_FOUND");
+}
+
+#[tokio::test]
+async fn o_23_without_the_outbox_the_answer_is_the_result() {
+    let bench = with_options(Bench::sqlite().await, |options| {
+        options.outbox_enabled = false
+    })
+    .await;
+    let done = place(&bench, KEY).await;
+    done.is(201);
+    assert_eq!(
+        (&done.json["status"], &done.json["executed_qty"]),
+        (&json!("ok"), &json!(0.1))
+    );
+    let again = place(&bench, KEY).await;
+    again.is(200);
+    assert_eq!(again.text, done.text);
+    let mut rejected = order("order-0002");
+    rejected["tags"] = json!(["paper:rejected=1"]);
+    let rejected = bench.call(placing("order-0002", &rejected, &[])).await;
+    rejected.is(400);
+    assert_eq!(rejected.json["reason_code"], "BROKER_REJECTED");
+    assert_eq!(look(&bench, KEY).await.json["outbox_id"], json!(null));
+}
+
+#[tokio::test]
+async fn a_trace_goes_with_the_order() {
+    let bench = Bench::sqlite().await;
+    let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let more = [
+        ("traceparent", parent),
+        ("tracestate", "v=1"),
+        ("x-other", "not kept"),
+    ];
+    let answer = bench.call(placing(KEY, &order(KEY), &more)).await;
+    let id = answer.json["outbox_id"].as_i64().unwrap();
+    let message = bench.get(&format!("/v1/messages/{id}")).await;
+    let headers = &message.json["message"]["headers"];
+    assert_eq!(
+        *headers,
+        json!({"traceparent": parent, "tracestate": "v=1"})
+    );
+}
