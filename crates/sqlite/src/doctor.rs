@@ -2,10 +2,11 @@
 //!
 //! The conservation law first: every message is in exactly one of waiting, a ready run, a lease,
 //! held, dead, delivered. Then what travels with a message, the turns, the ledger of orders, the
-//! triggers, and the file itself.
+//! payments, the triggers, and the file itself.
 
 mod guards;
 mod orders;
+mod payments;
 mod places;
 mod turns;
 
@@ -25,6 +26,7 @@ pub(crate) async fn examine(connection: &mut SqliteConnection) -> Result<Vec<Fin
     let messages = places::examine(connection, &mut report).await?;
     turns::examine(connection, &messages, &mut report).await?;
     orders::examine(connection, &mut report).await?;
+    payments::examine(connection, &mut report).await?;
     guards::examine(connection, &mut report).await?;
     Ok(report.findings())
 }

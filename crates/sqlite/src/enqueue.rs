@@ -36,6 +36,10 @@ enum Twin {
 
 impl Work<'_> {
     pub(crate) async fn enqueue(&mut self, messages: &[NewMessage]) -> Result<Vec<Enqueued>> {
+        let is_payment = |message: &NewMessage| message.lane.as_str() == consign_payments::LANE;
+        if messages.iter().any(is_payment) {
+            return Err(Error::invalid("lane payments", "takes payments only").into());
+        }
         self.enqueue_as(messages, true).await
     }
 

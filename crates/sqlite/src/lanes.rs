@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use consign_kernel::{By, Counts, Error, Lane, LaneName, LanePolicy, MessageId, nearest};
+use consign_kernel::{
+    By, Counts, Error, Lane, LaneName, LanePolicy, MessageId, OnUncertain, nearest,
+};
 use jiff::Timestamp;
 use sqlx::{FromRow, SqliteConnection, sqlite::SqliteRow};
 
@@ -22,6 +24,11 @@ impl Work<'_> {
     ) -> Result<Lane> {
         by.validate()?;
         policy.validate()?;
+        if name.as_str() == consign_payments::LANE && policy.on_uncertain == OnUncertain::Hold {
+            // Its attempts would read like those of payments that were given up.
+            let why = "must be probe or resend in lane payments";
+            return Err(Error::invalid("policy.on_uncertain", why).into());
+        }
         if let Some(lane) = lane(self.connection, name).await? {
             let order = |policy: &LanePolicy| (policy.ordered, policy.on_dead);
             if order(&lane.policy) != order(policy) && !self.is_idle(name).await? {

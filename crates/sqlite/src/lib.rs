@@ -13,6 +13,7 @@ mod migrate;
 mod operate;
 mod options;
 mod orders;
+mod payments;
 mod read;
 mod redrive;
 mod resolve;

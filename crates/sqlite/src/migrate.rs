@@ -115,6 +115,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "orders",
         sql: include_str!("../migrations/0004_orders.sql"),
     },
+    Migration {
+        version: 5,
+        name: "payments",
+        sql: include_str!("../migrations/0005_payments.sql"),
+    },
 ];
 
 /// Every migration, first to last.

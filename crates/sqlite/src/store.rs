@@ -367,7 +367,7 @@ impl Store for SqliteStore {
 }
 
 /// A random number in `[0, 1)`: the bits of a random UUID that say nothing of its kind.
-fn chance() -> f64 {
+pub(crate) fn chance() -> f64 {
     let (bits, _) = Uuid::new_v4().as_u64_pair();
     // The lowest bits of the upper half are a version and twelve random bits.
     let random = (bits >> 16) << 16;

@@ -7,6 +7,7 @@ use consign_conformance::{Factory, Harness};
 use consign_kernel::{
     Claim, LaneName, ManualClock, MessageId, NewMessage, Report, Result, SettleAnswer, Store,
 };
+use consign_orders::Ledger;
 use consign_sqlite::{Clock, SqliteOptions, SqliteStore};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -80,6 +81,14 @@ impl Harness for Bench {
 
     async fn another(&self) -> Arc<dyn Store> {
         Arc::new(self.open().await)
+    }
+
+    fn ledger(&self) -> Option<Arc<dyn Ledger>> {
+        Some(Arc::new(self.store.clone()))
+    }
+
+    async fn another_ledger(&self) -> Option<Arc<dyn Ledger>> {
+        Some(Arc::new(self.open().await))
     }
 
     async fn now(&self) -> Timestamp {

@@ -1,0 +1,159 @@
+-- Payments: what is kept beside the messages of the lane `payments`.
+--
+-- A payment is a message and a row here, written in one transaction and never changed. How it
+-- stands is where its message is; what happened to it are that message's attempts. UUIDs are text
+-- with hyphens, in lower case.
+
+CREATE TABLE payment (
+    message_id      INTEGER PRIMARY KEY,
+    outbox_id       TEXT NOT NULL CHECK (length(outbox_id) = 36),
+    sequence_id     INTEGER NOT NULL CHECK (sequence_id >= 1),
+    created_at      INTEGER NOT NULL,
+    tenant_id       TEXT,
+    correlation_id  TEXT,
+    instruction_id  TEXT NOT NULL,
+    idempotency_key TEXT NOT NULL,
+    participant_id  TEXT NOT NULL,
+    rail_type       TEXT NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX payment_outbox ON payment (outbox_id);
+CREATE UNIQUE INDEX payment_idempotency ON payment (instruction_id, idempotency_key);
+CREATE UNIQUE INDEX payment_participant_sequence ON payment (participant_id, sequence_id);
+-- Every index ends with the rowid, so this one lists a tenant's payments by age.
+CREATE INDEX payment_tenant ON payment (tenant_id) WHERE tenant_id IS NOT NULL;
+
+CREATE TABLE participant_outbox_sequences (
+    participant_id   TEXT NOT NULL PRIMARY KEY,
+    next_sequence_id INTEGER NOT NULL CHECK (next_sequence_id >= 1)
+) STRICT, WITHOUT ROWID;
+
+CREATE TRIGGER payment_update BEFORE UPDATE ON payment
+BEGIN SELECT raise(ABORT, 'payment is append-only: write a new row instead'); END;
+CREATE TRIGGER payment_delete BEFORE DELETE ON payment
+BEGIN SELECT raise(ABORT, 'payment is append-only: nothing recorded is ever removed'); END;
+CREATE TRIGGER payment_replace BEFORE INSERT ON payment
+WHEN EXISTS (SELECT 1 FROM payment WHERE message_id = NEW.message_id)
+     OR EXISTS (SELECT 1 FROM payment WHERE outbox_id = NEW.outbox_id)
+     OR EXISTS (SELECT 1 FROM payment WHERE instruction_id = NEW.instruction_id
+                AND idempotency_key = NEW.idempotency_key)
+     OR EXISTS (SELECT 1 FROM payment WHERE participant_id = NEW.participant_id
+                AND sequence_id = NEW.sequence_id)
+BEGIN SELECT raise(ABORT, 'payment is append-only: this message, id, key or number is taken'); END;
+
+-- A participant that vanished or went back would give numbers twice.
+CREATE TRIGGER participant_delete BEFORE DELETE ON participant_outbox_sequences
+BEGIN SELECT raise(ABORT, 'participant_outbox_sequences only grows'); END;
+CREATE TRIGGER participant_update BEFORE UPDATE ON participant_outbox_sequences
+WHEN NEW.next_sequence_id < OLD.next_sequence_id OR NEW.participant_id <> OLD.participant_id
+BEGIN SELECT raise(ABORT, 'participant_outbox_sequences only grows'); END;
+CREATE TRIGGER participant_replace BEFORE INSERT ON participant_outbox_sequences
+WHEN NEW.next_sequence_id < (SELECT next_sequence_id FROM participant_outbox_sequences
+                             WHERE participant_id = NEW.participant_id)
+BEGIN SELECT raise(ABORT, 'participant_outbox_sequences only grows'); END;
+
+-- Keeps others out of the lane: a message that is no payment would be of no use to a rail.
+CREATE TRIGGER payments_only BEFORE INSERT ON message
+WHEN NEW.lane = 'payments'
+     AND NOT EXISTS (SELECT 1 FROM payment WHERE message_id = NEW.id AND outbox_id = NEW.key)
+BEGIN SELECT raise(ABORT, 'lane payments: takes payments only'); END;
+
+-- The database itself keeps a payment from being dispatched twice. Attempts of other lanes say
+-- nothing of rails and pay for the look at it only.
+CREATE UNIQUE INDEX ux_outbox_attempts_one_terminal_per_outbox ON attempt (message_id)
+WHERE outcome = 'delivered' AND result IS NOT NULL AND result ->> '$.rail_reference' IS NOT NULL;
+-- By which reference a rail knows a payment. Not unique: a rail that gives the same reference twice
+-- is an alarm, never an error. The money has moved, and refusing to write that down would only make
+-- it move again.
+CREATE INDEX attempt_rail_reference ON attempt (result ->> '$.rail_reference')
+WHERE outcome = 'delivered' AND result IS NOT NULL AND result ->> '$.rail_reference' IS NOT NULL;
+
+-- Where the payments are that are not dispatched. What is in none of these places is.
+CREATE VIEW payment_place AS
+SELECT CAST(entry.value AS INTEGER) AS message_id, 'ready' AS place,
+       CAST(ready.attempts ->> entry.key AS INTEGER) AS attempts, ready.due_at,
+       NULL AS owner, NULL AS token, NULL AS fence, NULL AS claimed_at, NULL AS expires_at,
+       NULL AS begun, NULL AS reason
+FROM ready, json_each(ready.ids) AS entry WHERE ready.lane = 'payments'
+UNION ALL
+SELECT CAST(entry.value AS INTEGER), 'leased', CAST(lease.attempts ->> entry.key AS INTEGER), NULL,
+       lease.owner, lease.token, lease.fence, lease.claimed_at, lease.expires_at,
+       EXISTS (SELECT 1 FROM json_each(lease.begun) AS sent WHERE sent.value = entry.value), NULL
+FROM lease, json_each(lease.ids) AS entry WHERE lease.lane = 'payments'
+UNION ALL
+SELECT message_id, 'held', attempts, NULL, NULL, NULL, NULL, NULL, NULL, NULL, reason
+FROM held WHERE lane = 'payments'
+UNION ALL
+SELECT message_id, 'waiting', attempts, due_at, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+FROM waiting WHERE lane = 'payments'
+UNION ALL
+SELECT message_id, 'dead', attempt_no, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+       CASE code WHEN 'attempts_exhausted' THEN 'RETRY_CEILING_EXCEEDED' ELSE code END
+FROM dead WHERE lane = 'payments';
+
+-- The queue as the protocol knows it, to be read. Times are microseconds.
+CREATE VIEW payment_outbox_pending AS
+SELECT p.outbox_id, p.instruction_id, p.participant_id, p.sequence_id, p.idempotency_key,
+       p.rail_type, m.payload -> '$.payload' AS payload, w.attempts AS attempt_count,
+       w.due_at AS next_attempt_at, p.created_at, w.owner AS claimed_by,
+       lower(substr(hex(w.token), 1, 8) || '-' || substr(hex(w.token), 9, 4) || '-'
+             || substr(hex(w.token), 13, 4) || '-' || substr(hex(w.token), 17, 4) || '-'
+             || substr(hex(w.token), 21)) AS lease_token,
+       w.expires_at AS lease_expires_at, p.tenant_id, p.correlation_id,
+       w.place = 'held' AS kyc_hold, w.reason AS hold_reason
+FROM payment_place AS w
+JOIN payment AS p ON p.message_id = w.message_id
+JOIN message AS m ON m.id = w.message_id
+WHERE w.place <> 'dead';
+
+-- What happened to payments, in the protocol's words: from the attempt alone, because attempts never
+-- change. What will be tried again has a time for it; what was given up has none.
+CREATE VIEW payment_outbox_attempts AS
+WITH said AS (
+    SELECT a.*, p.outbox_id, p.instruction_id, p.participant_id, p.sequence_id, p.idempotency_key,
+           p.rail_type, p.tenant_id, p.correlation_id,
+           CASE WHEN a.outcome = 'delivered' THEN 'DISPATCHED'
+                WHEN a.outcome = 'dead' THEN 'FAILED'
+                WHEN a.outcome = 'uncertain' AND a.code = 'MISSING_RAIL_REFERENCE' THEN 'RETRYABLE'
+                WHEN a.next_due_at IS NULL THEN 'FAILED'
+                WHEN a.outcome = 'expired' OR a.code = 'lease_expired' THEN 'ZOMBIE_REQUEUE'
+                ELSE 'RETRYABLE' END AS state
+    FROM payment AS p JOIN attempt AS a ON a.message_id = p.message_id
+)
+SELECT outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type,
+       attempt_no, state, claimed_at, finished_at AS completed_at,
+       result ->> '$.rail_reference' AS rail_reference, result ->> '$.rail_code' AS rail_code,
+       CASE WHEN state = 'DISPATCHED' THEN NULL
+            WHEN state = 'FAILED' AND outcome <> 'dead' THEN 'RETRY_CEILING_EXCEEDED'
+            WHEN state = 'ZOMBIE_REQUEUE' THEN state
+            ELSE code END AS error_code,
+       CASE WHEN state = 'FAILED' AND outcome <> 'dead' AND detail IS NOT NULL
+            THEN coalesce(code || ': ', '') || detail
+            WHEN state = 'FAILED' AND outcome <> 'dead' THEN code
+            ELSE detail END AS error_message,
+       result ->> '$.latency_ms' AS latency_ms, owner AS worker_id, fence, tenant_id,
+       correlation_id, next_due_at AS next_attempt_at
+FROM said;
+
+-- The supervisor's figures, by the machine's clock.
+CREATE VIEW supervisor_outbox_status AS
+WITH clock AS (
+    SELECT CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER) AS now
+),
+place AS (
+    SELECT w.*, p.created_at FROM payment_place AS w JOIN payment AS p USING (message_id)
+),
+pending AS (SELECT * FROM place WHERE place IN ('waiting', 'ready', 'leased'))
+SELECT (SELECT count(*) FROM pending) AS pending,
+       (SELECT count(*) FROM pending, clock WHERE place = 'ready' AND due_at <= now) AS due,
+       (SELECT count(*) FROM pending, clock WHERE place = 'ready' AND due_at > now) AS scheduled,
+       (SELECT count(*) FROM pending WHERE place = 'waiting') AS waiting,
+       (SELECT count(*) FROM pending WHERE place = 'leased') AS leased,
+       (SELECT count(*) FROM pending, clock WHERE place = 'leased' AND expires_at <= now) AS expired,
+       (SELECT count(*) FROM place WHERE place = 'held') AS held,
+       (SELECT count(*) FROM place WHERE place = 'dead') AS failed,
+       (SELECT count(*) FROM pending WHERE attempts = 1) AS attempts_1,
+       (SELECT count(*) FROM pending WHERE attempts = 2) AS attempts_2,
+       (SELECT count(*) FROM pending WHERE attempts = 3) AS attempts_3,
+       (SELECT count(*) FROM pending WHERE attempts = 4) AS attempts_4,
+       (SELECT count(*) FROM pending WHERE attempts >= 5) AS attempts_5_or_more,
+       (SELECT min(created_at) FROM pending) AS oldest_pending_at;

@@ -1,0 +1,130 @@
+//! Payments: a row beside each message of their lane. See `migrations/0005_payments.sql`.
+
+mod complete;
+mod enqueue;
+mod reconcile;
+mod rows;
+
+pub(crate) use self::reconcile::{reused_with_messages, unreferenced};
+
+use std::collections::BTreeSet;
+
+use async_trait::async_trait;
+use consign_kernel::{Cursor, MessageId, Page, Result, Token};
+use consign_payments::{
+    CompleteAnswer, Completion, EnqueueAnswer, InFlight, NewPayment, OutboxId, PaymentFilter,
+    PaymentView, Payments, PaymentsStatus, Reconciliation, Repaired,
+};
+use serde_json::Value;
+use sqlx::SqliteConnection;
+use uuid::Uuid;
+
+use crate::{
+    SqliteStore, fail,
+    job::Work,
+    sql,
+    store::{chance, snapshot, write, write_unopened},
+};
+
+#[async_trait]
+impl Payments for SqliteStore {
+    async fn enqueue_payments(&self, payments: &[NewPayment]) -> Result<Vec<EnqueueAnswer>> {
+        let answers = write_unopened!(self, "enqueue payments", (payments), |work| work
+            .enqueue_payments(&payments))?;
+        fail::point("payments_committed");
+        Ok(answers)
+    }
+
+    async fn payment(&self, id: OutboxId) -> Result<Option<(PaymentView, Value)>> {
+        snapshot!(self, "read a payment", |tx| rows::one(&mut tx, id))
+    }
+
+    async fn payments(
+        &self,
+        filter: &PaymentFilter,
+        before: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Page<PaymentView>> {
+        snapshot!(self, "list payments", |tx| rows::list(
+            &mut tx, filter, before, limit
+        ))
+    }
+
+    async fn payment_messages(&self, ids: &[OutboxId]) -> Result<Vec<Option<MessageId>>> {
+        snapshot!(self, "find payments", |tx| rows::messages(&mut tx, ids))
+    }
+
+    async fn complete(
+        &self,
+        token: Token,
+        worker: &str,
+        completions: &[Completion],
+    ) -> Result<CompleteAnswer> {
+        let chance = chance();
+        write!(
+            self,
+            "complete payments",
+            (worker, completions),
+            |work| work.complete(token, &worker, &completions, chance)
+        )
+    }
+
+    async fn repair(&self, limit: u32) -> Result<Vec<Repaired>> {
+        write!(self, "repair leases of payments", (), |work| work
+            .repair(limit))
+    }
+
+    async fn in_flight(&self, limit: u32) -> Result<Vec<InFlight>> {
+        let now = self.inner.clock.now();
+        snapshot!(self, "list payments in leases", |tx| rows::in_flight(
+            &mut tx, now, limit
+        ))
+    }
+
+    async fn payments_status(&self, tenant_id: Option<Uuid>) -> Result<PaymentsStatus> {
+        let now = self.inner.clock.now();
+        snapshot!(self, "count payments", |tx| rows::status(
+            &mut tx, now, tenant_id
+        ))
+    }
+
+    async fn reconcile_payments(&self, limit: u32) -> Result<Reconciliation> {
+        snapshot!(self, "reconcile payments", |tx| reconcile::examine(
+            &mut tx, limit
+        ))
+    }
+}
+
+impl SqliteStore {
+    /// Enqueues payments inside the caller's own transaction on the same file, as
+    /// [`enqueue_in`](Self::enqueue_in) does with messages.
+    pub async fn enqueue_payments_in(
+        &self,
+        connection: &mut SqliteConnection,
+        payments: &[NewPayment],
+    ) -> Result<Vec<EnqueueAnswer>> {
+        let attempted = "enqueue payments in the caller's transaction";
+        let answers = async {
+            // The savepoint keeps "all or none" for a caller who goes on after a failed write.
+            sqlx::query("SAVEPOINT consign_payments")
+                .execute(&mut *connection)
+                .await?;
+            sqlx::query(sql!("write_lock"))
+                .execute(&mut *connection)
+                .await?;
+            let mut woken = BTreeSet::new();
+            let mut work = Work::new(&mut *connection, &mut woken, &self.inner.clock, true);
+            let answers = work.enqueue_payments(payments).await;
+            if answers.is_err() {
+                sqlx::query("ROLLBACK TO consign_payments")
+                    .execute(&mut *connection)
+                    .await?;
+            }
+            sqlx::query("RELEASE consign_payments")
+                .execute(&mut *connection)
+                .await?;
+            answers
+        };
+        answers.await.map_err(|failure| failure.during(attempted))
+    }
+}
