@@ -12,6 +12,7 @@ const CHECKS: &[&str] = &[
     include_str!("../sql/doctor_counters.sql"),
     include_str!("../sql/doctor_runs.sql"),
     include_str!("../sql/doctor_turns.sql"),
+    include_str!("../sql/doctor_payments.sql"),
     include_str!("../sql/doctor_guards.sql"),
 ];
 

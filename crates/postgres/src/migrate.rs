@@ -62,6 +62,13 @@ const MIGRATIONS: &[Migration] = &[
     migration!("00", 10, "orders"),
     migration!("00", 11, "orders_follow"),
     migration!("00", 12, "orders_view"),
+    migration!("00", 13, "payments"),
+    migration!("00", 14, "payments_enqueue"),
+    migration!("00", 15, "payments_work"),
+    migration!("00", 16, "payments_complete"),
+    migration!("00", 17, "payments_views"),
+    migration!("00", 18, "payments_import"),
+    migration!("00", 19, "payments_roles"),
 ];
 
 /// Held while migrating, so that programs that start together migrate one after the other.

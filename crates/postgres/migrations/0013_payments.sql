@@ -1,0 +1,129 @@
+-- Payments: what is kept beside the messages of the lane `payments`.
+--
+-- A payment is a message and a row here, written in one transaction and never changed. How it stands
+-- is where its message is; what happened to it are that message's attempts.
+
+-- DISPATCHING is a word of the design that came before, where an attempt stood for a lease. Nothing
+-- writes it, and a completion that says it is refused.
+CREATE TYPE consign.outbox_attempt_state AS ENUM ('DISPATCHING', 'DISPATCHED', 'RETRYABLE', 'FAILED', 'ZOMBIE_REQUEUE');
+
+CREATE TABLE consign.payment (
+    outbox_id       uuid PRIMARY KEY,
+    message_id      bigint NOT NULL UNIQUE,
+    sequence_id     bigint NOT NULL CHECK (sequence_id >= 1),
+    created_at      timestamptz NOT NULL,
+    tenant_id       uuid,
+    correlation_id  uuid,
+    instruction_id  text COLLATE "C" NOT NULL,
+    idempotency_key text COLLATE "C" NOT NULL,
+    participant_id  text COLLATE "C" NOT NULL,
+    rail_type       text COLLATE "C" NOT NULL,
+    CONSTRAINT payment_idempotency UNIQUE (instruction_id, idempotency_key),
+    CONSTRAINT payment_participant_sequence UNIQUE (participant_id, sequence_id)
+);
+CREATE INDEX payment_tenant ON consign.payment (tenant_id, message_id) WHERE tenant_id IS NOT NULL;
+
+-- `dense_from`: numbers from here on have no gaps; those before came with an import.
+CREATE TABLE consign.participant_outbox_sequences (
+    participant_id   text COLLATE "C" PRIMARY KEY,
+    next_sequence_id bigint NOT NULL CHECK (next_sequence_id >= 1),
+    dense_from       bigint NOT NULL DEFAULT 1 CHECK (dense_from >= 1)
+);
+ALTER TABLE consign.participant_outbox_sequences SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_threshold = 2000);
+
+-- The database itself keeps a payment from being dispatched twice. Attempts of other lanes say nothing of
+-- rails and pay for the look at it only.
+CREATE UNIQUE INDEX ux_outbox_attempts_one_terminal_per_outbox ON consign.attempt (message_id)
+    WHERE outcome = 'delivered' AND result ? 'rail_reference';
+-- By which reference a rail knows a payment. Not unique: a rail that gives the same reference twice is
+-- an alarm (see payment_outbox_reused_references), never an error. The money has moved, and refusing to
+-- write that down would only make it move again. Cut, because an index cannot hold any length.
+CREATE INDEX attempt_rail_reference ON consign.attempt (left(result->>'rail_reference', 200))
+    WHERE outcome = 'delivered' AND result ? 'rail_reference';
+
+CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON consign.payment
+    FOR EACH STATEMENT EXECUTE FUNCTION consign.refuse_change();
+-- A participant that vanished would start again at 1.
+CREATE TRIGGER append_only BEFORE DELETE OR TRUNCATE ON consign.participant_outbox_sequences
+    FOR EACH STATEMENT EXECUTE FUNCTION consign.refuse_change();
+
+-- What an attempt means in the words of payments; from the attempt alone, because attempts never
+-- change. What will be tried again has a time for it; what was given up has none. The same table as
+-- AttemptState::of in the crate for payments; a test holds the two together.
+CREATE FUNCTION consign.outbox_attempt_state(p_outcome consign.outcome, p_code text, p_next_due_at timestamptz)
+    RETURNS consign.outbox_attempt_state
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN CASE
+        WHEN p_outcome = 'delivered' THEN 'DISPATCHED'::consign.outbox_attempt_state
+        WHEN p_outcome = 'dead' THEN 'FAILED'
+        WHEN p_outcome = 'uncertain' AND p_code = 'MISSING_RAIL_REFERENCE' THEN 'RETRYABLE'
+        WHEN p_next_due_at IS NULL THEN 'FAILED'
+        WHEN p_outcome = 'expired' OR p_code = 'lease_expired' THEN 'ZOMBIE_REQUEUE'
+        ELSE 'RETRYABLE'
+    END;
+REVOKE ALL ON FUNCTION consign.outbox_attempt_state(consign.outcome, text, timestamptz) FROM PUBLIC;
+
+CREATE FUNCTION consign.payments_policy() RETURNS jsonb
+    LANGUAGE sql IMMUTABLE
+    RETURN consign.default_policy() || '{
+        "lease_ttl_ms": 60000,
+        "attempts_max": 20,
+        "retry": {"kind": "exponential", "base_ms": 1000, "factor": 2.0, "max_ms": 60000, "jitter": 0.0},
+        "on_uncertain": "probe",
+        "concurrency": 10,
+        "timeout_ms": 30000,
+        "record_begin": true
+    }'::jsonb;
+REVOKE ALL ON FUNCTION consign.payments_policy() FROM PUBLIC;
+
+-- What somebody wrote into an error message, without what could name an account or open a door:
+-- secrets, mail addresses, account and card numbers but for their last digits. At most 1000 characters.
+CREATE FUNCTION consign.masked(p_text text) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    IF p_text IS NULL THEN
+        RETURN NULL;
+    END IF;
+    -- Cut first, so that nothing long is searched; what is cut through is masked as it stands.
+    p_text := left(p_text, 2000);
+    p_text := regexp_replace(p_text, '(bearer|basic)\s+[^\s"'',;]+', '\1 ***', 'gi');
+    p_text := regexp_replace(p_text, '(token|secret|password|passwd|api[_-]?key|authorization|\mpin)("?\s*[:=]\s*"?)[^\s"'',;&]+', '\1\2***', 'gi');
+    p_text := regexp_replace(p_text, '[^\s@"''<>]+@[^\s@"''<>]+', '***@***', 'g');
+    p_text := regexp_replace(p_text, '\m([A-Z]{2}\d{2}) ?[A-Z0-9]{4}[A-Z0-9 ]{3,24}(\d{4})\M', '\1***\2', 'g');
+    p_text := regexp_replace(p_text, '(\d{4}[ -]){2,}\d*(\d{4})', '***\2', 'g');
+    p_text := regexp_replace(p_text, '\d{3,}(\d{4})', '***\1', 'g');
+    RETURN left(p_text, 1000);
+END $$;
+REVOKE ALL ON FUNCTION consign.masked(text) FROM PUBLIC;
+
+-- Keeps others out of the lane: a message that is no payment would stop every worker that claims it.
+CREATE FUNCTION consign.require_payment() RETURNS trigger
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan
+    AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM consign.payment p WHERE p.message_id = NEW.id AND p.outbox_id::text = NEW.key) THEN
+        RAISE EXCEPTION 'lane payments: takes payments only'
+            USING ERRCODE = 'CN006', HINT = 'Use consign.enqueue_payment_outbox().';
+    END IF;
+    RETURN NEW;
+END $$;
+REVOKE ALL ON FUNCTION consign.require_payment() FROM PUBLIC;
+
+CREATE TRIGGER payments_only BEFORE INSERT ON consign.message
+    FOR EACH ROW WHEN (NEW.lane = 'payments') EXECUTE FUNCTION consign.require_payment();
+
+-- A payment in doubt is asked about, never parked unasked: its attempt would read like one given up.
+CREATE FUNCTION consign.require_probing() RETURNS trigger
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    RAISE EXCEPTION 'policy.on_uncertain: must be probe or resend in lane payments' USING ERRCODE = 'CN006';
+END $$;
+REVOKE ALL ON FUNCTION consign.require_probing() FROM PUBLIC;
+
+CREATE TRIGGER payments_probe BEFORE INSERT OR UPDATE ON consign.lane
+    FOR EACH ROW WHEN (NEW.name = 'payments' AND NEW.policy->>'on_uncertain' = 'hold')
+    EXECUTE FUNCTION consign.require_probing();

@@ -1,0 +1,262 @@
+-- Enqueueing payments, in the caller's own transaction.
+
+-- Time-ordered (UUIDv7), so that payments of one time stand together in every index.
+CREATE FUNCTION consign.new_outbox_id(p_now timestamptz) RETURNS uuid
+    LANGUAGE sql VOLATILE
+    RETURN encode(set_byte(
+        substring(int8send((extract(epoch FROM p_now) * 1000)::bigint) FROM 3) || substring(uuid_send(gen_random_uuid()) FROM 7),
+        6, 112 + get_byte(uuid_send(gen_random_uuid()), 0) % 16), 'hex')::uuid;
+REVOKE ALL ON FUNCTION consign.new_outbox_id(timestamptz) FROM PUBLIC;
+
+-- The next number of a participant. Its row stays locked to the end of the transaction: numbers without
+-- gaps mean that a participant's enqueues commit one after the other.
+CREATE FUNCTION consign.bump_participant_outbox_seq(p_participant_id text) RETURNS bigint
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp
+    AS $$
+    INSERT INTO consign.participant_outbox_sequences AS s (participant_id, next_sequence_id) VALUES (p_participant_id, 2)
+        ON CONFLICT (participant_id) DO UPDATE SET next_sequence_id = s.next_sequence_id + 1
+        RETURNING next_sequence_id - 1 $$;
+REVOKE ALL ON FUNCTION consign.bump_participant_outbox_seq(text) FROM PUBLIC;
+
+-- How a payment stands.
+CREATE FUNCTION consign.payment_state(p_message_id bigint) RETURNS text
+    LANGUAGE sql STABLE
+    RETURN CASE
+        WHEN EXISTS (SELECT FROM consign.dead WHERE message_id = p_message_id) THEN 'FAILED'
+        WHEN EXISTS (SELECT FROM consign.held WHERE message_id = p_message_id) THEN 'HELD'
+        WHEN EXISTS (SELECT FROM consign.attempt WHERE message_id = p_message_id AND outcome = 'delivered') THEN 'DISPATCHED'
+        ELSE 'PENDING'
+    END;
+REVOKE ALL ON FUNCTION consign.payment_state(bigint) FROM PUBLIC;
+
+-- The lane of payments; made with the protocol's policy by whoever needs it first.
+CREATE FUNCTION consign.payments_lane() RETURNS consign.lane
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_lane consign.lane;
+BEGIN
+    SELECT * INTO v_lane FROM consign.lane WHERE name = 'payments';
+    IF FOUND THEN
+        RETURN v_lane;
+    END IF;
+    INSERT INTO consign.lane (name, policy) VALUES ('payments', consign.payments_policy()) ON CONFLICT (name) DO NOTHING;
+    IF FOUND THEN
+        INSERT INTO consign.audit (at, actor, action, lane, reason)
+            VALUES (consign.clock(), 'consign', 'lane', 'payments', 'the first payment');
+    END IF;
+    RETURN consign.known_lane('payments');
+END $$;
+REVOKE ALL ON FUNCTION consign.payments_lane() FROM PUBLIC;
+
+CREATE TYPE consign.new_payment AS (ord bigint, instruction_id text, participant_id text, idempotency_key text, rail_type text,
+    payload jsonb, tenant_id uuid, correlation_id uuid, headers jsonb, is_held boolean);
+
+CREATE FUNCTION consign.check_payments(p_payments consign.new_payment[]) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_wrong record;
+BEGIN
+    SELECT p.ord - 1 AS index, f.name, f.value IS NULL AS is_null INTO v_wrong
+        FROM unnest(p_payments) p, LATERAL (VALUES
+            (1, 'instruction_id', p.instruction_id), (2, 'idempotency_key', p.idempotency_key),
+            (3, 'participant_id', p.participant_id), (4, 'rail_type', p.rail_type)) AS f (ord, name, value)
+        WHERE f.value IS NULL OR f.value !~ '\S' OR octet_length(f.value) > 256
+        ORDER BY p.ord, f.ord LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION '%: must be 1 to 256 bytes and not blank (payment %)', v_wrong.name, v_wrong.index
+            USING ERRCODE = CASE WHEN v_wrong.is_null THEN 'not_null_violation' ELSE 'CN006' END;
+    END IF;
+    SELECT p.ord - 1 AS index INTO v_wrong FROM unnest(p_payments) p
+        WHERE jsonb_typeof(p.payload) IS DISTINCT FROM 'object' ORDER BY p.ord LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'payload: must be a JSON object (payment %)', v_wrong.index USING ERRCODE = 'check_violation';
+    END IF;
+END $$;
+REVOKE ALL ON FUNCTION consign.check_payments(consign.new_payment[]) FROM PUBLIC;
+
+-- Which field of a repeated payment differs from the one its key names; NULL when none does.
+CREATE FUNCTION consign.payment_conflict(p_first consign.payment, p_payload jsonb, p_again consign.new_payment) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    RETURN CASE
+        WHEN p_first.participant_id <> p_again.participant_id THEN 'participant_id'
+        WHEN p_first.rail_type <> p_again.rail_type THEN 'rail_type'
+        WHEN p_first.tenant_id IS DISTINCT FROM p_again.tenant_id THEN 'tenant_id'
+        WHEN p_payload <> p_again.payload THEN 'payload'
+    END;
+REVOKE ALL ON FUNCTION consign.payment_conflict(consign.payment, jsonb, consign.new_payment) FROM PUBLIC;
+
+-- Puts the message of a new payment where it belongs: into a ready run, or with the held.
+CREATE FUNCTION consign.enqueue_payment_messages(p_ids bigint[], p_payloads jsonb[], p_keys text[], p_groups text[],
+                                                 p_headers jsonb[], p_holds boolean[]) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_lane consign.lane := consign.payments_lane();
+    v_now  timestamptz := consign.clock();
+BEGIN
+    IF NOT true = ANY (p_holds) THEN
+        PERFORM consign.enqueue_numbered('payments', p_ids, p_payloads, p_keys, p_groups, p_headers, interval '0', NULL, NULL, p_ids);
+    ELSE
+        -- One by one: in an ordered lane each takes its participant's turn before the next one looks.
+        FOR v_index IN 1 .. cardinality(p_ids) LOOP
+            IF NOT p_holds[v_index] THEN
+                PERFORM consign.enqueue_numbered('payments', p_ids[v_index : v_index], p_payloads[v_index : v_index],
+                    p_keys[v_index : v_index], p_groups[v_index : v_index], p_headers[v_index : v_index], interval '0', NULL, NULL, p_ids);
+                CONTINUE;
+            END IF;
+            PERFORM consign.check_messages(v_lane, p_payloads[v_index : v_index], p_keys[v_index : v_index],
+                p_groups[v_index : v_index], p_headers[v_index : v_index], interval '0', NULL, NULL);
+            INSERT INTO consign.message (id, created_at, lane, key, "group", payload, headers)
+                VALUES (p_ids[v_index], v_now, 'payments', p_keys[v_index], p_groups[v_index], p_payloads[v_index],
+                        coalesce(p_headers[v_index], '{}'));
+            INSERT INTO consign.held (message_id, lane, at, reason, tries, attempts)
+                VALUES (p_ids[v_index], 'payments', v_now, 'kyc_hold', 0, 0);
+            IF (v_lane.policy->>'ordered')::boolean THEN
+                -- Those after it wait for it, if the turn was free.
+                PERFORM consign.take_turn('payments', p_groups[v_index], p_ids[v_index]);
+            END IF;
+        END LOOP;
+    END IF;
+    IF (v_lane.policy->>'notify')::boolean THEN
+        PERFORM pg_notify('symphony_outbox', '');
+    END IF;
+END $$;
+REVOKE ALL ON FUNCTION consign.enqueue_payment_messages(bigint[], jsonb[], text[], text[], jsonb[], boolean[]) FROM PUBLIC;
+
+-- Enqueues checked payments and answers in their order.
+CREATE FUNCTION consign.enqueue_checked_payments(p_payments consign.new_payment[])
+    RETURNS TABLE (outbox_id uuid, sequence_id bigint, created_at timestamptz, state text, duplicate boolean, conflict text)
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_new     consign.new_payment;
+    v_payment consign.payment;
+    v_now     timestamptz := consign.clock();
+    v_ids     bigint[] := '{}';
+    v_bodies  jsonb[] := '{}';
+    v_keys    text[] := '{}';
+    v_groups  text[] := '{}';
+    v_headers jsonb[] := '{}';
+    v_holds   boolean[] := '{}';
+    v_index   int;
+BEGIN
+    FOREACH v_new IN ARRAY p_payments LOOP
+        duplicate := true;
+        SELECT * INTO v_payment FROM consign.payment p
+            WHERE p.instruction_id = v_new.instruction_id AND p.idempotency_key = v_new.idempotency_key;
+        IF NOT FOUND THEN
+            v_payment := ROW(consign.new_outbox_id(v_now), NULL, consign.bump_participant_outbox_seq(v_new.participant_id), v_now,
+                v_new.tenant_id, v_new.correlation_id, v_new.instruction_id, v_new.idempotency_key, v_new.participant_id, v_new.rail_type);
+            -- After the number, so that a participant's messages are in the order of its sequence.
+            v_payment.message_id := nextval('consign.message_id_seq');
+            INSERT INTO consign.payment SELECT v_payment.* ON CONFLICT (instruction_id, idempotency_key) DO NOTHING;
+            duplicate := NOT FOUND;
+            IF duplicate THEN
+                -- Somebody committed this key while we waited for the participant. Our number goes back;
+                -- nobody can have taken the next one.
+                UPDATE consign.participant_outbox_sequences s SET next_sequence_id = s.next_sequence_id - 1
+                    WHERE s.participant_id = v_new.participant_id;
+                SELECT * INTO STRICT v_payment FROM consign.payment p
+                    WHERE p.instruction_id = v_new.instruction_id AND p.idempotency_key = v_new.idempotency_key;
+            ELSE
+                v_ids := v_ids || v_payment.message_id;
+                v_keys := v_keys || v_payment.outbox_id::text;
+                v_groups := v_groups || v_new.participant_id;
+                v_headers := v_headers || coalesce(v_new.headers, '{}');
+                v_holds := v_holds || coalesce(v_new.is_held, false);
+                v_bodies := v_bodies || jsonb_build_object('outbox_id', v_payment.outbox_id, 'instruction_id', v_new.instruction_id,
+                    'idempotency_key', v_new.idempotency_key, 'participant_id', v_new.participant_id,
+                    'sequence_id', v_payment.sequence_id, 'rail_type', v_new.rail_type, 'tenant_id', v_new.tenant_id,
+                    'correlation_id', v_new.correlation_id, 'payload', v_new.payload);
+            END IF;
+        END IF;
+        outbox_id := v_payment.outbox_id;
+        sequence_id := v_payment.sequence_id;
+        created_at := v_payment.created_at;
+        v_index := array_position(v_ids, v_payment.message_id);
+        IF v_index IS NOT NULL THEN
+            -- New, or named twice in this call: its message is not written yet.
+            conflict := consign.payment_conflict(v_payment, v_bodies[v_index]->'payload', v_new);
+            state := CASE WHEN v_holds[v_index] THEN 'HELD' ELSE 'PENDING' END;
+        ELSE
+            conflict := consign.payment_conflict(
+                v_payment, (SELECT m.payload->'payload' FROM consign.message m WHERE m.id = v_payment.message_id), v_new);
+            state := consign.payment_state(v_payment.message_id);
+        END IF;
+        RETURN NEXT;
+    END LOOP;
+    IF cardinality(v_ids) > 0 THEN
+        PERFORM consign.enqueue_payment_messages(v_ids, v_bodies, v_keys, v_groups, v_headers, v_holds);
+    END IF;
+END $$;
+REVOKE ALL ON FUNCTION consign.enqueue_checked_payments(consign.new_payment[]) FROM PUBLIC;
+
+-- Enqueues payments: a row for each in the order given. One whose key names another payment already is
+-- answered with the field in which they differ (`conflict`) and leaves the others alone.
+CREATE FUNCTION consign.enqueue_payments(p_instruction_ids text[], p_participant_ids text[], p_idempotency_keys text[],
+                                         p_rail_types text[], p_payloads jsonb[], p_tenant_ids uuid[] DEFAULT NULL,
+                                         p_correlation_ids uuid[] DEFAULT NULL, p_kyc_holds boolean[] DEFAULT NULL,
+                                         p_headers jsonb[] DEFAULT NULL)
+    RETURNS TABLE (outbox_id uuid, sequence_id bigint, created_at timestamptz, state text, duplicate boolean, conflict text)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET jit = off
+    SET plan_cache_mode = force_generic_plan
+    AS $$
+DECLARE
+    v_payments consign.new_payment[];
+    v_waiting  text[];
+BEGIN
+    PERFORM consign.require_same_length(p_payloads, coalesce(cardinality(p_instruction_ids), 0), coalesce(cardinality(p_participant_ids), 0),
+        coalesce(cardinality(p_idempotency_keys), 0), coalesce(cardinality(p_rail_types), 0), cardinality(p_tenant_ids),
+        cardinality(p_correlation_ids), cardinality(p_kyc_holds), cardinality(p_headers));
+    v_payments := ARRAY(
+        SELECT ROW(u.ord, u.instruction_id, u.participant_id, u.idempotency_key, u.rail_type, u.payload, u.tenant_id,
+                   u.correlation_id, u.headers, coalesce(u.is_held, false))::consign.new_payment
+            FROM unnest(p_instruction_ids, p_participant_ids, p_idempotency_keys, p_rail_types, p_payloads, p_tenant_ids,
+                        p_correlation_ids, p_headers, p_kyc_holds)
+                WITH ORDINALITY AS u (instruction_id, participant_id, idempotency_key, rail_type, payload, tenant_id,
+                                      correlation_id, headers, is_held, ord)
+            ORDER BY u.ord);
+    PERFORM consign.check_payments(v_payments);
+    IF cardinality(v_payments) > 1 THEN
+        -- Participants in one order everywhere, or two producers could wait for each other.
+        v_waiting := ARRAY(
+            SELECT DISTINCT n.participant_id FROM unnest(v_payments) n
+                WHERE NOT EXISTS (SELECT FROM consign.payment p WHERE p.instruction_id = n.instruction_id
+                                      AND p.idempotency_key = n.idempotency_key)
+                ORDER BY n.participant_id);
+        INSERT INTO consign.participant_outbox_sequences (participant_id, next_sequence_id)
+            SELECT u, 1 FROM unnest(v_waiting) u ORDER BY u ON CONFLICT (participant_id) DO NOTHING;
+        PERFORM FROM consign.participant_outbox_sequences s WHERE s.participant_id = ANY (v_waiting)
+            ORDER BY s.participant_id FOR UPDATE;
+    END IF;
+    RETURN QUERY SELECT * FROM consign.enqueue_checked_payments(v_payments);
+END $$;
+REVOKE ALL ON FUNCTION consign.enqueue_payments(text[], text[], text[], text[], jsonb[], uuid[], uuid[], boolean[], jsonb[]) FROM PUBLIC;
+
+-- Enqueues one payment and answers with it, or with the one its key names already (P7004 if that is
+-- another payment).
+CREATE FUNCTION consign.enqueue_payment_outbox(p_instruction_id text, p_participant_id text, p_idempotency_key text,
+                                               p_rail_type text, p_payload jsonb, p_tenant_id uuid DEFAULT NULL,
+                                               p_correlation_id uuid DEFAULT NULL, p_kyc_hold boolean DEFAULT false,
+                                               p_headers jsonb DEFAULT '{}')
+    RETURNS TABLE (outbox_id uuid, sequence_id bigint, created_at timestamptz, state text)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_answer record;
+BEGIN
+    SELECT e.* INTO STRICT v_answer FROM consign.enqueue_payments(
+        ARRAY[p_instruction_id], ARRAY[p_participant_id], ARRAY[p_idempotency_key], ARRAY[p_rail_type], ARRAY[p_payload],
+        ARRAY[p_tenant_id], ARRAY[p_correlation_id], ARRAY[p_kyc_hold], ARRAY[p_headers]) e;
+    IF v_answer.conflict IS NOT NULL THEN
+        RAISE EXCEPTION 'this instruction and key name payment % already, whose % differs', v_answer.outbox_id, v_answer.conflict
+            USING ERRCODE = 'P7004', HINT = 'Use a new key, or send what was sent before.',
+                  DETAIL = jsonb_build_object('field', v_answer.conflict, 'outbox_id', v_answer.outbox_id)::text;
+    END IF;
+    RETURN QUERY SELECT v_answer.outbox_id, v_answer.sequence_id, v_answer.created_at, v_answer.state;
+END $$;
+REVOKE ALL ON FUNCTION consign.enqueue_payment_outbox(text, text, text, text, jsonb, uuid, uuid, boolean, jsonb) FROM PUBLIC;

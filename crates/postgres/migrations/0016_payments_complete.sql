@@ -1,0 +1,300 @@
+-- Completing payments: what the rail said, under a live lease.
+
+-- As in 0006, but a success without a reference is held, whatever the lane does with doubts: asking the
+-- rail again could not help, and sending again could pay twice. See after_settle in the kernel.
+CREATE OR REPLACE FUNCTION consign.record(p_lease consign.lease, p_now timestamptz, p_ids bigint[], p_outcomes text[],
+                                          p_codes text[], p_details text[], p_results jsonb[], p_delays interval[])
+    RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    SET enable_hashjoin = on SET enable_seqscan = off SET jit = off
+    AS $$
+DECLARE
+    v_policy   jsonb := (consign.known_lane(p_lease.lane)).policy;
+    v_finished bigint[];
+BEGIN
+    WITH report AS (
+        SELECT r.*, e.tries + 1 AS tries, e.attempts + 1 AS attempts,
+               CASE WHEN r.outcome IN ('delivered', 'dead') THEN r.outcome
+                    WHEN r.outcome = 'uncertain' AND (v_policy->>'on_uncertain' = 'hold' OR r.code = 'MISSING_RAIL_REFERENCE')
+                        THEN 'held'
+                    WHEN e.tries + 1 >= (v_policy->>'attempts_max')::int THEN 'dead'
+                    ELSE 'ready' END AS next
+            FROM unnest(p_ids, p_outcomes, p_codes, p_details, p_results, p_delays)
+                WITH ORDINALITY AS r (id, outcome, code, detail, result, delay, ord)
+            JOIN unnest(p_lease.ids, p_lease.tries, p_lease.attempts) AS e (id, tries, attempts) ON e.id = r.id),
+    fate AS MATERIALIZED (
+        SELECT *, CASE WHEN next = 'ready' THEN
+                p_now + coalesce(delay, consign.retry_delay(v_policy->'retry', tries, random())) END AS due_at
+            FROM report),
+    recorded AS (
+        INSERT INTO consign.attempt (message_id, attempt_no, outcome, owner, fence, token, claimed_at, finished_at,
+                                     code, detail, result, next_due_at)
+        SELECT id, attempts, outcome::consign.outcome, p_lease.owner, p_lease.fence, p_lease.token, p_lease.claimed_at,
+               greatest(p_now, p_lease.claimed_at), code, detail, result, due_at
+            FROM fate ORDER BY ord),
+    died AS (
+        INSERT INTO consign.dead (message_id, lane, at, attempt_no, code, detail)
+        SELECT id, p_lease.lane, p_now, attempts,
+               CASE WHEN outcome = 'dead' THEN coalesce(code, 'dead') ELSE 'attempts_exhausted' END, detail
+            FROM fate WHERE next = 'dead'),
+    parked AS (
+        INSERT INTO consign.held (message_id, lane, at, reason, tries, attempts)
+        SELECT id, p_lease.lane, p_now, CASE WHEN code = 'MISSING_RAIL_REFERENCE' THEN code ELSE 'uncertain' END, tries, attempts
+            FROM fate WHERE next = 'held'),
+    returned AS (
+        -- One run per due time, of at most 200 messages.
+        INSERT INTO consign.ready (lane, due_at, apart, ids, tries, attempts)
+        SELECT p_lease.lane, due_at, false, array_agg(id ORDER BY ord), array_agg(tries ORDER BY ord),
+               array_agg(attempts ORDER BY ord)
+            FROM (SELECT *, (row_number() OVER (PARTITION BY due_at ORDER BY ord) - 1) / 200 AS part
+                      FROM fate WHERE next = 'ready') back
+            GROUP BY due_at, part ORDER BY due_at, part)
+    SELECT array_agg(id ORDER BY ord) INTO v_finished FROM fate
+        WHERE next = 'delivered' OR (next = 'dead' AND v_policy->>'on_dead' = 'continue');
+
+    PERFORM consign.shrink_lease(p_lease, p_ids);
+    IF (v_policy->>'ordered')::boolean THEN
+        PERFORM consign.pass_turns(p_lease.lane, v_finished, p_now);
+    END IF;
+END $$;
+
+CREATE TYPE consign.completion AS (message_id bigint, outbox_id uuid, ord bigint, state consign.outbox_attempt_state,
+    rail_reference text, rail_code text, error_code text, error_message text, latency_ms bigint, delay interval);
+
+-- What the rail said, as an attempt keeps it; NULL for nothing.
+CREATE FUNCTION consign.rail_result(p_rail_reference text, p_rail_code text, p_latency_ms bigint) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE
+    RETURN nullif(jsonb_strip_nulls(jsonb_build_object('rail_reference', p_rail_reference, 'rail_code', left(p_rail_code, 128),
+                                                       'latency_ms', greatest(p_latency_ms, 0))), '{}');
+REVOKE ALL ON FUNCTION consign.rail_result(text, text, bigint) FROM PUBLIC;
+
+-- Refuses states that nobody reports (P7003) and, unless it is to be held, a success without a reference
+-- (P7005).
+CREATE FUNCTION consign.check_completions(p_completions consign.completion[], p_hold_unreferenced boolean) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_wrong consign.completion;
+BEGIN
+    SELECT (c).* INTO v_wrong FROM unnest(p_completions) c
+        WHERE coalesce(c.state NOT IN ('DISPATCHED', 'FAILED', 'RETRYABLE'), true) ORDER BY c.ord LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'INVALID_COMPLETION_STATE: % of payment %', coalesce(v_wrong.state::text, 'NULL'), v_wrong.outbox_id
+            USING ERRCODE = 'P7003', DETAIL = jsonb_build_object('outbox_id', v_wrong.outbox_id, 'state', v_wrong.state)::text,
+                  HINT = 'Nothing was written. A completion is DISPATCHED, RETRYABLE or FAILED.';
+    END IF;
+    IF NOT p_hold_unreferenced THEN
+        SELECT (c).* INTO v_wrong FROM unnest(p_completions) c
+            WHERE c.state = 'DISPATCHED' AND coalesce(c.rail_reference !~ '\S', true) ORDER BY c.ord LIMIT 1;
+        IF FOUND THEN
+            RAISE EXCEPTION 'MISSING_RAIL_REFERENCE: payment % was dispatched under no reference', v_wrong.outbox_id
+                USING ERRCODE = 'P7005', DETAIL = jsonb_build_object('outbox_id', v_wrong.outbox_id)::text,
+                      HINT = 'Nothing was written. If the rail gave none, hold the payment with '
+                          'consign.hold_outbox_attempt() before its lease ends: it would be sent again.';
+        END IF;
+    END IF;
+END $$;
+REVOKE ALL ON FUNCTION consign.check_completions(consign.completion[], boolean) FROM PUBLIC;
+
+-- Records completions under the lease that holds them all.
+CREATE FUNCTION consign.record_completions(p_lease consign.lease, p_now timestamptz, p_completions consign.completion[]) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    PERFORM consign.record(p_lease, p_now, r.ids, r.outcomes, r.codes, r.details, r.results, r.delays)
+        FROM (SELECT array_agg(c.message_id ORDER BY c.ord) AS ids,
+                     array_agg(CASE WHEN c.state = 'RETRYABLE' THEN 'retry' WHEN c.state = 'FAILED' THEN 'dead'
+                                    WHEN c.rail_reference ~ '\S' THEN 'delivered' ELSE 'uncertain' END ORDER BY c.ord) AS outcomes,
+                     -- The kernel keeps its word for an ended lease to itself.
+                     array_agg(CASE WHEN c.state = 'DISPATCHED' THEN CASE WHEN c.rail_reference ~ '\S' THEN NULL
+                                                                          ELSE 'MISSING_RAIL_REFERENCE' END
+                                    WHEN c.error_code = 'lease_expired' THEN 'reported_lease_expired'
+                                    ELSE left(c.error_code, 128) END ORDER BY c.ord) AS codes,
+                     array_agg(consign.masked(c.error_message) ORDER BY c.ord) AS details,
+                     array_agg(consign.rail_result(c.rail_reference, c.rail_code, c.latency_ms) ORDER BY c.ord) AS results,
+                     array_agg(least(greatest(c.delay, interval '1 second'), interval '366 days') ORDER BY c.ord) AS delays
+                  FROM unnest(p_completions) c) r;
+END $$;
+REVOKE ALL ON FUNCTION consign.record_completions(consign.lease, timestamptz, consign.completion[]) FROM PUBLIC;
+
+-- The usual completion: a whole lease, in its order, every payment dispatched under a reference. Answers
+-- with the attempt numbers, or NULL when the case is another one and nothing was done.
+CREATE FUNCTION consign.dispatch_whole(p_lease consign.lease, p_now timestamptz, p_ids bigint[],
+                                       p_states consign.outbox_attempt_state[], p_rail_references text[], p_rail_codes text[],
+                                       p_error_messages text[], p_latency_ms bigint[]) RETURNS int[]
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_nos int[];
+BEGIN
+    IF p_ids IS DISTINCT FROM p_lease.ids
+        OR (SELECT (n.policy->>'ordered')::boolean FROM consign.lane n WHERE n.name = 'payments')
+        OR EXISTS (SELECT FROM unnest(p_ids, p_states, p_rail_references, p_rail_codes, p_error_messages, p_latency_ms)
+                       AS r (id, state, reference, rail_code, message, latency)
+                       WHERE (r.id IS NOT NULL AND r.state = 'DISPATCHED' AND r.reference ~ '\S') IS NOT TRUE)
+    THEN
+        RETURN NULL;
+    END IF;
+    DELETE FROM consign.lease l WHERE l.fence = p_lease.fence;
+    v_nos := ARRAY(SELECT a + 1 FROM unnest(p_lease.attempts) a);
+    INSERT INTO consign.attempt (message_id, attempt_no, outcome, owner, fence, token, claimed_at, finished_at, detail, result)
+        SELECT r.id, r.no, 'delivered', p_lease.owner, p_lease.fence, p_lease.token, p_lease.claimed_at,
+               greatest(p_now, p_lease.claimed_at), CASE WHEN r.message IS NOT NULL THEN consign.masked(r.message) END,
+               consign.rail_result(r.reference, r.rail_code, r.latency)
+            FROM unnest(p_ids, v_nos, p_rail_references, p_rail_codes, p_error_messages, p_latency_ms)
+                AS r (id, no, reference, rail_code, message, latency);
+    RETURN v_nos;
+END $$;
+REVOKE ALL ON FUNCTION consign.dispatch_whole(consign.lease, timestamptz, bigint[], consign.outbox_attempt_state[], text[], text[], text[], bigint[]) FROM PUBLIC;
+
+-- Records what became of payments, a row for each in the order given; `place` is where it is now.
+--
+-- A lease that is not this worker's, has ended or does not hold them all is P7002 and nothing is
+-- written, except that what this token has recorded already is answered as it was: a lost reply is
+-- not a lost lease. With p_hold_unreferenced a success without a reference is recorded and held.
+CREATE FUNCTION consign.complete_payments(p_lease_token uuid, p_worker_id text, p_outbox_ids uuid[],
+                                          p_states consign.outbox_attempt_state[], p_rail_references text[],
+                                          p_rail_codes text[], p_error_codes text[], p_error_messages text[],
+                                          p_latency_ms bigint[], p_delays interval[], p_hold_unreferenced boolean)
+    RETURNS TABLE (outbox_id uuid, attempt_no int, effective_state consign.outbox_attempt_state, place text)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET jit = off
+    SET plan_cache_mode = force_generic_plan
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_lease   consign.lease;
+    v_now     timestamptz;
+    v_ids     bigint[] := ARRAY(SELECT p.message_id FROM unnest(p_outbox_ids) WITH ORDINALITY AS u (id, ord)
+                                    LEFT JOIN consign.payment p ON p.outbox_id = u.id ORDER BY u.ord);
+    v_nos     int[];
+    v_all     consign.completion[];
+    v_open    consign.completion[];
+    v_earlier bigint[] := '{}';
+BEGIN
+    SELECT * INTO v_lease FROM consign.lease l WHERE l.token = p_lease_token AND l.owner = p_worker_id AND l.lane = 'payments'
+        FOR UPDATE;
+    -- The clock is read under the lock: waiting for it must not turn a lost lease into a live one.
+    v_now := consign.clock();
+    IF v_lease.expires_at > v_now THEN
+        v_nos := consign.dispatch_whole(v_lease, v_now, v_ids, p_states, p_rail_references, p_rail_codes, p_error_messages, p_latency_ms);
+    END IF;
+    IF v_nos IS NOT NULL THEN
+        RETURN QUERY SELECT u.id, u.no, 'DISPATCHED'::consign.outbox_attempt_state, 'delivered' FROM unnest(p_outbox_ids, v_nos) AS u (id, no);
+        RETURN;
+    END IF;
+
+    v_all := ARRAY(
+        SELECT ROW(r.message_id, r.outbox_id, r.ord, r.state, r.rail_reference, r.rail_code, r.error_code, r.error_message,
+                   r.latency_ms, r.delay)::consign.completion
+            FROM unnest(v_ids, p_outbox_ids, p_states, p_rail_references, p_rail_codes, p_error_codes, p_error_messages,
+                        p_latency_ms, p_delays)
+                WITH ORDINALITY AS r (message_id, outbox_id, state, rail_reference, rail_code, error_code, error_message,
+                                      latency_ms, delay, ord)
+            ORDER BY r.ord);
+    v_open := v_all;
+    IF v_lease.token IS NULL OR v_lease.expires_at <= v_now OR NOT v_lease.ids @> v_ids THEN
+        v_earlier := ARRAY(SELECT a.message_id FROM unnest(v_all) c JOIN consign.attempt a ON a.message_id = c.message_id
+            AND a.token = p_lease_token AND a.owner = p_worker_id AND a.code IS DISTINCT FROM 'lease_expired');
+        v_open := ARRAY(SELECT c FROM unnest(v_all) c WHERE coalesce(NOT c.message_id = ANY (v_earlier), true) ORDER BY c.ord);
+        IF cardinality(v_open) > 0 THEN
+            v_lease := consign.live_payment_lease(p_lease_token, p_worker_id, p_outbox_ids);
+            PERFORM consign.refuse_lost_lease(CASE WHEN c.message_id IS NULL THEN 'no_such_payment' ELSE 'not_in_lease' END,
+                                              ARRAY[c.outbox_id])
+                FROM unnest(v_open) c WHERE coalesce(NOT c.message_id = ANY (v_lease.ids), true) ORDER BY c.ord;
+        END IF;
+    END IF;
+    IF cardinality(v_open) > 0 THEN
+        PERFORM consign.check_reports(v_ids, NULL, NULL, cardinality(p_outbox_ids),
+            cardinality(p_states), cardinality(p_rail_references), cardinality(p_rail_codes), cardinality(p_error_codes),
+            cardinality(p_error_messages), cardinality(p_latency_ms), cardinality(p_delays));
+        PERFORM consign.check_completions(v_open, p_hold_unreferenced);
+        PERFORM consign.record_completions(v_lease, v_now, v_open);
+    END IF;
+    RETURN QUERY
+        SELECT c.outbox_id, a.attempt_no, consign.outbox_attempt_state(a.outcome, a.code, a.next_due_at),
+               CASE WHEN c.message_id = ANY (v_earlier) THEN consign.state_of(c.message_id)
+                    WHEN a.outcome = 'delivered' THEN 'delivered'
+                    WHEN a.next_due_at IS NOT NULL THEN 'ready'
+                    WHEN a.outcome = 'uncertain' AND a.code = 'MISSING_RAIL_REFERENCE' THEN 'held'
+                    ELSE 'dead' END
+            FROM unnest(v_all) c
+            JOIN consign.attempt a ON a.message_id = c.message_id AND a.token = p_lease_token
+                AND a.code IS DISTINCT FROM 'lease_expired'
+            ORDER BY c.ord;
+END $$;
+REVOKE ALL ON FUNCTION consign.complete_payments(uuid, text, uuid[], consign.outbox_attempt_state[], text[], text[], text[], text[], bigint[], interval[], boolean) FROM PUBLIC;
+
+-- Records what became of one payment.
+CREATE FUNCTION consign.complete_outbox_attempt(p_outbox_id uuid, p_lease_token uuid, p_worker_id text,
+                                                p_state consign.outbox_attempt_state, p_rail_reference text DEFAULT NULL,
+                                                p_rail_code text DEFAULT NULL, p_error_code text DEFAULT NULL,
+                                                p_error_message text DEFAULT NULL, p_latency_ms int DEFAULT NULL,
+                                                p_retry_delay_seconds int DEFAULT 1)
+    RETURNS TABLE (attempt_no int, effective_state consign.outbox_attempt_state)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    RETURN QUERY SELECT c.attempt_no, c.effective_state FROM consign.complete_payments(
+        p_lease_token, p_worker_id, ARRAY[p_outbox_id], ARRAY[p_state], ARRAY[p_rail_reference], ARRAY[p_rail_code],
+        ARRAY[p_error_code], ARRAY[p_error_message], ARRAY[p_latency_ms::bigint], ARRAY[make_interval(secs => p_retry_delay_seconds)], false) c;
+END $$;
+REVOKE ALL ON FUNCTION consign.complete_outbox_attempt(uuid, uuid, text, consign.outbox_attempt_state, text, text, text, text, int, int) FROM PUBLIC;
+
+-- Records what became of many payments of one lease: all or none, a row for each in the order given.
+CREATE FUNCTION consign.complete_outbox_attempts(p_lease_token uuid, p_worker_id text, p_outbox_ids uuid[],
+                                                 p_states consign.outbox_attempt_state[], p_rail_references text[] DEFAULT NULL,
+                                                 p_rail_codes text[] DEFAULT NULL, p_error_codes text[] DEFAULT NULL,
+                                                 p_error_messages text[] DEFAULT NULL, p_latency_ms int[] DEFAULT NULL,
+                                                 p_retry_delay_seconds int[] DEFAULT NULL)
+    RETURNS TABLE (outbox_id uuid, attempt_no int, effective_state consign.outbox_attempt_state)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    RETURN QUERY SELECT c.outbox_id, c.attempt_no, c.effective_state FROM consign.complete_payments(
+        p_lease_token, p_worker_id, p_outbox_ids, p_states, p_rail_references, p_rail_codes, p_error_codes, p_error_messages,
+        p_latency_ms::bigint[], p_retry_delay_seconds::text[]::interval[], false) c;
+END $$;
+REVOKE ALL ON FUNCTION consign.complete_outbox_attempts(uuid, text, uuid[], consign.outbox_attempt_state[], text[], text[], text[], text[], int[], int[]) FROM PUBLIC;
+
+-- Parks a payment that the rail accepted without saying under which reference: a person finds out.
+CREATE FUNCTION consign.hold_outbox_attempt(p_outbox_id uuid, p_lease_token uuid, p_worker_id text, p_rail_code text DEFAULT NULL,
+                                            p_error_message text DEFAULT NULL, p_latency_ms int DEFAULT NULL)
+    RETURNS TABLE (attempt_no int, effective_state consign.outbox_attempt_state)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    RETURN QUERY SELECT c.attempt_no, c.effective_state FROM consign.complete_payments(
+        p_lease_token, p_worker_id, ARRAY[p_outbox_id], ARRAY['DISPATCHED'::consign.outbox_attempt_state], NULL, ARRAY[p_rail_code],
+        NULL, ARRAY[p_error_message], ARRAY[p_latency_ms::bigint], NULL, true) c;
+END $$;
+REVOKE ALL ON FUNCTION consign.hold_outbox_attempt(uuid, uuid, text, text, text, int) FROM PUBLIC;
+
+-- Keeps what the rail said about a payment whose lease was lost meanwhile: evidence, never an outcome.
+-- A function of its own, because whoever is refused with P7002 has written nothing. Answers whether it
+-- is on record now.
+CREATE FUNCTION consign.witness_outbox_attempt(p_outbox_id uuid, p_lease_token uuid, p_worker_id text,
+                                               p_state consign.outbox_attempt_state, p_rail_reference text DEFAULT NULL,
+                                               p_rail_code text DEFAULT NULL, p_error_code text DEFAULT NULL,
+                                               p_error_message text DEFAULT NULL, p_latency_ms int DEFAULT NULL)
+    RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET jit = off
+    AS $$
+DECLARE
+    v_id bigint := (SELECT p.message_id FROM consign.payment p WHERE p.outbox_id = p_outbox_id);
+BEGIN
+    PERFORM consign.check_completions(
+        ARRAY[ROW(v_id, p_outbox_id, 1, p_state, NULL, NULL, NULL, NULL, NULL, NULL)::consign.completion], true);
+    IF v_id IS NULL OR NOT EXISTS (
+        SELECT FROM consign.attempt a WHERE a.message_id = v_id AND a.token = p_lease_token AND a.owner = p_worker_id
+        UNION ALL SELECT FROM consign.lease l WHERE l.token = p_lease_token AND l.owner = p_worker_id)
+    THEN
+        RETURN false;
+    END IF;
+    RETURN cardinality(consign.witness(p_lease_token, ARRAY[v_id],
+        ARRAY[CASE p_state WHEN 'DISPATCHED' THEN 'delivered' WHEN 'FAILED' THEN 'dead' ELSE 'retry' END],
+        ARRAY[p_error_code], ARRAY[consign.masked(p_error_message)],
+        ARRAY[consign.rail_result(p_rail_reference, p_rail_code, p_latency_ms)])) = 1;
+END $$;
+REVOKE ALL ON FUNCTION consign.witness_outbox_attempt(uuid, uuid, text, consign.outbox_attempt_state, text, text, text, text, int) FROM PUBLIC;
