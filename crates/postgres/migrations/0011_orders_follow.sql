@@ -6,7 +6,9 @@ CREATE FUNCTION consign.order_ended(p_result jsonb, OUT http_status int, OUT res
     LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
-    IF jsonb_typeof(p_result) = 'object' AND consign.is_between(p_result->'http_status', 100, 599) THEN
+    IF jsonb_typeof(p_result->'exec_result') = 'string' AND jsonb_typeof(p_result->'result_digest') = 'string'
+        AND consign.is_between(p_result->'http_status', 100, 599)
+    THEN
         exec_result := consign.json_or_null(p_result->>'exec_result');
         IF exec_result IS NOT NULL THEN
             http_status := (p_result->>'http_status')::numeric::int;
@@ -94,23 +96,22 @@ CREATE FUNCTION consign.is_purging() RETURNS boolean
     AS $$
 DECLARE
     v_audit text := current_setting('consign.purge', true);
-    v_next  bigint := pg_snapshot_xmax(pg_current_snapshot())::text::bigint;
-    v_epoch bigint := 4294967296;
-    v_xid   bigint;
+    v_own   bigint;
+    v_epoch CONSTANT bigint := 4294967296;
+    v_ahead bigint;
 BEGIN
     IF v_audit IS NULL OR v_audit !~ '^\d{1,18}$' THEN
         RETURN false;
     END IF;
-    SELECT a.xmin::text::bigint INTO v_xid FROM consign.audit a WHERE a.id = v_audit::bigint AND a.action = 'purge';
+    v_own := pg_current_xact_id()::text::bigint;
+    SELECT a.xmin::text::bigint - v_own % v_epoch INTO v_ahead FROM consign.audit a WHERE a.id = v_audit::bigint AND a.action = 'purge';
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    -- Rows keep the lower half of the transaction's number; what was written is not from the future.
-    v_xid := v_next - v_next % v_epoch + v_xid;
-    IF v_xid >= v_next THEN
-        v_xid := v_xid - v_epoch;
-    END IF;
-    RETURN v_xid > 0 AND pg_xact_status(v_xid::text::xid8) = 'in progress';
+    -- Rows keep the lower half of a transaction's number: of all that fit, the one nearest to this one's.
+    -- It need not be this one's: a savepoint has a number of its own.
+    v_ahead := (v_ahead + v_epoch * 3 / 2) % v_epoch - v_epoch / 2;
+    RETURN v_own + v_ahead > 0 AND coalesce(pg_xact_status((v_own + v_ahead)::text::xid8) = 'in progress', false);
 END $$;
 REVOKE ALL ON FUNCTION consign.is_purging() FROM PUBLIC;
 
