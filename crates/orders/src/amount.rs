@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use rust_decimal::Decimal;
+use rust_decimal::{Decimal, RoundingStrategy};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::Error as _};
 use serde_json::value::RawValue;
 
@@ -53,6 +53,15 @@ impl Amount {
         (self.0 - other.0).abs()
     }
 
+    /// The amount nearest to a number; none where it is too large.
+    fn rounded(number: &Number) -> Option<Self> {
+        let places = FRACTION_DIGITS_MAX + 1;
+        let cut = number.cut(INTEGER_DIGITS_MAX as usize, places as usize)?;
+        let decimal = Decimal::from_str_exact(&cut).ok()?;
+        let rounding = RoundingStrategy::MidpointAwayFromZero;
+        Self::new(decimal.round_dp_with_strategy(FRACTION_DIGITS_MAX, rounding))
+    }
+
     /// A decimal as an amount, if it is within bounds.
     pub fn new(decimal: Decimal) -> Option<Self> {
         let decimal = decimal.normalize();
@@ -95,9 +104,11 @@ impl Serialize for Amount {
 }
 
 impl<'de> Deserialize<'de> for Amount {
+    /// Of too many digits after the point the rest is rounded off.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
-        raw.get().parse().map_err(D::Error::custom)
+        let amount = Number::parse(raw.get()).and_then(|number| Self::rounded(&number));
+        amount.ok_or_else(|| D::Error::custom(NotAnAmount))
     }
 }
 
@@ -121,6 +132,38 @@ mod tests {
         for (text, printed) in table {
             let amount: Amount = serde_json::from_str(text).unwrap();
             assert_eq!(serde_json::to_string(&amount).unwrap(), printed, "{text}");
+        }
+    }
+
+    /// A broker's floating point: 0.1 + 0.2, and an average.
+    #[test]
+    fn what_brokers_say_is_rounded() {
+        let table = [
+            ("0.30000000000000004", "0.3"),
+            ("146.12540000000001", "146.1254"),
+            ("1.4612539999999999e2", "146.1254"),
+            ("0.0000000000005", "0.000000000001"),
+            ("0.00000000000049", "0"),
+            ("-0.0000000000005", "-0.000000000001"),
+            ("5e-324", "0"),
+            ("1e-1000000", "0"),
+            (
+                "0.1000000000000000055511151231257827021181583404541015625",
+                "0.1",
+            ),
+        ];
+        for (text, printed) in table {
+            let amount: Amount = serde_json::from_str(text).unwrap();
+            assert_eq!(amount.to_string(), printed, "{text}");
+        }
+        for text in [
+            "1e14",
+            "99999999999999.9999999999999",
+            "1e1000000",
+            "\"1\"",
+            "null",
+        ] {
+            assert!(serde_json::from_str::<Amount>(text).is_err(), "{text}");
         }
     }
 

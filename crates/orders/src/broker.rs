@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use crate::{Amount, ExecResult, ExecStatus, Order, Reason};
+use crate::{Amount, ExecResult, ExecStatus, Fault, Masker, Order, Reason};
 
 mod factory;
 mod http;
@@ -110,22 +110,25 @@ pub trait Broker: Send + Sync + fmt::Debug {
 /// What a broker's answer is worth: an executed order, or a failure.
 ///
 /// An answer that breaks the contract is a failure that may have been executed, unless it says that
-/// it was not. What is merely strange about a good one is added to its warnings.
+/// nothing was. A good one comes back as it is kept: what is merely strange about it is added to its
+/// warnings, what a broker said that nobody should see is masked.
 pub fn vetted(
-    mut result: ExecResult,
+    result: ExecResult,
     order: &Order,
     qty_step: Option<Amount>,
+    masker: &Masker,
 ) -> Result<ExecResult, BrokerFailure> {
     let faults = result.faults(order, qty_step);
     if let Some(first) = faults.first() {
         let final_one = faults.iter().find(|fault| !fault.reason().is_retried());
         let reason = final_one.unwrap_or(first).reason();
         let told: Vec<String> = faults.iter().map(ToString::to_string).collect();
-        let message = format!(
-            "the broker's answer breaks the contract: {}",
-            told.join("; ")
-        );
-        return Err(BrokerFailure::new(reason, message).uncertain());
+        let message = format!("the broker's answer is no result: {}", told.join("; "));
+        let failure = BrokerFailure::new(reason, message);
+        return Err(match faults.iter().any(Fault::is_uncertain) {
+            true => failure.uncertain(),
+            false => failure,
+        });
     }
     if result.status == ExecStatus::Error {
         let reason = result.reason_code.unwrap_or(Reason::InternalError);
@@ -135,8 +138,7 @@ pub fn vetted(
             .unwrap_or_else(|| format!("the broker answered {reason}"));
         return Err(BrokerFailure::new(reason, message));
     }
-    result.warnings.extend(result.remarks());
-    Ok(result)
+    Ok(result.kept(order, masker))
 }
 
 #[cfg(test)]

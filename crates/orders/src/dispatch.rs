@@ -115,7 +115,7 @@ impl Dispatcher {
         order: &Order,
     ) -> Result<ExecResult, BrokerFailure> {
         let step = self.instruments.get(&order.instrument);
-        vetted(result, order, step.map(|grid| grid.qty_step))
+        vetted(result, order, step.map(|grid| grid.qty_step), &self.masker)
     }
 
     /// The failure without what a broker's words may give away.

@@ -4,9 +4,10 @@ use jiff::Timestamp;
 use rust_decimal::{Decimal, RoundingStrategy};
 use serde::{Deserialize, Serialize};
 
-use crate::{Amount, Order, Reason, Side, digest, ledger::Ended, stored::Subject};
+use crate::{Amount, Masker, Order, Reason, Side, digest, ledger::Ended, stored::Subject};
 
 mod fault;
+mod lenient;
 
 pub use fault::Fault;
 
@@ -55,17 +56,20 @@ pub struct BrokerRef {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatencyMs {
     /// From acceptance to the send.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient::whole")]
     pub queue: u64,
     /// The call of the broker.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient::whole")]
     pub broker_rtt: u64,
     /// All of it.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient::whole")]
     pub total: u64,
 }
 
 /// What came of an order. Fields nobody knows are ignored when read: the contract grows by them.
+///
+/// Brokers reckon in floating point, and their answer is about something that has happened: amounts
+/// with more digits than an [`Amount`] has are rounded when read, not refused.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExecResult {
     /// Executed or not.
@@ -115,7 +119,7 @@ pub struct ExecResult {
     #[serde(default)]
     pub reason_code: Option<Reason>,
     /// What is strange about it.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient::list")]
     pub warnings: Vec<String>,
 }
 
@@ -196,17 +200,51 @@ impl ExecResult {
 
     /// What is strange about it but no reason to doubt that it was executed.
     pub fn remarks(&self) -> Vec<String> {
-        let (Some(told), Some(average)) = (self.avg_price, average_price(&self.fills)) else {
-            return Vec::new();
-        };
-        if told.distance(average) <= AVERAGE_ERROR_MAX {
-            return Vec::new();
+        let mut remarks = Vec::new();
+        if let (Some(told), Some(average)) = (self.avg_price, average_price(&self.fills))
+            && told.distance(average) > AVERAGE_ERROR_MAX
+        {
+            remarks.push(format!(
+                "avg_price is {told}, the average of the fills is {average}"
+            ));
         }
-        vec![format!(
-            "avg_price is {told}, the average of the fills is {average}"
-        )]
+        if self.completed_at < self.requested_at {
+            remarks.push(format!("completed_at was {}", self.completed_at));
+        }
+        remarks
+    }
+
+    /// The result of `order` as it is kept and shown to the client: with the order's own trace and
+    /// key, not over before it was asked for, and without what a broker should not have said. No
+    /// control characters remain: PostgreSQL does not keep all of them.
+    pub(crate) fn kept(self, order: &Order, masker: &Masker) -> Self {
+        let key = order.idempotency_key.as_str();
+        let mut warnings = self.remarks();
+        warnings.extend(self.warnings.iter().map(|text| masker.mask(text, &[key])));
+        warnings.truncate(WARNINGS_MAX);
+        let line = |text: String| {
+            let text = text.replace(char::is_control, " ");
+            text.chars().take(REF_CHARS_MAX).collect()
+        };
+        Self {
+            message: self.message.map(|text| masker.mask(&text, &[key])),
+            trace_id: order.trace_id.clone(),
+            idempotency_key: Some(key.to_owned()),
+            completed_at: self.completed_at.max(self.requested_at),
+            broker: BrokerRef {
+                name: line(self.broker.name),
+                order_ref: self.broker.order_ref.map(line),
+            },
+            warnings,
+            ..self
+        }
     }
 }
+
+/// More say nothing.
+const WARNINGS_MAX: usize = 16;
+/// Longer than any reference.
+const REF_CHARS_MAX: usize = 256;
 
 /// Averages are told to this many places.
 const AVERAGE_PLACES: u32 = 8;

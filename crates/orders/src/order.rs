@@ -17,7 +17,7 @@ pub struct Filled {
     pub instrument: String,
     /// Buy or sell.
     pub side: Side,
-    /// When the client says it asked; else when the order came in.
+    /// When the client says it asked, but not later than when the order came in.
     pub requested_at: Timestamp,
     /// The client's trace, or one made up.
     pub trace_id: String,
@@ -45,7 +45,8 @@ impl Filled {
             order_id: request.order_id.clone().unwrap_or_else(|| made_up("ord")),
             instrument: request.instrument.clone(),
             side: request.side,
-            requested_at: request.requested_at.unwrap_or(now),
+            // A client's clock may be ahead; nothing was asked for before it came in.
+            requested_at: request.requested_at.map_or(now, |at| at.min(now)),
             trace_id: request.trace_id.clone().unwrap_or_else(|| made_up("trace")),
             qty: grid.map_or(request.qty, |grid| {
                 rounding::floor_qty(request.qty, grid.qty_step)

@@ -8,7 +8,7 @@ pub(super) fn order(members: &str) -> Order {
     );
     let rules = Rules::default();
     let request = OrderRequest::parse(body.as_bytes(), &rules).unwrap();
-    let at = jiff::Timestamp::UNIX_EPOCH;
+    let at = jiff::Timestamp::MAX;
     let filled = Filled::new(&request, &rules, at, uuid::Uuid::nil());
     Order::new(request, filled)
 }
@@ -26,9 +26,9 @@ fn good(order: &Order) -> ExecResult {
     let text = format!(
         r#"{{"status":"ok","order_id":"{}","instrument":"USDJPY","side":"BUY",
             "requested_at":"2025-08-24T00:00:00Z","completed_at":"2025-08-24T00:00:01Z",
-            "trace_id":"t","fills":[{{"px":146.1,"qty":0.1,"ts":"2025-08-24T00:00:01Z"}}],
+            "trace_id":"{}","idempotency_key":"key-00001","fills":[{{"px":146.1,"qty":0.1,"ts":"2025-08-24T00:00:01Z"}}],
             "avg_price":146.1,"executed_qty":0.1,"broker":{{"name":"http","order_ref":"7"}}}}"#,
-        order.order_id
+        order.order_id, order.trace_id
     );
     ExecResult::parse(&text).unwrap()
 }
@@ -36,10 +36,19 @@ fn good(order: &Order) -> ExecResult {
 #[test]
 fn a_good_answer_stays_as_it_is() {
     let order = order("");
-    assert_eq!(vetted(good(&order), &order, step()), Ok(good(&order)));
+    assert_eq!(
+        vetted(good(&order), &order, step(), &Masker::default()),
+        Ok(good(&order))
+    );
     let mut odd = good(&order);
     odd.avg_price = Some("146.2".parse().unwrap());
-    assert_eq!(vetted(odd, &order, step()).unwrap().warnings.len(), 1);
+    assert_eq!(
+        vetted(odd, &order, step(), &Masker::default())
+            .unwrap()
+            .warnings
+            .len(),
+        1
+    );
 }
 
 /// A9: which of a broker's failures are certain. CO-33: only a timeout is not.
@@ -55,7 +64,7 @@ fn a9_a_failure_keeps_its_reason() {
         (Reason::IdempotencyConflict, Reason::BrokerRejected, false),
     ];
     for (told, reason, is_uncertain) in table {
-        let failure = vetted(failed(&order, told), &order, step()).unwrap_err();
+        let failure = vetted(failed(&order, told), &order, step(), &Masker::default()).unwrap_err();
         assert_eq!(
             (failure.reason, failure.is_uncertain),
             (reason, is_uncertain)
@@ -70,12 +79,16 @@ fn o20_an_answer_that_breaks_the_contract_is_in_doubt() {
     let order = order("");
     let mut other = good(&order);
     other.order_id = "ord-2".into();
-    let failure = vetted(other, &order, step()).unwrap_err();
+    let failure = vetted(other, &order, step(), &Masker::default()).unwrap_err();
     assert_eq!(failure.reason, Reason::InternalError);
     assert!(failure.is_uncertain);
     let mut error = failed(&order, Reason::BrokerRejected);
     error.executed_qty = "0.1".parse().unwrap();
-    assert!(vetted(error, &order, step()).unwrap_err().is_uncertain);
+    assert!(
+        vetted(error, &order, step(), &Masker::default())
+            .unwrap_err()
+            .is_uncertain
+    );
 }
 
 /// O-20: a fill-or-kill order that was filled in part ends at once, whatever else is wrong.
@@ -84,7 +97,7 @@ fn o20_a_part_of_fill_or_kill_is_final() {
     let order = order(r#","time_in_force":"FOK""#);
     let mut part = good(&order);
     part.executed_qty = "0.04".parse().unwrap();
-    let failure = vetted(part, &order, step()).unwrap_err();
+    let failure = vetted(part, &order, step(), &Masker::default()).unwrap_err();
     assert_eq!(failure.reason, Reason::BrokerRejected);
     assert!(!failure.reason.is_retried());
     assert!(failure.message.contains("0.04 of 0.1"), "{failure}");

@@ -1,7 +1,13 @@
 //! What a broker's answer may not say.
 
+use jiff::SignedDuration;
+
 use super::{ExecResult, ExecStatus};
 use crate::{Amount, Order, Reason, TimeInForce};
+
+/// How far the clocks of a broker and of this machine may be apart. An executed order is not given
+/// up for a clock that goes wrong by seconds; an answer from hours before is about something else.
+const CLOCK_DRIFT_MAX: SignedDuration = SignedDuration::from_secs(60);
 
 /// Why an answer cannot be the result of an order.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -13,9 +19,18 @@ pub enum Fault {
         /// Which field differs.
         field: &'static str,
     },
+    /// Nothing was executed of an order that does not stand.
+    #[error("status is ok, but nothing was executed")]
+    NotExecuted,
+    /// Nothing was executed yet of an order that stands until it is cancelled.
+    #[error("the order stands, but nothing was executed yet")]
+    NotYetExecuted,
     /// Executed without a trade.
-    #[error("status is ok, but there are no fills")]
-    NoFills,
+    #[error("{executed_qty} was executed, but there are no fills")]
+    NoFills {
+        /// How much.
+        executed_qty: Amount,
+    },
     /// Not executed, but with trades.
     #[error("status is error, but {executed_qty} was executed")]
     ErrorWithFills {
@@ -55,19 +70,25 @@ pub enum Fault {
         /// How much was ordered.
         qty: Amount,
     },
-    /// Over before it was asked for.
-    #[error("completed_at is before requested_at")]
+    /// Over before it was asked for, by more than clocks differ.
+    #[error("completed_at is long before requested_at")]
     Time,
 }
 
 impl Fault {
     /// The reason it is recorded by. A partly filled fill-or-kill is final: asking again cannot make
-    /// it whole. Anything else is a broker that does not keep to the contract.
+    /// it whole. So is nothing at all of an order that does not stand. Anything else is a broker
+    /// that does not keep to the contract, or not yet.
     pub fn reason(&self) -> Reason {
         match self {
-            Self::PartialFillOrKill { .. } => Reason::BrokerRejected,
+            Self::PartialFillOrKill { .. } | Self::NotExecuted => Reason::BrokerRejected,
             _ => Reason::InternalError,
         }
+    }
+
+    /// Whether it leaves open if anything was executed.
+    pub fn is_uncertain(&self) -> bool {
+        *self != Self::NotExecuted
     }
 }
 
@@ -80,7 +101,7 @@ pub(super) fn find(result: &ExecResult, order: &Order, qty_step: Option<Amount>)
     ];
     let others = same.into_iter().filter(|(_, is_same)| !is_same);
     faults.extend(others.map(|(field, _)| Fault::OtherOrder { field }));
-    if result.completed_at < result.requested_at {
+    if result.requested_at.duration_since(result.completed_at) > CLOCK_DRIFT_MAX {
         faults.push(Fault::Time);
     }
     match result.status {
@@ -95,7 +116,12 @@ pub(super) fn find(result: &ExecResult, order: &Order, qty_step: Option<Amount>)
 
 fn executed(result: &ExecResult, order: &Order, qty_step: Option<Amount>, faults: &mut Vec<Fault>) {
     if result.fills.is_empty() {
-        faults.push(Fault::NoFills);
+        let executed_qty = result.executed_qty;
+        faults.push(match order.time_in_force {
+            _ if executed_qty != Amount::ZERO => Fault::NoFills { executed_qty },
+            TimeInForce::Gtc => Fault::NotYetExecuted,
+            TimeInForce::Ioc | TimeInForce::Fok => Fault::NotExecuted,
+        });
         return;
     }
     let is_empty = |fill: &super::Fill| !fill.qty.is_positive() || !fill.px.is_positive();

@@ -17,7 +17,7 @@ fn order(time_in_force: &str) -> Order {
     );
     let rules = Rules::default();
     let request = OrderRequest::parse(body.as_bytes(), &rules).unwrap();
-    let filled = Filled::new(&request, &rules, Timestamp::UNIX_EPOCH, uuid::Uuid::nil());
+    let filled = Filled::new(&request, &rules, Timestamp::MAX, uuid::Uuid::nil());
     Order::new(request, filled)
 }
 
@@ -68,8 +68,14 @@ fn o20_fills_must_explain_what_was_executed() {
         (&[("146.1", "0.0999")], "0.1", vec![]),
         (&[("146.1", "0.09")], "0.1", vec![sum("0.09", "0.1")]),
         (&[("146.1", "0.05")], "0.1", vec![sum("0.05", "0.1")]),
-        (&[], "0.1", vec![Fault::NoFills]),
-        (&[], "0", vec![Fault::NoFills]),
+        (
+            &[],
+            "0.1",
+            vec![Fault::NoFills {
+                executed_qty: amount("0.1"),
+            }],
+        ),
+        (&[], "0", vec![Fault::NotExecuted]),
         (&[("0", "0.1")], "0.1", vec![Fault::EmptyFill { index: 0 }]),
         (
             &[("146.1", "0.1"), ("146.1", "0")],
@@ -158,7 +164,7 @@ fn o20_a_result_is_about_the_order_that_was_sent_and_not_over_before_it() {
         (|r| r.instrument = "EURUSD".into(), other("instrument")),
         (|r| r.side = Some(Side::Sell), other("side")),
         (|r| r.side = None, other("side")),
-        (|r| r.completed_at = at("2025-08-23T23:59:59Z"), Fault::Time),
+        (|r| r.completed_at = at("2025-08-23T23:58:59Z"), Fault::Time),
     ];
     for (change, fault) in table {
         let mut result = executed(&[("146.1", "0.1")], "0.1");
@@ -168,6 +174,56 @@ fn o20_a_result_is_about_the_order_that_was_sent_and_not_over_before_it() {
     let mut result = executed(&[("146.1", "0.1")], "0.1");
     result.completed_at = result.requested_at;
     assert_eq!(faults(&result, "IOC"), []);
+}
+
+/// CO-29: what does not stand is over; what stands may be executed yet.
+#[test]
+fn o20_nothing_executed_is_final_unless_the_order_stands() {
+    let nothing = executed(&[], "0");
+    for (time_in_force, fault, reason, is_uncertain) in [
+        ("IOC", Fault::NotExecuted, Reason::BrokerRejected, false),
+        ("FOK", Fault::NotExecuted, Reason::BrokerRejected, false),
+        ("GTC", Fault::NotYetExecuted, Reason::InternalError, true),
+    ] {
+        let found = faults(&nothing, time_in_force);
+        assert_eq!(found, std::slice::from_ref(&fault), "{time_in_force}");
+        assert_eq!(
+            (fault.reason(), fault.is_uncertain()),
+            (reason, is_uncertain)
+        );
+    }
+}
+
+/// A broker's clock that is behind by seconds is no reason to give up an executed order.
+#[test]
+fn o20_clocks_may_differ_a_little() {
+    let mut result = executed(&[("146.1", "0.1")], "0.1");
+    result.completed_at = at("2025-08-23T23:59:59Z");
+    assert_eq!(faults(&result, "IOC"), []);
+    let kept = result.kept(&order("IOC"), &Masker::default());
+    assert_eq!(kept.completed_at, kept.requested_at);
+    assert_eq!(kept.warnings, ["completed_at was 2025-08-23T23:59:59Z"]);
+}
+
+/// O-22: what a broker says stands in the ledger and is shown to the client.
+#[test]
+fn o22_a_kept_result_says_nothing_it_should_not() {
+    let mut result = executed(&[("146.1", "0.1")], "0.1");
+    result.trace_id = "another\0".into();
+    result.idempotency_key = Some("another".into());
+    result.message = Some("signed with hunter22".into());
+    result.broker.name = "b\0b".into();
+    result.broker.order_ref = Some("x".repeat(300));
+    result.warnings = vec!["key-00001 password=abc\0".into(); 100];
+    let digest = result.digest();
+    let kept = result.kept(&order("IOC"), &Masker::new(["hunter22".to_owned()]));
+    assert_eq!(kept.digest(), digest);
+    assert_eq!(kept.trace_id, "trace-1");
+    assert_eq!(kept.idempotency_key.as_deref(), Some("key-00001"));
+    assert_eq!(kept.message.as_deref(), Some("signed with ***"));
+    assert_eq!(kept.broker.name, "b b");
+    assert_eq!(kept.broker.order_ref.unwrap().len(), 256);
+    assert_eq!(kept.warnings, vec!["*** password=***"; 16]);
 }
 
 /// D3 and CO-28: the sample of the contract prints another average than its fills have. It was
@@ -211,6 +267,19 @@ fn a11_unknown_fields_are_ignored_bad_ones_are_not() {
     let text = executed(&[("146.1", "0.1")], "0.1").to_json();
     let grown = text.replacen('{', r#"{"venue":{"mic":"XPAP"},"#, 1);
     assert!(ExecResult::parse(&grown).is_ok());
+    for (from, to) in [
+        (r#""queue":0"#, r#""queue":1.5"#),
+        (r#""total":0"#, r#""total":null"#),
+        (r#""warnings":[]"#, r#""warnings":null"#),
+        (
+            r#""executed_qty":0.1"#,
+            r#""executed_qty":0.10000000000000001"#,
+        ),
+    ] {
+        let other = text.replacen(from, to, 1);
+        assert_ne!(other, text);
+        assert!(ExecResult::parse(&other).is_ok(), "{other}");
+    }
     for (from, to) in [
         (r#""status":"ok""#, r#""status":"done""#),
         (r#""executed_qty":0.1"#, r#""executed_qty":"0.1""#),

@@ -83,6 +83,25 @@ impl Number {
         (whole.checked_add(fraction)? <= max).then(|| self.spelled_out())
     }
 
+    /// The plain form with digits beyond `places` after the point cut off; none where there are more
+    /// than `integer_max` before it.
+    pub(crate) fn cut(&self, integer_max: usize, places: usize) -> Option<String> {
+        let integer_max = i64::try_from(integer_max).ok()?;
+        if self.point > integer_max {
+            return None;
+        }
+        let kept = self.point + i64::try_from(places).ok()?;
+        let Ok(kept @ 1..) = usize::try_from(kept) else {
+            return Some("0".to_owned());
+        };
+        let digits = self.digits.get(..kept).unwrap_or(&self.digits);
+        let near = Self {
+            digits: digits.to_owned(),
+            ..self.clone()
+        };
+        Some(near.spelled_out())
+    }
+
     /// Without an exponent. Only for points near the digits: zeros are written out.
     fn spelled_out(&self) -> String {
         let sign = if self.is_negative { "-" } else { "" };

@@ -40,6 +40,27 @@ fn d3_no_price_stays_no_price() {
     assert_eq!(again.digest, request.digest);
 }
 
+/// A client's clock that is ahead would have every result end before it began.
+#[test]
+fn nothing_was_asked_for_before_it_came_in() {
+    let body = |at: &str| {
+        format!(
+            r#"{{"instrument":"USDJPY","side":"BUY","qty":1,"idempotency_key":"key-00001",
+                "requested_at":"{at}"}}"#
+        )
+    };
+    let rules = Rules::default();
+    let now: Timestamp = "2026-01-02T00:00:00Z".parse().unwrap();
+    for (said, kept) in [
+        ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z"),
+        ("2026-01-03T00:00:00Z", "2026-01-02T00:00:00Z"),
+    ] {
+        let request = OrderRequest::parse(body(said).as_bytes(), &rules).unwrap();
+        let filled = Filled::new(&request, &rules, now, uuid::Uuid::nil());
+        assert_eq!(filled.requested_at.to_string(), kept);
+    }
+}
+
 /// CO-30: the body keeps its key, its numbers and every blank.
 #[test]
 fn a_payload_is_read_back_as_it_was_written() {

@@ -3,7 +3,10 @@ use std::time::Instant;
 use serde_json::Map;
 
 use super::*;
-use crate::broker::{tests::order, vetted};
+use crate::{
+    Masker,
+    broker::{tests::order, vetted},
+};
 
 const TIMEOUT: Duration = Duration::from_millis(30);
 
@@ -47,7 +50,10 @@ async fn a10_a_market_order_is_filled_whole() {
         assert_eq!(result.broker.order_ref.as_deref(), Some("paper-ord-1"));
         assert_eq!((result.cost, result.slippage), (None, None));
         assert_eq!(result.latency_ms, LatencyMs::default());
-        assert_eq!(vetted(result.clone(), &order, None), Ok(result));
+        assert_eq!(
+            vetted(result.clone(), &order, None, &Masker::default()),
+            Ok(result)
+        );
     }
 }
 
