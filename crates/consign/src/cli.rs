@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand, error::ErrorKind};
 use crate::{
     commands::{
         bench, completions, config, demo, doctor, enqueue, explain, hold, lanes, leases, ls,
-        migrate, pause, redrive, requeue, resolve, serve, show, token, work,
+        migrate, orders, pause, redrive, requeue, resolve, serve, show, token, work,
     },
     config::Sources,
     context::Context,
@@ -20,7 +20,7 @@ Exit codes:
   1  something is wrong: doctor found something, or a message could not be moved
   2  the command line or the configuration does not make sense
   3  the input was refused: unknown lane, key conflict, bad JSON
-  4  there is no such message or redrive
+  4  there is no such message, order or redrive
   5  the database cannot be used: not reachable, not migrated, not permitted
   130, 143  serve and work: told twice to stop (SIGINT, SIGTERM), stopped at once";
 
@@ -74,6 +74,8 @@ enum Command {
     Requeue(requeue::Requeue),
     /// Requeue dead messages by filter, little by little
     Redrive(redrive::RedriveCommand),
+    /// List, show, requeue and purge orders
+    Orders(orders::OrdersCommand),
     /// Park messages that are ready or waiting
     Hold(hold::Hold),
     /// Put held messages back
@@ -125,6 +127,7 @@ impl Cli {
             Command::Lanes(command) => Box::pin(command.run(&context)).await,
             Command::Requeue(command) => Box::pin(command.run(&context)).await,
             Command::Redrive(command) => Box::pin(command.run(&context)).await,
+            Command::Orders(command) => Box::pin(command.run(&context)).await,
             Command::Hold(command) => Box::pin(command.run(&context)).await,
             Command::Unhold(command) => Box::pin(command.run(&context)).await,
             Command::Resolve(command) => Box::pin(command.run(&context)).await,

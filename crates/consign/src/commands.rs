@@ -12,6 +12,7 @@ pub(crate) mod lanes;
 pub(crate) mod leases;
 pub(crate) mod ls;
 pub(crate) mod migrate;
+pub(crate) mod orders;
 pub(crate) mod pause;
 pub(crate) mod redrive;
 pub(crate) mod requeue;

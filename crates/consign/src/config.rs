@@ -8,6 +8,7 @@ mod file;
 mod key;
 mod kind;
 mod lanes;
+mod orders;
 mod origin;
 mod path;
 mod problem;
@@ -168,8 +169,7 @@ impl Config {
             entry.map(|entry| entry.value.clone())
         };
         let paths: BTreeSet<&KeyPath> = self.entries.keys().chain(other.entries.keys()).collect();
-        let differs =
-            |path: &&&KeyPath| !lanes::is_policy(path) && said(self, path) != said(other, path);
+        let differs = |path: &&&KeyPath| !is_policy(path) && said(self, path) != said(other, path);
         paths
             .iter()
             .filter(differs)
@@ -179,12 +179,18 @@ impl Config {
 
     /// Takes over what `other` says about policies, and nothing else.
     pub(crate) fn take_policies(&mut self, other: Self) {
-        self.entries.retain(|path, _| !lanes::is_policy(path));
+        self.entries.retain(|path, _| !is_policy(path));
         let policies = other.entries.into_iter();
         self.entries
-            .extend(policies.filter(|(path, _)| lanes::is_policy(path)));
+            .extend(policies.filter(|(path, _)| is_policy(path)));
         self.settings.lanes = other.settings.lanes;
+        self.settings.orders.take_policy(other.settings.orders);
     }
+}
+
+/// Whether a setting changes without a restart.
+fn is_policy(path: &KeyPath) -> bool {
+    lanes::is_policy(path) || orders::is_policy(path)
 }
 
 /// The file that was named, else the one in the working directory if it is there.

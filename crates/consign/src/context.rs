@@ -6,7 +6,7 @@ use consign_kernel::{Error, Lane, LaneName, Store, nearest};
 
 use crate::{
     config::{Config, Flags, Sources},
-    database::{self, Address, Reach},
+    database::{self, Address, Opened, Reach},
     failure::Failure,
     output::Output,
 };
@@ -41,9 +41,14 @@ impl Context {
         address_of(&self.config(Flags::new())?)
     }
 
-    /// The database that was asked for, open and of the right schema.
-    pub(crate) async fn store(&self) -> Result<Arc<dyn Store>, Failure> {
+    /// The database that was asked for, open and of the right schema, with all it can be asked.
+    pub(crate) async fn open(&self) -> Result<Opened, Failure> {
         database::open(&self.address()?, &Reach::for_a_command(), self.out).await
+    }
+
+    /// Its queue.
+    pub(crate) async fn store(&self) -> Result<Arc<dyn Store>, Failure> {
+        Ok(self.open().await?.store)
     }
 }
 

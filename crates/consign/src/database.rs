@@ -8,6 +8,7 @@ mod sqlite;
 use std::sync::Arc;
 
 use consign_kernel::{Error, Store};
+use consign_orders::Ledger;
 
 pub(crate) use address::{Address, without_password};
 pub(crate) use postgres::Reach;
@@ -15,12 +16,27 @@ pub(crate) use schema::{Schema, Step};
 
 use crate::{failure::Failure, output::Output};
 
+/// An open database, by what can be asked of it.
+#[derive(Clone)]
+pub(crate) struct Opened {
+    /// The queue.
+    pub(crate) store: Arc<dyn Store>,
+    /// The ledger of orders.
+    pub(crate) ledger: Arc<dyn Ledger>,
+}
+
+impl Opened {
+    fn new<S: Store + Ledger + 'static>(store: S) -> Self {
+        let store = Arc::new(store);
+        Self {
+            store: Arc::clone(&store) as Arc<dyn Store>,
+            ledger: store,
+        }
+    }
+}
+
 /// Opens a database that has this program's schema.
-pub(crate) async fn open(
-    address: &Address,
-    reach: &Reach,
-    out: Output,
-) -> Result<Arc<dyn Store>, Failure> {
+pub(crate) async fn open(address: &Address, reach: &Reach, out: Output) -> Result<Opened, Failure> {
     let opened = match address {
         Address::Sqlite { path, by_default } => sqlite::open(path, *by_default, out).await,
         Address::Postgres { url } => postgres::open(url, reach).await,

@@ -9,6 +9,7 @@ mod gate;
 mod http;
 mod lanes;
 mod opening;
+mod orders;
 mod redrives;
 mod reload;
 mod schema;
@@ -24,8 +25,10 @@ use consign_worker::{LaneWork, Worker, WorkerHandle, WorkerOptions};
 use tokio::{task::JoinHandle, time::timeout};
 
 use self::{
+    banner::Banner,
     http::Http,
     opening::Opening,
+    orders::Orders,
     signals::{Signals, Told},
     systemd::Systemd,
     watchdog::Watchdog,
@@ -33,10 +36,10 @@ use self::{
 use crate::{
     config::{Config, Sources},
     context::address_of,
-    database::{Address, Reach},
+    database::{Address, Opened, Reach},
     failure::{Exit, Failure},
     output::Output,
-    telemetry::{Sampler, Telemetry},
+    telemetry::{Sampled, Sampler, Telemetry},
 };
 
 /// What the end may take beyond its grace periods.
@@ -68,6 +71,7 @@ pub(crate) enum Role {
 /// Refuses a configuration that a service could not start with.
 pub(crate) async fn check(config: &Config) -> Result<(), Failure> {
     check_exposure(&config.settings.server).map_err(|error| misconfigured(&error))?;
+    orders::Orders::prepare(config).await?;
     lanes::work(config).await.map(drop)
 }
 
@@ -78,7 +82,8 @@ impl Service {
         let telemetry = Telemetry::start(&self.config.settings)?;
         let systemd = Systemd::from_environment();
         let address = address_of(&self.config)?;
-        let work = lanes::work(&self.config).await?;
+        let mut work = lanes::work(&self.config).await?;
+        let mut orders = Orders::prepare(&self.config).await?;
         let http = Http::start(
             &self.config.settings.server,
             &self.role,
@@ -93,21 +98,30 @@ impl Service {
             out: self.out,
             systemd: &systemd,
         };
-        let store = tokio::select! {
-            store = opening.open() => store?,
+        let (opened, has_orders) = tokio::select! {
+            opened = opening.open() => opened?,
             _ = signals.stop() => return Ok(Exit::Fine),
         };
-        let worker = self.start_worker(&store, work, &address, &telemetry);
-        let state = state(&store, &worker, &address, &telemetry);
+        orders = orders.filter(|_| has_orders);
+        work.extend(orders.as_ref().map(|orders| orders.work(&opened)));
+        let store = &opened.store;
+        let worker = self.start_worker(store, work, &address, &telemetry);
+        let state = state(&opened, orders.as_ref(), &worker, &address, &telemetry);
         if let Some(http) = &http {
             http.open(&state, self.server_options(), &self.role);
         }
-        let helpers = self.start_helpers(&store, &state, &telemetry);
+        let helpers = self.start_helpers(&opened, orders.as_ref(), &state, &telemetry);
         let url = http.as_ref().map(|http| http.url.as_str());
         // Whoever closed standard output does without the banner, not without the service.
-        if let Err(failure) =
-            banner::print(self.out, &self.config, &address, url, &worker, &self.role)
-        {
+        let banner = Banner {
+            out: self.out,
+            config: &self.config,
+            address: &address,
+            url,
+            orders: orders.as_ref().map(Orders::summary),
+            role: &self.role,
+        };
+        if let Err(failure) = banner.print(&worker) {
             tracing::info!("the banner was not printed: {}", failure.message());
         }
         systemd.ready("running");
@@ -117,7 +131,7 @@ impl Service {
             worker,
             http,
         };
-        running.until_told(&mut signals, &mut self, &*store).await;
+        running.until_told(&mut signals, &mut self, &**store).await;
         let exit = running.drain(&mut signals, watchdog).await;
         for helper in helpers {
             helper.abort();
@@ -190,14 +204,22 @@ impl Service {
     /// What runs beside until the end and may be cut off then.
     fn start_helpers(
         &self,
-        store: &Arc<dyn Store>,
+        opened: &Opened,
+        orders: Option<&Orders>,
         state: &AppState,
         telemetry: &Telemetry,
     ) -> Vec<JoinHandle<()>> {
         let every = Duration::from_millis(self.config.settings.telemetry.sample_interval_ms);
-        let sampler = Sampler::new(Arc::clone(store), every, telemetry.upkeep());
-        let redrives = redrives::run(Arc::clone(store), state.clone());
-        vec![tokio::spawn(sampler.run()), tokio::spawn(redrives)]
+        let sampled = match orders {
+            Some(_) => opened.clone().into(),
+            None => Sampled::from(Arc::clone(&opened.store)),
+        };
+        let sampler = Sampler::new(sampled, every, telemetry.upkeep());
+        let redrives = redrives::run(Arc::clone(&opened.store), state.clone());
+        let mut helpers = vec![tokio::spawn(sampler.run()), tokio::spawn(redrives)];
+        let purge = orders.and_then(|orders| orders.purge(opened, &self.role));
+        helpers.extend(purge.map(tokio::spawn));
+        helpers
     }
 }
 
@@ -245,17 +267,22 @@ async fn listening(http: &mut Option<Http>) {
 }
 
 fn state(
-    store: &Arc<dyn Store>,
+    opened: &Opened,
+    orders: Option<&Orders>,
     worker: &WorkerHandle,
     address: &Address,
     telemetry: &Telemetry,
 ) -> AppState {
     let worker = worker.clone();
     let schema = schema::Check::new(address.clone());
-    AppState::new(Arc::clone(store))
+    let state = AppState::new(Arc::clone(&opened.store))
         .with_worker(move || worker.status())
         .with_metrics(telemetry.renderer())
-        .with_schema_check(move || schema.clone().fits())
+        .with_schema_check(move || schema.clone().fits());
+    match orders {
+        Some(orders) => state.with_orders(orders.service(opened), orders.wait_max()),
+        None => state,
+    }
 }
 
 fn misconfigured(error: &dyn std::fmt::Display) -> Failure {

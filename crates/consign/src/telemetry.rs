@@ -12,7 +12,7 @@ use consign_worker::SpanHook;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tracing::Span;
 
-pub(crate) use self::sampler::Sampler;
+pub(crate) use self::sampler::{Sampled, Sampler};
 use crate::{config::Settings, failure::Failure};
 
 /// Makes the span of a request.
@@ -36,7 +36,7 @@ impl Telemetry {
     /// What `/metrics` answers.
     pub(crate) fn renderer(&self) -> impl Fn() -> String + Send + Sync + 'static {
         let prometheus = self.prometheus.clone();
-        move || aliases::with_aliases(prometheus.render())
+        move || aliases::with_aliases(&prometheus.render())
     }
 
     /// Lets what samples the lanes keep histograms from growing.

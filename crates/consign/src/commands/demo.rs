@@ -48,9 +48,9 @@ impl Demo {
         let folder = tempfile::Builder::new().prefix("consign-demo-").tempdir()?;
         let address = Address::file(&folder.path().join("demo.db"));
         database::migrate(&address).await?;
-        let store = database::open(&address, &Reach::for_a_command(), context.out).await?;
+        let opened = database::open(&address, &Reach::for_a_command(), context.out).await?;
         let mut story = Story::new(context.out);
-        let told = tell(&*store, &mut story).await;
+        let told = tell(&*opened.store, &mut story).await;
         if self.keep {
             let path = folder.keep();
             story.kept(&Address::file(&path.join("demo.db")))?;

@@ -36,6 +36,7 @@ impl Work {
         if !self.lanes.is_empty() {
             let wanted = |lane: &LaneName| self.lanes.contains(lane);
             config.settings.lanes.retain(|lane| wanted(&lane.name));
+            config.settings.orders.enabled &= self.lanes.iter().any(is_orders);
         }
         let service = Service {
             config,
@@ -50,16 +51,22 @@ impl Work {
     }
 }
 
+/// The lane of orders has its sink without a word of the configuration.
+fn is_orders(lane: &LaneName) -> bool {
+    lane.as_str() == consign_orders::LANE
+}
+
 /// Refuses lanes that cannot be worked, and to run for nothing.
 fn known(config: &Config, wanted: &[LaneName]) -> Result<(), Failure> {
     let lanes = &config.settings.lanes;
+    let has_orders = config.settings.orders.enabled;
     let with_sink = || lanes.iter().filter(|lane| lane.sink.is_some());
-    if with_sink().next().is_none() {
+    if with_sink().next().is_none() && !has_orders {
         let message = "no lane of the configuration has a sink: there is nothing to work on";
         return Err(Failure::usage(message));
     }
     for name in wanted {
-        if with_sink().any(|lane| lane.name == *name) {
+        if with_sink().any(|lane| lane.name == *name) || (has_orders && is_orders(name)) {
             continue;
         }
         let names = with_sink().map(|lane| lane.name.as_str());

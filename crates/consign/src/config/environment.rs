@@ -4,6 +4,7 @@ use super::{
     Entry, Layer,
     key::{self, Found, KEYS},
     kind::Kind,
+    orders,
     origin::Origin,
     path::KeyPath,
     problem::Problem,
@@ -27,6 +28,7 @@ pub(crate) fn read(variables: &[(String, String)], problems: &mut Vec<Problem>) 
             layer.insert(KeyPath::of("database.url"), Entry { value, origin });
         }
     }
+    orders::read_environment(variables, &mut layer, problems);
     for (name, text) in variables {
         let Some(rest) = name.strip_prefix(PREFIX).filter(|_| !text.is_empty()) else {
             continue;

@@ -9,6 +9,7 @@ use toml::{
 use super::{
     Entry, Layer,
     key::{self, Found},
+    orders,
     origin::Origin,
     path::KeyPath,
     problem::Problem,
@@ -49,9 +50,13 @@ struct Reading<'a> {
 impl Reading<'_> {
     fn table(&mut self, path: &KeyPath, table: &DeTable<'_>) {
         for (name, value) in table {
-            let path = path.child(name.get_ref());
             let origin = (self.origin)(self.line(name.span().start));
-            self.value(path, origin, value);
+            let child = orders::child(path, name.get_ref());
+            if self.layer.contains_key(&child) {
+                let what = "is said twice, in small and in capital letters";
+                self.problems.push(Problem::at(&origin, &child, what));
+            }
+            self.value(child, origin, value);
         }
     }
 

@@ -18,7 +18,10 @@ const fn key(path: &'static str, kind: Kind) -> Key {
 }
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
+const DAY_S: f64 = 24.0 * 60.0 * 60.0;
 const HOUR_MS: u64 = 60 * 60 * 1_000;
+
+const SECONDS: Kind = Kind::Number(0.001, DAY_S);
 
 /// Every setting, in the order of the documentation.
 pub(crate) const KEYS: &[Key] = &[
@@ -57,6 +60,39 @@ pub(crate) const KEYS: &[Key] = &[
     key("log.filter", Kind::Text),
     key("telemetry.sample_interval_ms", Kind::Whole(100, HOUR_MS)),
     key("telemetry.otlp_endpoint", Kind::Url),
+    key("orders.enabled", Kind::Flag),
+    key("orders.outbox_enabled", Kind::Flag),
+    key("orders.outbox_concurrency", Kind::Whole(1, 1_000)),
+    key("orders.outbox_batch", Kind::Whole(1, 10_000)),
+    key("orders.outbox_poll_interval_sec", SECONDS),
+    key("orders.outbox_lock_lease_sec", SECONDS),
+    key("orders.outbox_max_attempts", Kind::Whole(1, 10_000)),
+    key("orders.outbox_backoff_sec", Kind::Numbers),
+    key("orders.broker_adapter", Kind::Word(&["paper", "http"])),
+    key("orders.broker_url", Kind::Url),
+    key("orders.broker_status_url", Kind::Url),
+    key("orders.broker_timeout_ms", Kind::Whole(1, DAY_MS)),
+    key("orders.broker_timeout_fok_gtc_ms", Kind::Whole(1, DAY_MS)),
+    key("orders.broker_api_key", Kind::Secret),
+    key("orders.broker_api_secret", Kind::Secret),
+    key("orders.broker_idem_header", Kind::Text),
+    key("orders.broker_takes_keys", Kind::Flag),
+    key("orders.broker_ca_file", Kind::Text),
+    key("orders.breaker_calls", Kind::Whole(0, 64)),
+    key("orders.breaker_share", Kind::Number(0.0, 1.0)),
+    key("orders.breaker_open_sec", SECONDS),
+    key("orders.idempo_ttl_hours", Kind::Whole(1, 366 * 24)),
+    key("orders.idempo_secret", Kind::Secret),
+    key("orders.rl_rate_per_min", Kind::Whole(0, u32::MAX as u64)),
+    key("orders.rl_burst", Kind::Whole(0, u32::MAX as u64)),
+    key("orders.daily_quota", Kind::Whole(0, u32::MAX as u64)),
+    key("orders.order_max_age_sec", Kind::Whole(0, 366 * 86_400)),
+    key("orders.instruments.*.qty_step", Kind::Decimal),
+    key("orders.instruments.*.qty_min", Kind::Decimal),
+    key("orders.instruments.*.price_tick", Kind::Decimal),
+    key("orders.wait_max_sec", Kind::Number(0.0, 3_600.0)),
+    key("orders.paper_seed", Kind::Whole(0, i64::MAX as u64)),
+    key("orders.paper_script", Kind::Text),
     key("lanes.*.lease_ttl_ms", Kind::Whole(1, DAY_MS)),
     key("lanes.*.attempts_max", Kind::Whole(1, 10_000)),
     key(
@@ -159,9 +195,10 @@ fn unknown(path: &KeyPath) -> String {
         }
         break;
     }
+    let last = path.last().to_lowercase();
     let elsewhere = KEYS
         .iter()
-        .find(|key| !key.path.contains('*') && key.path.rsplit('.').next() == Some(path.last()));
+        .find(|key| !key.path.contains('*') && key.path.rsplit('.').next() == Some(&last));
     match elsewhere {
         Some(key) => suggest(&KeyPath::of(key.path)),
         None => {

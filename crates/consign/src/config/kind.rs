@@ -8,6 +8,8 @@ use serde_json::Value;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     Text,
+    /// Text that is never shown.
+    Secret,
     /// An address that may hold a password.
     Url,
     /// Where to listen.
@@ -17,11 +19,15 @@ pub(crate) enum Kind {
     Whole(u64, u64),
     /// A number in a range.
     Number(f64, f64),
+    /// A decimal number, as text or as a number.
+    Decimal,
     /// One of a few words.
     Word(&'static [&'static str]),
     Texts,
     /// A list of whole numbers.
     Wholes,
+    /// A list of numbers.
+    Numbers,
     /// Whatever its reader accepts: the settings of a sink.
     Any,
 }
@@ -32,13 +38,18 @@ impl Kind {
         if self.fits(value) {
             return Ok(());
         }
-        Err(format!("expected {}, found {}", self.words(), found(value)))
+        match self {
+            // Even a secret of the wrong kind is one.
+            Self::Secret => Err("expected text".to_owned()),
+            _ => Err(format!("expected {}, found {}", self.words(), found(value))),
+        }
     }
 
     fn fits(self, value: &Value) -> bool {
         match (self, value) {
             (Self::Any, value) => !value.is_null(),
-            (Self::Text | Self::Url, Value::String(_)) | (Self::Flag, Value::Bool(_)) => true,
+            (Self::Text | Self::Secret | Self::Url, Value::String(_))
+            | (Self::Flag, Value::Bool(_)) => true,
             (Self::Address, Value::String(text)) => text.parse::<SocketAddr>().is_ok(),
             (Self::Whole(min, max), Value::Number(number)) => number
                 .as_u64()
@@ -46,9 +57,11 @@ impl Kind {
             (Self::Number(min, max), Value::Number(number)) => number
                 .as_f64()
                 .is_some_and(|number| (min..=max).contains(&number)),
+            (Self::Decimal, Value::String(_) | Value::Number(_)) => true,
             (Self::Word(words), Value::String(word)) => words.contains(&word.as_str()),
             (Self::Texts, Value::Array(items)) => items.iter().all(Value::is_string),
             (Self::Wholes, Value::Array(items)) => items.iter().all(Value::is_u64),
+            (Self::Numbers, Value::Array(items)) => items.iter().all(Value::is_number),
             _ => false,
         }
     }
@@ -56,7 +69,7 @@ impl Kind {
     /// What is expected, for people.
     pub(crate) fn words(self) -> String {
         match self {
-            Self::Text => "text".into(),
+            Self::Text | Self::Secret => "text".into(),
             Self::Url => "an address".into(),
             Self::Address => "an address and a port, such as \"127.0.0.1:8787\"".into(),
             Self::Flag => "true or false".into(),
@@ -64,12 +77,14 @@ impl Kind {
             Self::Whole(min, max) => format!("a whole number from {min} to {max}"),
             Self::Number(min, max) if max == f64::MAX => format!("a number of at least {min}"),
             Self::Number(min, max) => format!("a number from {min} to {max}"),
+            Self::Decimal => "a decimal number, such as \"0.01\"".into(),
             Self::Word(words) => {
                 let quoted: Vec<String> = words.iter().map(|word| format!("{word:?}")).collect();
                 quoted.join(" or ")
             }
             Self::Texts => "a list of texts".into(),
             Self::Wholes => "a list of whole numbers".into(),
+            Self::Numbers => "a list of numbers".into(),
             Self::Any => "a value".into(),
         }
     }
@@ -80,19 +95,36 @@ impl Kind {
         let as_json = || serde_json::from_str::<Value>(trimmed).ok();
         let scalar = |value: &Value| !value.is_null() && !value.is_string();
         match self {
-            Self::Text | Self::Url | Self::Address | Self::Word(_) => text.into(),
-            Self::Flag | Self::Whole(..) | Self::Number(..) | Self::Any => {
+            Self::Text
+            | Self::Secret
+            | Self::Url
+            | Self::Address
+            | Self::Decimal
+            | Self::Word(_) => text.into(),
+            Self::Flag => flag(trimmed).map_or_else(|| text.into(), Value::Bool),
+            Self::Whole(..) | Self::Number(..) | Self::Any => {
                 as_json().filter(scalar).unwrap_or_else(|| text.into())
             }
-            Self::Texts | Self::Wholes => as_json().filter(Value::is_array).unwrap_or_else(|| {
-                let part = |part: &str| match self {
-                    Self::Wholes => Self::Whole(0, u64::MAX).parse(part),
-                    _ => part.trim().into(),
-                };
-                let parts = trimmed.split(',').filter(|part| !part.trim().is_empty());
-                parts.map(part).collect()
-            }),
+            Self::Texts | Self::Wholes | Self::Numbers => {
+                as_json().filter(Value::is_array).unwrap_or_else(|| {
+                    let part = |part: &str| match self {
+                        Self::Texts => part.trim().into(),
+                        _ => Self::Any.parse(part),
+                    };
+                    let parts = trimmed.split(',').filter(|part| !part.trim().is_empty());
+                    parts.map(part).collect()
+                })
+            }
         }
+    }
+}
+
+/// A switch as people write it in variables.
+fn flag(text: &str) -> Option<bool> {
+    match text.to_lowercase().as_str() {
+        "true" | "1" | "yes" | "on" => Some(true),
+        "false" | "0" | "no" | "off" => Some(false),
+        _ => None,
     }
 }
 
@@ -124,9 +156,16 @@ mod tests {
         check(Kind::Whole(0, 9), " 4 ", json!(4));
         check(Kind::Whole(0, 9), "four", json!("four"));
         check(Kind::Flag, "true", json!(true));
+        check(Kind::Flag, "False", json!(false));
+        check(Kind::Flag, "1", json!(true));
+        check(Kind::Flag, "maybe", json!("maybe"));
         check(Kind::Texts, "a, b", json!(["a", "b"]));
         check(Kind::Texts, r#"["a,b"]"#, json!(["a,b"]));
         check(Kind::Wholes, "5,30", json!([5, 30]));
+        check(Kind::Wholes, "[5, 30]", json!([5, 30]));
+        check(Kind::Numbers, "5, 0.5,20", json!([5, 0.5, 20]));
+        check(Kind::Numbers, "[5,10,20]", json!([5, 10, 20]));
+        check(Kind::Secret, "7", json!("7"));
         check(Kind::Any, "250", json!(250));
         check(Kind::Any, "http://x", json!("http://x"));
     }

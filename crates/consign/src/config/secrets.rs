@@ -21,8 +21,11 @@ const TELLING: &[&str] = &[
 
 /// A value fit to be shown: secrets hidden, passwords cut out of addresses.
 pub(crate) fn shown(path: &KeyPath, value: &Value) -> Value {
-    let url = matches!(key::find(path), Found::Key(key) if matches!(key.kind, Kind::Url));
-    let sink = matches!(key::find(path), Found::Open);
+    let found = key::find(path);
+    let is_kind = |kind: fn(&Kind) -> bool| matches!(found, Found::Key(key) if kind(&key.kind));
+    let url = is_kind(|kind| matches!(kind, Kind::Url));
+    let secret = is_kind(|kind| matches!(kind, Kind::Secret));
+    let sink = matches!(found, Found::Open);
     let name = path.last().to_lowercase();
     let only_where = name.ends_with("_env") || name.ends_with("_file");
     let telling = || {
@@ -33,7 +36,7 @@ pub(crate) fn shown(path: &KeyPath, value: &Value) -> Value {
     };
     match value {
         _ if sink && !only_where && telling() => HIDDEN.into(),
-        _ if name == "hash" => HIDDEN.into(),
+        _ if secret || name == "hash" => HIDDEN.into(),
         Value::String(text) if url => address(text).into(),
         Value::String(text) if sink => without_query(&address(text)).into(),
         Value::Array(items) if sink => items.iter().map(|item| shown(path, item)).collect(),
@@ -96,5 +99,14 @@ mod tests {
         check("lanes.a.sink.headers.X-Tenant", json!("x"), json!(HIDDEN));
         check("lanes.a.sink.subject", json!("x"), json!("x"));
         check("lanes.keys.concurrency", json!(3), json!(3));
+        check("orders.idempo_secret", json!("x"), json!(HIDDEN));
+        check("orders.broker_api_key", json!("x"), json!(HIDDEN));
+        check("orders.broker_api_secret", json!("x"), json!(HIDDEN));
+        let broker = json!("https://u:p@broker.example/orders");
+        check(
+            "orders.broker_url",
+            broker,
+            json!("https://u@broker.example/orders"),
+        );
     }
 }

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::{
     KeyPath, Layer, Problem,
     lanes::{self, LaneConfig},
+    orders::{self, Orders},
     tree,
 };
 
@@ -19,6 +20,7 @@ pub(crate) struct Settings {
     pub(crate) worker: Worker,
     pub(crate) log: Log,
     pub(crate) telemetry: Telemetry,
+    pub(crate) orders: Orders,
     /// By name.
     pub(crate) lanes: Vec<LaneConfig>,
 }
@@ -85,6 +87,7 @@ impl Settings {
     pub(super) fn read(entries: &Layer) -> Result<Self, Vec<Problem>> {
         let mut problems = wrong_tokens(entries);
         let lanes = lanes::read(entries, &mut problems);
+        let orders = orders::read(entries, &mut problems);
         if !problems.is_empty() {
             return Err(problems);
         }
@@ -112,6 +115,7 @@ impl Settings {
             worker,
             log,
             telemetry,
+            orders: orders.expect("invariant: what cannot be read is a problem"),
             lanes,
         })
     }

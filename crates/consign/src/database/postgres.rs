@@ -1,11 +1,9 @@
 //! PostgreSQL: migrated only when asked to, because others may be using it.
 
-use std::sync::Arc;
-
-use consign_kernel::{Error, Store};
+use consign_kernel::Error;
 use consign_postgres::{Pooler, PostgresOptions, PostgresStore};
 
-use super::{Schema, Step};
+use super::{Opened, Schema, Step};
 use crate::failure::Failure;
 
 /// How to reach a server.
@@ -33,7 +31,7 @@ impl Reach {
     }
 }
 
-pub(super) async fn open(url: &str, reach: &Reach) -> Result<Arc<dyn Store>, Failure> {
+pub(super) async fn open(url: &str, reach: &Reach) -> Result<Opened, Failure> {
     let options = PostgresOptions {
         pooler: reach.pooler,
         listen_url: reach.listen_url.clone(),
@@ -41,7 +39,7 @@ pub(super) async fn open(url: &str, reach: &Reach) -> Result<Arc<dyn Store>, Fai
         ..PostgresOptions::new(url)
     };
     let store = PostgresStore::connect(&options).await.map_err(refused)?;
-    Ok(Arc::new(store))
+    Ok(Opened::new(store))
 }
 
 /// Tells a server that does not let us in from one that is not there: only the second may come.

@@ -1,21 +1,17 @@
 //! SQLite: a file that is made on first use where nobody named another.
 
-use std::{path::Path, sync::Arc};
+use std::path::Path;
 
-use consign_kernel::{Error, Store};
+use consign_kernel::Error;
 use consign_sqlite::{SqliteOptions, SqliteStore};
 
-use super::{Schema, Step};
+use super::{Opened, Schema, Step};
 use crate::{
     failure::{Exit, Failure},
     output::Output,
 };
 
-pub(super) async fn open(
-    path: &Path,
-    by_default: bool,
-    out: Output,
-) -> Result<Arc<dyn Store>, Failure> {
+pub(super) async fn open(path: &Path, by_default: bool, out: Output) -> Result<Opened, Failure> {
     let options = options(path)?;
     if by_default && consign_sqlite::status(&options).await?.version() == 0 {
         consign_sqlite::migrate(&options).await?;
@@ -25,7 +21,7 @@ pub(super) async fn open(
         let message = "there is no such file; `consign migrate` makes it";
         return Err(missing(message));
     }
-    Ok(Arc::new(SqliteStore::open(&options).await?))
+    Ok(Opened::new(SqliteStore::open(&options).await?))
 }
 
 pub(super) async fn migrate(path: &Path) -> Result<(), Failure> {

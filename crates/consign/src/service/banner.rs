@@ -3,7 +3,7 @@
 use consign_worker::WorkerHandle;
 use serde_json::{Value, json};
 
-use super::Role;
+use super::{Role, orders::Summary};
 use crate::{
     config::Config,
     database::Address,
@@ -13,15 +13,35 @@ use crate::{
 
 /// A lane is tried with a message of its own.
 const PAYLOAD: &str = r#"{"payload": {"text": "hello"}}"#;
+/// Traded on paper, unless somebody said otherwise.
+const ORDER: &str =
+    r#"{"instrument": "USDJPY", "side": "BUY", "qty": 0.1, "idempotency_key": "order-0001"}"#;
 
-pub(super) fn print(
-    out: Output,
-    config: &Config,
-    address: &Address,
-    url: Option<&str>,
-    worker: &WorkerHandle,
-    role: &Role,
-) -> Result<(), Failure> {
+/// What there is to say.
+pub(super) struct Banner<'a> {
+    pub(super) out: Output,
+    pub(super) config: &'a Config,
+    pub(super) address: &'a Address,
+    pub(super) url: Option<&'a str>,
+    pub(super) orders: Option<Summary>,
+    pub(super) role: &'a Role,
+}
+
+impl Banner<'_> {
+    pub(super) fn print(&self, worker: &WorkerHandle) -> Result<(), Failure> {
+        print(self, worker)
+    }
+}
+
+fn print(banner: &Banner<'_>, worker: &WorkerHandle) -> Result<(), Failure> {
+    let Banner {
+        out,
+        config,
+        address,
+        url,
+        orders,
+        role,
+    } = *banner;
     let status = worker.status();
     let version = env!("CARGO_PKG_VERSION");
     if out.is_json() {
@@ -35,6 +55,9 @@ pub(super) fn print(
         return Ok(out.json(&json!({
             "version": version, "database": address.to_string(), "url": url,
             "owner": status.owner, "lanes": lanes,
+            "orders": orders.map(|orders| {
+                json!({"adapter": orders.adapter, "outbox": orders.outbox})
+            }),
         }))?);
     }
     out.line(format_args!("consign {version}"))?;
@@ -67,14 +90,17 @@ pub(super) fn print(
         ))?;
         label = "";
     }
+    if let (Role::Serve, Some(orders)) = (role, orders) {
+        out.line(format_args!("orders     {}", orders.sentence()))?;
+    }
     if let (Role::Serve, Some(url)) = (role, url) {
-        tries(out, config, url)?;
+        tries(out, config, url, orders.is_some())?;
     }
     Ok(())
 }
 
 /// Commands that work as they stand. A test runs exactly these.
-fn tries(out: Output, config: &Config, url: &str) -> Result<(), Failure> {
+fn tries(out: Output, config: &Config, url: &str, has_orders: bool) -> Result<(), Failure> {
     let lanes = &config.settings.lanes;
     let lane = lanes
         .iter()
@@ -95,5 +121,11 @@ fn tries(out: Output, config: &Config, url: &str) -> Result<(), Failure> {
     ))?;
     out.line(format_args!("  {curl} {url}/v1/lanes"))?;
     out.line(format_args!("  {curl} {url}/metrics"))?;
+    if has_orders {
+        out.line(format_args!(
+            "  {curl} {url}/do/order -H 'idempotency-key: order-0001' -H 'prefer: wait=5' {json} \
+             -d '{ORDER}'"
+        ))?;
+    }
     Ok(())
 }

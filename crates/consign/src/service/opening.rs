@@ -1,14 +1,17 @@
 //! Getting hold of the database, however long it takes to be there.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use consign_kernel::Store;
 use tokio::time::{Instant, sleep};
 
-use super::{lanes, systemd::Systemd};
+use super::{
+    lanes,
+    orders::{self, Put},
+    systemd::Systemd,
+};
 use crate::{
     config::Config,
-    database::{self, Address, Reach},
+    database::{self, Address, Opened, Reach},
     failure::Failure,
     output::Output,
 };
@@ -34,16 +37,18 @@ pub(super) struct Opening<'a> {
 impl Opening<'_> {
     /// The database with the lanes of the configuration in it. Waits for a server that does not
     /// answer; gives up only where waiting would not help.
-    pub(super) async fn open(&self) -> Result<Arc<dyn Store>, Failure> {
+    ///
+    /// The second half of the answer says whether orders are taken and sent here.
+    pub(super) async fn open(&self) -> Result<(Opened, bool), Failure> {
         let mut pause = PAUSE_MIN;
         let mut said: Option<Instant> = None;
         loop {
             let failure = match self.try_open().await {
-                Ok(store) => {
+                Ok(opened) => {
                     if said.is_some() {
                         tracing::info!("the database is there");
                     }
-                    return Ok(store);
+                    return Ok(opened);
                 }
                 Err(failure) if self.may_pass(&failure) => failure,
                 Err(failure) => return Err(failure),
@@ -58,15 +63,26 @@ impl Opening<'_> {
         }
     }
 
-    async fn try_open(&self) -> Result<Arc<dyn Store>, Failure> {
+    async fn try_open(&self) -> Result<(Opened, bool), Failure> {
         if self.migrate {
             database::migrate(self.address).await?;
         }
-        let store = database::open(self.address, &self.reach, self.out).await?;
-        for lane in lanes::put(&*store, self.config).await? {
+        let opened = database::open(self.address, &self.reach, self.out).await?;
+        let mut changed = lanes::put(&*opened.store, self.config).await?;
+        let put = orders::put(&*opened.store, self.config).await?;
+        let has_orders = put != Put::LeftToOthers;
+        match put {
+            Put::Set(lane) => changed.push(lane),
+            Put::AsItIs => {}
+            Put::LeftToOthers => tracing::info!(
+                "no orders are taken or sent here: making their lane needs the role \
+                 consign_operator, and nobody has made it"
+            ),
+        }
+        for lane in changed {
             tracing::info!(%lane, "lane {lane} is set as the configuration says");
         }
-        Ok(store)
+        Ok((opened, has_orders))
     }
 
     /// A server may come; a file does not.

@@ -1,9 +1,12 @@
 //! SIGHUP: the configuration is read again. Policies change at once; the rest needs a restart, and
 //! that is said.
 
-use consign_kernel::Store;
+use consign_kernel::{Error, LaneName, Store};
 
-use super::lanes;
+use super::{
+    lanes,
+    orders::{self, Put},
+};
 use crate::config::{Config, Sources};
 
 /// Reads the configuration again and applies what can be. A configuration that does not fit is
@@ -16,7 +19,7 @@ pub(super) async fn reload(config: &mut Config, sources: &Sources, store: &dyn S
             return;
         }
     };
-    match lanes::put(store, &fresh).await {
+    match put(store, &fresh).await {
         Ok(changed) if changed.is_empty() => {
             tracing::info!("configuration read again; no lane's policy differs");
         }
@@ -38,4 +41,13 @@ pub(super) async fn reload(config: &mut Config, sources: &Sources, store: &dyn S
     }
     // What needs a restart stays different, so that it is said again the next time.
     config.take_policies(fresh);
+}
+
+/// Writes the policies of all lanes; answers with those that were changed.
+async fn put(store: &dyn Store, config: &Config) -> Result<Vec<LaneName>, Error> {
+    let mut changed = lanes::put(store, config).await?;
+    if let Put::Set(lane) = orders::put(store, config).await? {
+        changed.push(lane);
+    }
+    Ok(changed)
 }

@@ -1,7 +1,7 @@
 //! The metrics of the process: the recorder, and the names of what the binary itself measures.
 //! Names are API.
 
-use metrics::{Unit, describe_gauge};
+use metrics::{Unit, describe_counter, describe_gauge};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
 use crate::failure::{Exit, Failure};
@@ -14,6 +14,8 @@ pub(crate) const OLDEST_READY_AGE_SECONDS: &str = "consign_oldest_ready_age_seco
 pub(crate) const DATABASE_UP: &str = "consign_database_up";
 /// Messages that are neither delivered nor dead, by lane; a name of the seeds.
 pub(crate) const OUTBOX_PENDING_COUNT: &str = "outbox_pending_count";
+/// Orders taken over from a worker whose lease ran out; by lane.
+pub(crate) const OUTBOX_LOCK_LEASE_EXPIRED_TOTAL: &str = "outbox_lock_lease_expired_total";
 
 /// From a fast database to a delivery that takes its whole timeout.
 const SECONDS: &[f64] = &[
@@ -38,6 +40,7 @@ pub(crate) fn install() -> Result<PrometheusHandle, Failure> {
     describe();
     consign_worker::metrics::describe();
     consign_server::metrics::describe();
+    consign_orders::metrics::describe();
     Ok(handle)
 }
 
@@ -61,5 +64,10 @@ fn describe() {
         OUTBOX_PENDING_COUNT,
         Unit::Count,
         "Messages that are neither delivered nor dead."
+    );
+    describe_counter!(
+        OUTBOX_LOCK_LEASE_EXPIRED_TOTAL,
+        Unit::Count,
+        "Leases that ran out: those this process lost; of orders, those it took over from others."
     );
 }

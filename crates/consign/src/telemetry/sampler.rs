@@ -3,20 +3,45 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use consign_kernel::{Counts, Error, Lane, LaneName, Store};
+use consign_orders::Ledger;
 use jiff::Timestamp;
 use metrics::gauge;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::metrics::{DATABASE_UP, MESSAGES, OLDEST_READY_AGE_SECONDS, OUTBOX_PENDING_COUNT};
+use crate::database::Opened;
 
 /// A database that takes longer than this to count does not answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How rarely a login that may not count looks whether it may by now.
 const FORBIDDEN_PAUSE: Duration = Duration::from_secs(600);
 
+/// What is counted.
+pub(crate) struct Sampled {
+    store: Arc<dyn Store>,
+    /// Where there are orders.
+    ledger: Option<Arc<dyn Ledger>>,
+}
+
+impl From<Opened> for Sampled {
+    fn from(opened: Opened) -> Self {
+        Self {
+            store: opened.store,
+            ledger: Some(opened.ledger),
+        }
+    }
+}
+
+impl From<Arc<dyn Store>> for Sampled {
+    fn from(store: Arc<dyn Store>) -> Self {
+        let ledger = None;
+        Self { store, ledger }
+    }
+}
+
 /// Counts the lanes now and then, for the metrics.
 pub(crate) struct Sampler {
-    store: Arc<dyn Store>,
+    sampled: Sampled,
     every: Duration,
     /// What the recorder needs done from time to time.
     upkeep: Box<dyn Fn() + Send + Sync>,
@@ -26,12 +51,12 @@ pub(crate) struct Sampler {
 
 impl Sampler {
     pub(crate) fn new(
-        store: Arc<dyn Store>,
+        sampled: Sampled,
         every: Duration,
         upkeep: impl Fn() + Send + Sync + 'static,
     ) -> Self {
         Self {
-            store,
+            sampled,
             every,
             upkeep: Box::new(upkeep),
             seen: BTreeSet::new(),
@@ -75,15 +100,18 @@ impl Sampler {
     }
 
     async fn count(&mut self) -> Result<(), Trouble> {
-        let lanes = within_patience(self.store.lanes()).await?;
+        let lanes = within_patience(self.sampled.store.lanes()).await?;
         self.record(&lanes);
+        if let Some(ledger) = &self.sampled.ledger {
+            within_patience(consign_orders::metrics::sample(&**ledger)).await?;
+        }
         Ok(())
     }
 
     /// The least that shows whether the database answers.
     async fn is_there(&self) -> Result<(), Trouble> {
         let lane: LaneName = "default".parse().expect("invariant: a lane name");
-        match within_patience(self.store.lane(&lane)).await {
+        match within_patience(self.sampled.store.lane(&lane)).await {
             Ok(_) | Err(Trouble::Forbidden(_)) => Ok(()),
             Err(down) => Err(down),
         }

@@ -1,0 +1,96 @@
+//! Naming orders on the command line.
+
+use std::{fmt, str::FromStr};
+
+use consign_kernel::{MessageId, Store};
+use consign_orders::{Client, LANE, Ledger, LedgerEntry, OrderKey};
+
+use crate::failure::{Exit, Failure};
+
+/// An order as people name it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Which {
+    /// By who sent it and under which key.
+    Key(Client, OrderKey),
+    /// By the id of its message.
+    Id(MessageId),
+}
+
+impl FromStr for Which {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some((client, key)) = text.split_once('/') else {
+            let help = "an order is named CLIENT/KEY, as in local/order-0001, or by its outbox id";
+            return text
+                .parse()
+                .map(|id| Self::Id(MessageId(id)))
+                .map_err(|_| help.to_owned());
+        };
+        let told = |error: consign_kernel::Error| error.to_string();
+        Ok(Self::Key(
+            client.parse().map_err(told)?,
+            key.parse().map_err(told)?,
+        ))
+    }
+}
+
+impl fmt::Display for Which {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Key(client, key) => write!(f, "{client}/{}", key.as_str()),
+            Self::Id(id) => write!(f, "{id}"),
+        }
+    }
+}
+
+impl Which {
+    /// Its row in the ledger, if there is one.
+    pub(super) async fn find(
+        &self,
+        store: &dyn Store,
+        ledger: &dyn Ledger,
+    ) -> Result<Option<LedgerEntry>, Failure> {
+        match self {
+            Self::Key(client, key) => Ok(ledger.entry(client, key).await?),
+            Self::Id(id) => {
+                let Some(explanation) = store.explain(*id).await? else {
+                    return Ok(None);
+                };
+                let message = explanation.message;
+                let key = message.key.filter(|_| message.lane.as_str() == LANE);
+                let Some(Self::Key(client, key)) = key.and_then(|key| key.parse().ok()) else {
+                    return Ok(None);
+                };
+                let entry = ledger.entry(&client, &key).await?;
+                // The key may have been forgotten and used again since.
+                Ok(entry.filter(|entry| entry.outbox_id == Some(*id)))
+            }
+        }
+    }
+
+    pub(super) fn missing(&self) -> Failure {
+        let message =
+            format!("there is no order {self}; `consign orders ls` lists those there are");
+        Failure::new(Exit::NotFound, "no_such_order", message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_is_named_by_its_key_or_by_its_message() {
+        let check = |text: &str| text.parse::<Which>().map(|which| which.to_string());
+        assert_eq!(check("7"), Ok("7".to_owned()));
+        assert_eq!(check("local/order-01"), Ok("local/order-01".to_owned()));
+        let Ok(Which::Key(client, key)) = "shop/a/b/c/d/e".parse() else {
+            panic!("a key may hold slashes");
+        };
+        assert_eq!((client.as_str(), key.as_str()), ("shop", "a/b/c/d/e"));
+        for bad in ["", "order-01", "/order-01", "local/short", "7x"] {
+            assert!(check(bad).is_err(), "{bad}");
+        }
+    }
+}

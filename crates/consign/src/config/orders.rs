@@ -1,0 +1,186 @@
+//! The settings of orders: their names are those of another document, which writes them in capitals.
+
+use consign_kernel::Error;
+use consign_orders::{LANE, OrdersOptions};
+use serde_json::Value;
+
+use super::{Entry, KeyPath, Layer, Problem, key::KEYS, origin::Origin, tree};
+
+const TABLE: &str = "orders";
+
+/// How the names begin that are variables by themselves. The rest is said as `CONSIGN_ORDERS__NAME`:
+/// other programs have instruments and ticks too.
+const VARIABLES: &[&str] = &["outbox_", "broker_", "idempo_", "rl_", "daily_quota"];
+
+/// An older name of a variable, weaker than the newer.
+const OLDER: (&str, &str) = ("DO_FEATURE_OUTBOX", "outbox_enabled");
+
+/// Settings that are the policy of the lane: these change without a restart.
+const POLICY: &[&str] = &[
+    "outbox_concurrency",
+    "outbox_lock_lease_sec",
+    "outbox_max_attempts",
+    "outbox_backoff_sec",
+];
+
+/// What the configuration says about orders.
+#[derive(Clone, Debug)]
+pub(crate) struct Orders {
+    /// Whether this process takes and sends orders at all.
+    pub(crate) enabled: bool,
+    /// Whether anybody said anything about them; else they are there to be tried.
+    pub(crate) is_said: bool,
+    pub(crate) options: OrdersOptions,
+}
+
+impl Orders {
+    /// Takes over what `fresh` says about the policy of the lane, and nothing else.
+    pub(super) fn take_policy(&mut self, fresh: Self) {
+        self.options = OrdersOptions {
+            outbox_concurrency: fresh.options.outbox_concurrency,
+            outbox_lock_lease_sec: fresh.options.outbox_lock_lease_sec,
+            outbox_max_attempts: fresh.options.outbox_max_attempts,
+            outbox_backoff_sec: fresh.options.outbox_backoff_sec,
+            ..self.options.clone()
+        };
+    }
+}
+
+/// A name in the file: in the table of orders, capitals do as well.
+pub(super) fn child(table: &KeyPath, name: &str) -> KeyPath {
+    let is_orders = table.segments() == [TABLE];
+    match is_orders && !name.contains(|c: char| c.is_lowercase()) {
+        true => table.child(&name.to_lowercase()),
+        false => table.child(name),
+    }
+}
+
+/// Reads the variables that have a name of their own.
+pub(super) fn read_environment(
+    variables: &[(String, String)],
+    layer: &mut Layer,
+    problems: &mut Vec<Problem>,
+) {
+    let said = |wanted: &str| {
+        variables
+            .iter()
+            .find(|(name, text)| name == wanted && !text.is_empty())
+    };
+    let table = KeyPath::of(TABLE);
+    for key in KEYS {
+        let Some(name) = key.path.strip_prefix("orders.") else {
+            continue;
+        };
+        let older = said(OLDER.0).filter(|_| name == OLDER.1);
+        let is_variable = VARIABLES.iter().any(|start| name.starts_with(start));
+        let own = said(&name.to_uppercase()).filter(|_| is_variable);
+        let Some((name_said, text)) = own.or(older) else {
+            continue;
+        };
+        let origin = Origin::Environment {
+            name: name_said.clone(),
+        };
+        let (path, value) = (table.child(name), key.kind.parse(text));
+        if let Err(what) = key.kind.check(&value) {
+            problems.push(Problem::at(&origin, &path, what));
+        }
+        layer.insert(path, Entry { value, origin });
+    }
+}
+
+/// The settings in types, and a problem for each that cannot be.
+pub(super) fn read(entries: &Layer, problems: &mut Vec<Problem>) -> Option<Orders> {
+    let table = KeyPath::of(TABLE);
+    let mut said = tree(entries, &table);
+    let enabled = match said.as_object_mut().and_then(|said| said.remove("enabled")) {
+        Some(Value::Bool(enabled)) => enabled,
+        _ => true,
+    };
+    let is_said = entries
+        .iter()
+        .any(|(path, entry)| path.starts_with(&table) && entry.origin != Origin::Default);
+    let options: OrdersOptions = match serde_json::from_value(said) {
+        Ok(options) => options,
+        Err(error) => {
+            let what = error.to_string();
+            problems.push(Problem {
+                origin: None,
+                path: table,
+                what,
+            });
+            return None;
+        }
+    };
+    if !enabled {
+        return Some(Orders {
+            enabled,
+            is_said,
+            options,
+        });
+    }
+    if let Err(error) = options.validate() {
+        problems.push(refused(entries, &error));
+        return None;
+    }
+    if let Some(problem) = too_slow(entries, &options) {
+        problems.push(problem);
+        return None;
+    }
+    let lane = KeyPath::of("lanes").child(LANE);
+    if let Some(entry) = entries.iter().find(|(path, _)| path.starts_with(&lane)) {
+        let what = format!(
+            "lane {LANE} belongs to the orders of POST /do/order: [orders] has its settings. Give \
+             this lane another name, or set orders.enabled = false"
+        );
+        problems.push(Problem::at(&entry.1.origin, &lane, what));
+        return None;
+    }
+    Some(Orders {
+        enabled,
+        is_said,
+        options,
+    })
+}
+
+/// An order that is sent within its request must be able to end within it.
+fn too_slow(entries: &Layer, options: &OrdersOptions) -> Option<Problem> {
+    let limit = entries.get(&KeyPath::of("server.request_timeout_ms"))?;
+    let (path, timeout_ms) = [
+        ("orders.broker_timeout_ms", options.broker_timeout_ms),
+        (
+            "orders.broker_timeout_fok_gtc_ms",
+            options.broker_timeout_fok_gtc_ms,
+        ),
+    ]
+    .into_iter()
+    .max_by_key(|(_, timeout_ms)| *timeout_ms)?;
+    let limit_ms = limit.value.as_u64()?;
+    if options.outbox_enabled || timeout_ms < limit_ms {
+        return None;
+    }
+    let path = KeyPath::of(path);
+    let origin = entries.get(&path).map(|entry| entry.origin.clone());
+    let what = format!(
+        "is {timeout_ms}; without the outbox it must be less than server.request_timeout_ms, which \
+         is {limit_ms}: orders are sent within their request"
+    );
+    Some(Problem { origin, path, what })
+}
+
+/// What cannot be, at the setting it names.
+fn refused(entries: &Layer, error: &Error) -> Problem {
+    let (path, what) = match error {
+        Error::InvalidInput { what, why } => (KeyPath::of(what), why.clone()),
+        error => (KeyPath::of(TABLE), error.to_string()),
+    };
+    let origin = entries.get(&path).map(|entry| entry.origin.clone());
+    Problem { origin, path, what }
+}
+
+/// Whether a setting is about the policy of the lane.
+pub(super) fn is_policy(path: &KeyPath) -> bool {
+    match path.segments() {
+        [table, name] => table == TABLE && POLICY.contains(&name.as_str()),
+        _ => false,
+    }
+}
