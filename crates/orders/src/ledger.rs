@@ -91,7 +91,7 @@ pub struct NewOrder {
     pub key: OrderKey,
     /// `sha256:` and the digest of the canonical request.
     pub request_digest: String,
-    /// The message's payload: see `order::Stored`. It holds `request_digest` too.
+    /// The message's payload: see [`Stored`](crate::Stored). It holds `request_digest` too.
     pub payload: Value,
     /// The message's headers.
     pub headers: Map<String, Value>,
