@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::OutboxId;
+use crate::{OutboxId, privacy::shown};
 
 /// The `error_code` of a payment that was tried as often as its lane allows. The last error stays
 /// in `error_message`.
@@ -201,7 +201,7 @@ pub struct Completion {
     pub result: RailResult,
     /// Why not, for programs.
     pub error_code: Option<String>,
-    /// Why not, for people.
+    /// Why not, for people; kept masked and cut.
     pub error_message: Option<String>,
     /// How long to rest, at least a second; the lane's schedule when absent.
     pub retry_in: Option<Duration>,
@@ -258,7 +258,7 @@ impl Completion {
             id,
             outcome,
             code,
-            detail: self.error_message.clone(),
+            detail: self.error_message.as_deref().map(shown),
             result: self.result.clone().into_value(),
             retry_in: self.retry_in.map(|delay| delay.max(REST_MIN)),
         })

@@ -92,7 +92,7 @@ pub enum CompleteAnswer {
     /// One per completion, in order. What this token had recorded before is answered as it was.
     Completed(Vec<Completed>),
     /// The token is unknown, not this worker's, or its lease has expired or does not hold all of
-    /// these (`P7002` in SQL). Nothing was written.
+    /// these, one that does not exist included (`P7002` in SQL). Nothing was written.
     LeaseLost,
 }
 
@@ -274,9 +274,9 @@ pub trait Payments: Store {
 
     /// Records outcomes under a live lease: the kernel's settle with the payment's rules.
     ///
-    /// `worker` must be the lease's owner. A completion in `ZombieRequeue`, a payment named twice
-    /// and one that does not exist are `InvalidInput`, but a lost lease comes first. Completing
-    /// again under the same token answers with what was recorded. `retry_in` below a second is a
+    /// `worker` must be the lease's owner. A completion in `ZombieRequeue` and a payment named twice
+    /// are `InvalidInput`, but a lost lease comes first. Completing again under the same token and
+    /// worker answers with what was recorded. `retry_in` below a second is a
     /// second. A success without a reference is recorded and held, see the module.
     async fn complete(
         &self,

@@ -61,12 +61,9 @@ impl Payments for SqliteStore {
         completions: &[Completion],
     ) -> Result<CompleteAnswer> {
         let chance = chance();
-        write!(
-            self,
-            "complete payments",
-            (worker, completions),
-            |work| work.complete(token, &worker, &completions, chance)
-        )
+        write!(self, "complete payments", (worker, completions), |work| {
+            work.complete(token, &worker, &completions, chance)
+        })
     }
 
     async fn repair(&self, limit: u32) -> Result<Vec<Repaired>> {

@@ -44,10 +44,7 @@ fn cut<T>(list: &mut Vec<T>, limit: usize) -> bool {
     is_cut
 }
 
-async fn late_successes(
-    connection: &mut SqliteConnection,
-    limit: u32,
-) -> Result<Vec<LateSuccess>> {
+async fn late_successes(connection: &mut SqliteConnection, limit: u32) -> Result<Vec<LateSuccess>> {
     let found: Vec<(i64, String)> = sqlx::query_as(sql!("payment_late"))
         .bind(i64::from(limit) + 1)
         .fetch_all(&mut *connection)
