@@ -1,0 +1,136 @@
+//! Without the outbox: one send within the request.
+
+use std::{sync::Arc, time::Duration};
+
+use consign_kernel::ManualClock;
+use consign_orders::{LedgerStatus, OrdersOptions, Reason};
+use consign_testkit::eventually;
+use jiff::SignedDuration;
+use serde_json::json;
+
+use crate::support::{
+    Bench, SOON,
+    desk::{Desk, Does, fails},
+    json as body_of, order, place, quick,
+};
+
+fn direct() -> OrdersOptions {
+    OrdersOptions {
+        outbox_enabled: false,
+        ..quick()
+    }
+}
+
+/// O-23: the same ledger, no message, no retry.
+#[tokio::test]
+async fn o23_an_order_is_sent_once_and_its_result_is_kept() {
+    let script = [
+        fails(Reason::BrokerRejected),
+        fails(Reason::BrokerDown),
+        Does::Loses,
+        Does::Hangs,
+    ];
+    let bench = Bench::with(direct(), Desk::told(script), None).await;
+    let table = [
+        ("key-rejected", 400, "BROKER_REJECTED"),
+        ("key-is-down", 503, "BROKER_DOWN"),
+        ("key-was-lost", 504, "BROKER_TIMEOUT"),
+        ("key-no-answer", 504, "BROKER_TIMEOUT"),
+    ];
+    for (key, status, reason) in table {
+        let answer = bench.place(key, &[]).await;
+        assert_eq!(
+            (answer.status, &body_of(&answer)["reason_code"]),
+            (status, &json!(reason))
+        );
+        let replay = bench.place(key, &[]).await;
+        assert_eq!(
+            (replay.status, &replay.body),
+            (status, &answer.body),
+            "{key}"
+        );
+        let entry = bench.entry(key).await.unwrap();
+        assert_eq!(
+            (entry.status, entry.outbox_id),
+            (LedgerStatus::Failed, None)
+        );
+    }
+    let done = bench.place("key-done", &[]).await;
+    assert_eq!(
+        (done.status, &body_of(&done)["status"]),
+        (201, &json!("ok"))
+    );
+    let replay = bench.place("key-done", &[]).await;
+    assert_eq!((replay.status, &replay.body), (200, &done.body));
+    assert_eq!(bench.desk.sent().len(), 5, "one send each");
+    assert_eq!(bench.count("message").await, 0);
+    bench.is_sound().await;
+}
+
+/// CO-09: a ledger that is away for a moment repeats the recording, never the send.
+#[tokio::test]
+async fn co09_a_result_that_cannot_be_recorded_at_once_is_recorded_later() {
+    let bench = Bench::with(direct(), Desk::default(), None).await;
+    bench.ledger.fail("close_direct", 4);
+    let answer = bench.place("key-0001", &[]).await;
+    assert_eq!(
+        (answer.status, &body_of(&answer)["status"]),
+        (201, &json!("ok"))
+    );
+    assert_eq!(bench.desk.sent().len(), 1);
+}
+
+#[tokio::test]
+async fn who_hangs_up_does_not_end_the_send() {
+    let bench = Bench::with(direct(), Desk::default(), None).await;
+    bench.desk.open(false);
+    let service = Arc::clone(&bench.service);
+    let call =
+        tokio::spawn(
+            async move { place(&service, "key-0001", &order("key-0001", &[]), None).await },
+        );
+    eventually("it is sent", SOON, async || bench.desk.sent().len() == 1).await;
+    let meanwhile = bench.place("key-0001", &[]).await;
+    assert_eq!(
+        (meanwhile.status, &body_of(&meanwhile)["status"]),
+        (200, &json!("accepted"))
+    );
+    call.abort();
+    call.await.unwrap_err();
+    bench.desk.open(true);
+    let entry = bench.finished("key-0001").await;
+    assert_eq!(entry.status, LedgerStatus::Succeeded);
+    assert_eq!(bench.desk.sent().len(), 1);
+}
+
+/// Nobody knows what became of an order whose server died; after a while the ledger says so.
+#[tokio::test]
+async fn an_order_without_a_result_is_given_up() {
+    let clock = ManualClock::at("2026-11-16T00:00:00Z".parse().unwrap());
+    let options = OrdersOptions {
+        broker_timeout_ms: 600_000,
+        ..direct()
+    };
+    let bench = Bench::with(options, Desk::told([Does::Hangs]), Some(clock)).await;
+    let service = Arc::clone(&bench.service);
+    let call =
+        tokio::spawn(
+            async move { place(&service, "key-0001", &order("key-0001", &[]), None).await },
+        );
+    eventually("it is sent", SOON, async || bench.desk.sent().len() == 1).await;
+    let clock = bench.clock.as_ref().unwrap();
+    clock.advance(SignedDuration::from_secs(605));
+    assert_eq!(
+        bench.entry("key-0001").await.unwrap().status,
+        LedgerStatus::Accepted
+    );
+    clock.advance(SignedDuration::from_secs(10));
+    let replay = place(&bench.service, "key-0001", &order("key-0001", &[]), None).await;
+    assert_eq!(
+        (replay.status, &body_of(&replay)["reason_code"]),
+        (504, &json!("BROKER_TIMEOUT"))
+    );
+    assert_eq!(bench.desk.sent().len(), 1, "never a second send");
+    call.abort();
+    assert!(bench.options.wait_max() > Duration::ZERO);
+}

@@ -1,0 +1,99 @@
+//! How much a client may ask for.
+
+use std::sync::atomic::Ordering::SeqCst;
+
+use consign_orders::OrdersOptions;
+use serde_json::json;
+
+use crate::support::{Bench, header, json as body_of, order, place, quick};
+
+/// O-21: the first call over the burst, and what it is told. Bad calls count too.
+#[tokio::test]
+async fn o21_a_burst_passes_and_the_next_call_is_told_when_to_come_back() {
+    let options = OrdersOptions {
+        rl_rate_per_min: 1,
+        rl_burst: 3,
+        ..quick()
+    };
+    let bench = Bench::new(options).await;
+    let first = bench.place("key-0001", &[]).await;
+    assert_eq!(first.status, 201);
+    assert_eq!(header(&first, "x-ratelimit-limit"), Some("1"));
+    assert_eq!(header(&first, "x-ratelimit-remaining"), Some("2"));
+    assert_eq!(bench.post("key-0002", "{}").await.status, 422);
+    assert_eq!(
+        bench.place("key-0001", &[]).await.status,
+        200,
+        "a repeat counts as well"
+    );
+    let over = bench.place("key-0003", &[]).await;
+    assert_eq!(
+        (over.status, &body_of(&over)["error"]),
+        (429, &json!("RATE_LIMITED"))
+    );
+    let retry_after: u64 = header(&over, "retry-after").unwrap().parse().unwrap();
+    assert!((50..=60).contains(&retry_after), "{over:?}");
+    assert_eq!(body_of(&over)["retry_after"], retry_after);
+    assert_eq!(header(&over, "x-ratelimit-remaining"), Some("0"));
+    assert_eq!(bench.count("idempo_ledger").await, 1);
+}
+
+/// O-21: the call after the last of the day, also of another process; refused calls count.
+#[tokio::test]
+async fn o21_a_day_is_shared_by_all_processes() {
+    let options = OrdersOptions {
+        daily_quota: 5,
+        ..quick()
+    };
+    let bench = Bench::new(options).await;
+    let other = bench.another_service();
+    assert_eq!(bench.place("key-0001", &[]).await.status, 201);
+    assert_eq!(bench.post("key-0002", "{}").await.status, 422);
+    assert_eq!(
+        bench.ledger.quota_calls.load(SeqCst),
+        1,
+        "a refused call writes nothing"
+    );
+    assert_eq!(bench.place("key-0003", &[]).await.status, 201);
+    let there = place(&other, "key-0004", &order("key-0004", &[]), None).await;
+    assert_eq!(there.status, 201);
+    assert_eq!(bench.place("key-0005", &[]).await.status, 201, "the fifth");
+    for _ in 0..3 {
+        let over = bench.place("key-0006", &[]).await;
+        assert_eq!(
+            (over.status, &body_of(&over)["error"]),
+            (429, &json!("RATE_LIMITED"))
+        );
+        let retry_after: u64 = header(&over, "retry-after").unwrap().parse().unwrap();
+        assert!((1..=86_400).contains(&retry_after), "{over:?}");
+        let there = place(&other, "key-0007", &order("key-0007", &[]), None).await;
+        assert_eq!(there.status, 429);
+    }
+    assert_eq!(bench.count("idempo_ledger").await, 4);
+}
+
+#[tokio::test]
+async fn a_large_day_is_taken_in_chunks() {
+    let options = OrdersOptions {
+        daily_quota: 1_000,
+        ..quick()
+    };
+    let bench = Bench::new(options).await;
+    for number in 0..25 {
+        let key = format!("key-{number:04}");
+        assert_eq!(bench.place(&key, &[]).await.status, 201);
+    }
+    assert_eq!(bench.ledger.quota_calls.load(SeqCst), 3, "of ten each");
+}
+
+#[tokio::test]
+async fn a_quota_that_cannot_be_asked_for_lets_nothing_through() {
+    let options = OrdersOptions {
+        daily_quota: 5,
+        ..quick()
+    };
+    let bench = Bench::new(options).await;
+    bench.ledger.fail("take_quota", 1);
+    assert_eq!(bench.place("key-0001", &[]).await.status, 503);
+    assert_eq!(bench.place("key-0001", &[]).await.status, 201);
+}

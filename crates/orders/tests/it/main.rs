@@ -1,0 +1,13 @@
+//! The order protocol over a real store: SQLite, with a broker that does as it is told.
+
+mod acceptor;
+mod direct;
+mod http;
+mod limits;
+mod probe;
+mod purge;
+mod refuse;
+mod replay;
+mod send;
+mod support;
+mod unsent;

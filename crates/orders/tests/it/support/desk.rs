@@ -1,0 +1,176 @@
+//! A broker in the process: does what it is told, and remembers what it was sent.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+};
+
+use async_trait::async_trait;
+use consign_orders::{Asked, Broker, BrokerFailure, ExecResult, Outgoing, Paper, Reason};
+use tokio::sync::watch;
+
+/// What it does about one send.
+#[derive(Clone, Debug)]
+pub(crate) enum Does {
+    /// Fails like this.
+    Fails(BrokerFailure),
+    /// Executes the order and loses the answer.
+    Loses,
+    /// Executes it and answers something else about it.
+    Says(fn(&mut ExecResult)),
+    /// Never answers.
+    Hangs,
+}
+
+/// One send.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Sent {
+    pub(crate) key: String,
+    pub(crate) attempt_no: u32,
+    pub(crate) order: String,
+}
+
+#[derive(Debug)]
+pub(crate) struct Desk {
+    script: Mutex<VecDeque<Does>>,
+    sent: Mutex<Vec<Sent>>,
+    executed: Mutex<BTreeMap<String, ExecResult>>,
+    asked: AtomicUsize,
+    under_way: AtomicUsize,
+    under_way_max: AtomicUsize,
+    takes_keys: bool,
+    can_be_asked: bool,
+    is_open: watch::Sender<bool>,
+}
+
+impl Default for Desk {
+    fn default() -> Self {
+        Self {
+            script: Mutex::default(),
+            sent: Mutex::default(),
+            executed: Mutex::default(),
+            asked: AtomicUsize::new(0),
+            under_way: AtomicUsize::new(0),
+            under_way_max: AtomicUsize::new(0),
+            takes_keys: true,
+            can_be_asked: false,
+            is_open: watch::Sender::new(true),
+        }
+    }
+}
+
+impl Desk {
+    /// Does this about its first sends.
+    pub(crate) fn told(script: impl IntoIterator<Item = Does>) -> Self {
+        Self {
+            script: Mutex::new(script.into_iter().collect()),
+            ..Self::default()
+        }
+    }
+
+    /// The same, but it executes whatever it is sent, and can be asked.
+    pub(crate) fn without_keys(self) -> Self {
+        Self {
+            takes_keys: false,
+            can_be_asked: true,
+            ..self
+        }
+    }
+
+    /// The same, and it can be asked.
+    pub(crate) fn askable(self) -> Self {
+        Self {
+            can_be_asked: true,
+            ..self
+        }
+    }
+
+    /// Takes orders, but does nothing about them while it is closed.
+    pub(crate) fn open(&self, is_open: bool) {
+        self.is_open.send_replace(is_open);
+    }
+
+    pub(crate) fn sent(&self) -> Vec<Sent> {
+        self.sent.lock().unwrap().clone()
+    }
+
+    pub(crate) fn asked(&self) -> usize {
+        self.asked.load(SeqCst)
+    }
+
+    pub(crate) fn under_way_max(&self) -> usize {
+        self.under_way_max.load(SeqCst)
+    }
+
+    async fn act(&self, outgoing: &Outgoing<'_>) -> Result<ExecResult, BrokerFailure> {
+        let mut is_open = self.is_open.subscribe();
+        drop(is_open.wait_for(|is_open| *is_open).await);
+        let does = self.script.lock().unwrap().pop_front();
+        if let Some(Does::Fails(failure)) = does {
+            return Err(failure);
+        }
+        if let Some(Does::Hangs) = does {
+            std::future::pending::<()>().await;
+        }
+        let known = self.executed.lock().unwrap().get(outgoing.key).cloned();
+        let mut result = match known.filter(|_| self.takes_keys) {
+            Some(result) => result,
+            None => Paper::default().send(outgoing).await?,
+        };
+        if let Some(Does::Says(change)) = does {
+            change(&mut result);
+        }
+        let mut executed = self.executed.lock().unwrap();
+        executed.insert(outgoing.key.to_owned(), result.clone());
+        match does {
+            Some(Does::Loses) => {
+                let lost = BrokerFailure::new(Reason::BrokerTimeout, "the answer was lost");
+                Err(lost.uncertain())
+            }
+            _ => Ok(result),
+        }
+    }
+}
+
+#[async_trait]
+impl Broker for Desk {
+    fn name(&self) -> &'static str {
+        "desk"
+    }
+
+    fn takes_keys(&self) -> bool {
+        self.takes_keys
+    }
+
+    fn can_be_asked(&self) -> bool {
+        self.can_be_asked
+    }
+
+    async fn send(&self, outgoing: &Outgoing<'_>) -> Result<ExecResult, BrokerFailure> {
+        self.sent.lock().unwrap().push(Sent {
+            key: outgoing.key.to_owned(),
+            attempt_no: outgoing.attempt_no,
+            order: outgoing.order.to_json(),
+        });
+        let under_way = self.under_way.fetch_add(1, SeqCst) + 1;
+        self.under_way_max.fetch_max(under_way, SeqCst);
+        let answer = self.act(outgoing).await;
+        self.under_way.fetch_sub(1, SeqCst);
+        answer
+    }
+
+    async fn status(&self, key: &str) -> Asked {
+        self.asked.fetch_add(1, SeqCst);
+        match self.executed.lock().unwrap().get(key) {
+            Some(result) => Asked::Executed(Box::new(result.clone())),
+            None => Asked::NotExecuted,
+        }
+    }
+}
+
+pub(crate) fn fails(reason: Reason) -> Does {
+    Does::Fails(BrokerFailure::new(reason, format!("{reason}, it says")))
+}

@@ -1,0 +1,145 @@
+//! Orders that are not sent, because the ledger says something else.
+
+use consign_kernel::{AttemptOutcome, ManualClock, StateKind, Store};
+use consign_orders::{LedgerStatus, OrdersOptions};
+use consign_testkit::eventually;
+use jiff::SignedDuration;
+
+use crate::support::{Bench, SOON, desk::Desk, quick};
+
+/// Lets a worker come to an end with the only message there is.
+async fn worked_off(bench: &Bench, state: StateKind) {
+    let id = consign_kernel::MessageId(1);
+    let worker = bench.work();
+    eventually("the message comes to an end", SOON, async || {
+        let found = bench.store.explain(id).await.unwrap();
+        found.is_some_and(|found| found.state.kind() == state)
+    })
+    .await;
+    worker.drain();
+    worker.finished().await;
+    assert_eq!(bench.desk.sent(), [], "nothing is sent");
+}
+
+async fn last_attempt(bench: &Bench) -> (AttemptOutcome, String) {
+    let history = bench.store.history(consign_kernel::MessageId(1)).await;
+    let attempt = history.unwrap().pop().unwrap();
+    (attempt.outcome, attempt.code.unwrap())
+}
+
+/// W-105, O-09: the ledger knows the result already.
+#[tokio::test]
+async fn w105_an_order_the_ledger_knows_as_executed_is_synced_and_not_sent() {
+    let bench = Bench::new(quick()).await;
+    bench.place("key-0001", &[]).await;
+    let done = "UPDATE idempo_ledger SET status = 'succeeded', http_status = 200, \
+                response_payload_json = '{\"status\": \"ok\"}', result_digest = 'sha256:1'";
+    assert_eq!(bench.sql(done).await, 1);
+    worked_off(&bench, StateKind::Delivered).await;
+    let synced = (AttemptOutcome::Delivered, "LEDGER_SYNCED".to_owned());
+    assert_eq!(last_attempt(&bench).await, synced);
+    let entry = bench.entry("key-0001").await.unwrap();
+    assert_eq!(entry.status, LedgerStatus::Succeeded);
+    assert_eq!(
+        entry.response.as_deref(),
+        Some("{\"status\": \"ok\"}"),
+        "as it was"
+    );
+}
+
+/// O-09: the ledger knows that it failed.
+#[tokio::test]
+async fn o09_an_order_the_ledger_knows_as_failed_is_aborted_and_not_sent() {
+    let bench = Bench::new(quick()).await;
+    bench.place("key-0001", &[]).await;
+    let failed = "UPDATE idempo_ledger SET status = 'failed', http_status = 504, \
+                  response_payload_json = '{\"status\": \"error\"}'";
+    assert_eq!(bench.sql(failed).await, 1);
+    worked_off(&bench, StateKind::Dead).await;
+    let synced = (AttemptOutcome::Dead, "LEDGER_SYNCED".to_owned());
+    assert_eq!(last_attempt(&bench).await, synced);
+    let entry = bench.entry("key-0001").await.unwrap();
+    assert_eq!(
+        (entry.status, entry.http_status),
+        (LedgerStatus::Failed, 504),
+        "as it was"
+    );
+}
+
+/// O-12: another order under the key.
+#[tokio::test]
+async fn o12_another_digest_in_the_ledger_aborts_and_leaves_the_row_alone() {
+    let bench = Bench::new(quick()).await;
+    bench.place("key-0001", &[]).await;
+    let other = "UPDATE idempo_ledger SET request_digest = 'sha256:other'";
+    assert_eq!(bench.sql(other).await, 1);
+    let before = bench.entry("key-0001").await;
+    worked_off(&bench, StateKind::Dead).await;
+    let conflict = (AttemptOutcome::Dead, "IDEMPOTENCY_CONFLICT".to_owned());
+    assert_eq!(last_attempt(&bench).await, conflict);
+    assert_eq!(bench.entry("key-0001").await, before);
+}
+
+/// O-12, CO-40: no row.
+#[tokio::test]
+async fn o12_without_a_row_in_the_ledger_nothing_is_sent() {
+    let bench = Bench::new(quick()).await;
+    bench.place("key-0001", &[]).await;
+    assert_eq!(bench.sql("DELETE FROM idempo_ledger").await, 1);
+    worked_off(&bench, StateKind::Dead).await;
+    let missing = (AttemptOutcome::Dead, "LEDGER_MISSING".to_owned());
+    assert_eq!(last_attempt(&bench).await, missing);
+}
+
+/// O-19, CO-34.
+#[tokio::test]
+async fn o19_an_order_that_waited_too_long_is_not_sent() {
+    let clock = ManualClock::at("2026-11-16T00:00:00Z".parse().unwrap());
+    let options = OrdersOptions {
+        order_max_age_sec: 60,
+        ..quick()
+    };
+    let bench = Bench::with(options, Desk::default(), Some(clock)).await;
+    bench.place("key-0001", &[]).await;
+    let clock = bench.clock.as_ref().unwrap();
+    clock.advance(SignedDuration::from_secs(60));
+    worked_off(&bench, StateKind::Dead).await;
+    let entry = bench.entry("key-0001").await.unwrap();
+    assert_eq!(
+        (entry.status, entry.http_status),
+        (LedgerStatus::Failed, 410)
+    );
+    let expired = (AttemptOutcome::Dead, "ORDER_EXPIRED".to_owned());
+    assert_eq!(last_attempt(&bench).await, expired);
+    let replay = bench.place("key-0001", &[]).await;
+    assert_eq!(replay.status, 410);
+    assert!(replay.body.contains("ORDER_EXPIRED"), "{replay:?}");
+}
+
+/// O-11, CO-41: a stored order that cannot be read.
+#[tokio::test]
+async fn o11_a_damaged_order_is_aborted_and_the_ledger_says_422() {
+    let damages = [
+        "UPDATE message SET payload = json_set(payload, '$.body', 'no order')",
+        "UPDATE message SET payload = json_remove(payload, '$.order')",
+        "UPDATE message SET payload = json_set(payload, '$.order.qty', '9')",
+        "UPDATE message SET payload = json_set(payload, '$.body', \
+         replace(json_extract(payload, '$.body'), '0.10', '0.90'))",
+    ];
+    for damage in damages {
+        let bench = Bench::new(quick()).await;
+        bench.place("key-0001", &[]).await;
+        // Only somebody who takes the guards down can do this.
+        let statement = format!("DROP TRIGGER IF EXISTS message_update; {damage}");
+        bench.sql(&statement).await;
+        worked_off(&bench, StateKind::Dead).await;
+        let invalid = (AttemptOutcome::Dead, "VALIDATION_ERROR".to_owned());
+        assert_eq!(last_attempt(&bench).await, invalid, "{damage}");
+        let entry = bench.entry("key-0001").await.unwrap();
+        assert_eq!(
+            (entry.status, entry.http_status),
+            (LedgerStatus::Failed, 422),
+            "{damage}"
+        );
+    }
+}
