@@ -169,7 +169,7 @@ fn o_04_another_body_under_the_same_key_is_a_conflict_in_every_state() {
         bench.broker.tell(|manner| manner.is_open = false).await;
         bench.consign.run(["pause", "orders"]).expect(0);
         place(&service, "key-open", &[]).await;
-        let before = metric(&service, "order_idempotency_conflicts_total", "").await;
+        let before = metric(&service, "idempotency_conflicts_total", "").await;
         for (number, key) in (1..).zip(["key-done", "key-gone", "key-open"]) {
             let row = bench.ledger(key).await;
             let body = order(key, &[]).replace("0.1", "0.2");
@@ -180,7 +180,7 @@ fn o_04_another_body_under_the_same_key_is_a_conflict_in_every_state() {
             assert_eq!(said["idempotency_key"], key, "{said}");
             assert!(said["message"].is_string(), "{said}");
             assert_eq!(bench.ledger(key).await, row, "the row is as it was");
-            let after = metric(&service, "order_idempotency_conflicts_total", "").await;
+            let after = metric(&service, "idempotency_conflicts_total", "").await;
             assert_eq!(after - before, f64::from(number), "{key}");
             assert_eq!(look(&service, key).await.json()["conflicts"], 1, "{key}");
         }

@@ -16,6 +16,9 @@ use crate::{
 /// How long a lease lives in these tests, unless one says otherwise.
 pub(crate) const LEASE: Duration = Duration::from_millis(800);
 
+/// How much of each log is shown where a scenario fails.
+const LAST_LINES: usize = 40;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Sqlite,
@@ -103,6 +106,12 @@ impl Bench {
         let orders: String = lines.collect();
         self.consign
             .configure(&format!("{}\n[orders]\n{orders}", self.more));
+    }
+
+    /// Takes a setting back.
+    pub(crate) fn unset(&mut self, key: &str) {
+        self.settings.remove(key);
+        self.set(&[]);
     }
 
     /// Adds other parts to the configuration.
@@ -205,6 +214,28 @@ impl Bench {
     }
 }
 
+impl Drop for Bench {
+    /// What the processes said last, where the scenario failed.
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            return;
+        }
+        for entry in std::fs::read_dir(self.consign.folder())
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let log = std::fs::read_to_string(entry.path()).unwrap_or_default();
+            let lines: Vec<&str> = log.lines().collect();
+            if name.starts_with("log-") {
+                let last = lines[lines.len().saturating_sub(LAST_LINES)..].join("\n");
+                eprintln!("{name} on {:?}:\n{last}\n", self.kind);
+            }
+        }
+    }
+}
+
 /// A process that waits for its end.
 pub(crate) struct Parked(PathBuf);
 
@@ -254,7 +285,6 @@ fn settings(broker: &HonestBroker) -> BTreeMap<&'static str, String> {
         ("outbox_poll_interval_sec", "0.05".into()),
         ("rl_rate_per_min", "0".into()),
         ("daily_quota", "0".into()),
-        ("instruments", r#"["USDJPY", "EURUSD"]"#.into()),
     ])
 }
 

@@ -99,8 +99,8 @@ fn o_08_a_broker_that_takes_no_keys_is_asked_before_anything_is_sent_again() {
 #[test]
 fn o_08_without_keys_and_queries_a_person_decides() {
     on_both(async |mut bench| {
-        let no_query = ("broker_status_url", "\"\"");
-        bench.set(&[("broker_takes_keys", "false"), no_query]);
+        bench.set(&[("broker_takes_keys", "false")]);
+        bench.unset("broker_status_url");
         bench.broker.tell(|manner| manner.dedupes = false).await;
         killed_at(&bench, "key-held", "orders.after_send").await;
         let heir = bench.work().await;

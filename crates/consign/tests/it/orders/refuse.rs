@@ -77,7 +77,7 @@ fn wrong_bodies() -> Vec<(String, &'static str)> {
         with("instrument", json!("usdjpy")),
         with("instrument", json!("US")),
         with("instrument", json!("A".repeat(21))),
-        with("instrument", json!("GBPUSD")),
+        with("instrument", json!("AUDNZD")),
         with("time_in_force", json!("DAY")),
         with("tags", json!(["t", "t", "t", "t", "t", "t", "t", "t", "t"])),
         with("tags", json!(["t".repeat(33)])),
