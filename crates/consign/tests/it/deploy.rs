@@ -16,11 +16,29 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
+/// How the names of our metrics begin.
+const OURS: &[&str] = &[
+    "consign_",
+    "outbox_",
+    "order_requests",
+    "order_idempotency",
+    "order_broker",
+    "do_order_",
+    "idempo_ledger",
+    "idempotency_conflicts",
+    "broker_requests",
+    "broker_latency",
+    "broker_queries",
+    "broker_fail",
+    "rate_limited_total",
+    "quota_exceeded",
+];
+
 /// The names of metrics in a text: words that begin as ours do.
 fn names_in(text: &str) -> BTreeSet<String> {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     text.split(|c| !word(c))
-        .filter(|word| word.starts_with("consign_") || word.starts_with("outbox_"))
+        .filter(|word| OURS.iter().any(|start| word.starts_with(start)))
         .map(str::to_owned)
         .collect()
 }
@@ -30,6 +48,7 @@ fn emitted() -> BTreeSet<String> {
     let sources = [
         "crates/worker/src/metrics.rs",
         "crates/server/src/metrics.rs",
+        "crates/orders/src/metrics.rs",
         "crates/consign/src/telemetry/metrics.rs",
         "crates/consign/src/telemetry/aliases.rs",
     ];

@@ -14,6 +14,7 @@ mod hot;
 mod http;
 mod lanes;
 mod operate;
+mod order_surface;
 mod orders;
 #[cfg(feature = "otlp")]
 mod otlp;

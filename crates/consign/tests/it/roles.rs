@@ -10,13 +10,13 @@ use crate::{
 };
 
 /// A login with one role, made for one test and gone with it.
-struct Login {
+pub(crate) struct Login {
     name: String,
     admin: String,
 }
 
 impl Login {
-    async fn make(database: &TestDatabase, role: &str) -> Self {
+    pub(crate) async fn make(database: &TestDatabase, role: &str) -> Self {
         let login = Self {
             name: format!("login_{}", database.name()),
             admin: database.url().to_owned(),
@@ -28,13 +28,13 @@ impl Login {
     }
 
     /// The same database, reached as this login.
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         let (_, rest) = self.admin.split_once("://").unwrap();
         let place = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
         format!("postgres://{}:pass@{place}", self.name)
     }
 
-    async fn remove(self) {
+    pub(crate) async fn remove(self) {
         run(&self.admin, format!("DROP ROLE {}", self.name)).await;
     }
 }

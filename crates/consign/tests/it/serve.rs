@@ -19,7 +19,7 @@ async fn from_nothing(consign: &Consign) -> (Child, Vec<String>) {
     let mut child = Child::start(command);
     child.expect_line("Try it:").await;
     let mut lines = Vec::new();
-    for _ in 0..4 {
+    for _ in 0..5 {
         lines.push(child.expect_line("  curl ").await);
     }
     (child, lines)
@@ -69,12 +69,15 @@ async fn it_starts_from_nothing_and_what_it_suggests_works() {
         "{metrics}"
     );
     assert!(metrics.contains("\nconsign_database_up 1"), "{metrics}");
+    let order = json(&paste(&lines[4], &[]));
+    assert_eq!(order["status"], "ok", "{order}");
+    assert_eq!(order["broker"]["name"], "paper", "{order}");
 
     child.terminate();
     let status = child.wait(SOON).await;
     assert_eq!(status.code(), Some(0));
     let (_child, again) = from_nothing(&consign).await;
-    assert_eq!(again.len(), 4, "the file is used again");
+    assert_eq!(again.len(), 5, "the file is used again");
 }
 
 #[tokio::test]
@@ -152,8 +155,12 @@ async fn json_says_where_it_listens_and_logs_are_json_too() {
     );
     assert_eq!(
         said["lanes"],
-        json!([{"lane": "b", "sink": "discard", "destination": "nowhere"}])
+        json!([
+            {"lane": "b", "sink": "discard", "destination": "nowhere"},
+            {"lane": "orders", "sink": "orders", "destination": "paper"},
+        ])
     );
+    assert_eq!(said["orders"], json!({"adapter": "paper", "outbox": true}));
     service.logs("lane a is set").await;
     for line in service.log().lines() {
         let line = json(line);
