@@ -54,9 +54,11 @@ BEGIN
             v_found := FOUND;
             EXIT WHEN v_found;
             state := consign.state_of(v_message.id);
-            EXIT WHEN state <> v_place
+            EXIT WHEN state IS DISTINCT FROM v_place
                 OR EXISTS (SELECT FROM consign.dead d WHERE d.message_id = v_message.id AND d.at > p_dead_by);
         END LOOP;
+        -- A purge removed it in this very moment: answered below, with those that never were.
+        CONTINUE WHEN NOT v_found AND state IS NULL;
         id := v_message.id;
         IF v_found THEN
             v_moved := v_moved || v_message.id;

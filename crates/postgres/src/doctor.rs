@@ -14,6 +14,7 @@ const CHECKS: &[&str] = &[
     include_str!("../sql/doctor_turns.sql"),
     include_str!("../sql/doctor_payments.sql"),
     include_str!("../sql/doctor_guards.sql"),
+    include_str!("../sql/doctor_orders.sql"),
 ];
 
 impl PostgresStore {

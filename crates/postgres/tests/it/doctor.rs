@@ -1,11 +1,13 @@
 //! `doctor` finds damage done behind the engine's back.
 
 use consign_kernel::{Claim, LanePolicy, NewMessage, Report, Store as _};
+use consign_orders::Ledger as _;
 use serde_json::json;
 
 use crate::harness::{connect, database, execute};
 
-/// Two messages delivered, one dead, one leased, one ready, and an ordered group of two.
+/// Two messages delivered, one dead, one leased, one ready, an ordered group of two, one order executed
+/// and one on its way.
 async fn populated() -> (
     consign_testkit::TestDatabase,
     consign_postgres::PostgresStore,
@@ -38,6 +40,18 @@ async fn populated() -> (
     store.put_lane(&groups, &ordered, &by).await.unwrap();
     let grouped = NewMessage::new(groups, json!(1)).with_group("a");
     store.enqueue(&[grouped.clone(), grouped]).await.unwrap();
+    let orders = "orders".parse().unwrap();
+    let policy = LanePolicy::default();
+    store.put_lane(&orders, &policy, &by).await.unwrap();
+    store
+        .accept(&[crate::orders::order("key-0001")])
+        .await
+        .unwrap();
+    crate::orders::execute_all(&store).await;
+    store
+        .accept(&[crate::orders::order("key-0002")])
+        .await
+        .unwrap();
     assert_eq!(
         store.doctor().await.unwrap(),
         [],
@@ -64,6 +78,12 @@ async fn every_kind_of_damage_is_named() {
         ("UPDATE consign.turn SET message_id = NULL", "out_of_turn"),
         ("UPDATE consign.turn SET message_id = (SELECT min(message_id) FROM consign.attempt WHERE outcome = 'delivered')", "turn_stuck"),
         ("ALTER TABLE consign.attempt DISABLE TRIGGER append_only", "append_only_off"),
+        ("UPDATE consign.idempo_ledger SET outbox_id = 999999 WHERE status = 'accepted'", "order_message_missing"),
+        ("DELETE FROM consign.idempo_ledger WHERE status = 'accepted'", "order_not_in_ledger"),
+        ("UPDATE consign.idempo_ledger SET status = 'accepted'", "order_disagrees"),
+        ("UPDATE consign.idempo_ledger SET status = 'succeeded'", "order_disagrees"),
+        ("ALTER TABLE consign.dead DISABLE TRIGGER follow_dead", "order_follow_off"),
+        ("DROP TRIGGER follow_delivered ON consign.attempt", "order_follow_off"),
     ];
     for (damage, code) in damages {
         let (database, store) = populated().await;

@@ -11,6 +11,8 @@ mod crash;
 mod doctor;
 mod harness;
 mod migrate;
+mod orders;
+mod orders_attack;
 mod pooler;
 mod roles;
 mod sql;

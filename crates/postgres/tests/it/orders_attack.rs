@@ -1,0 +1,404 @@
+//! Attacks on the ledger of orders: around the append-only rows, with types of one's own, and through
+//! exact interleavings.
+
+use std::{sync::Arc, time::Duration};
+
+use consign_kernel::{By, Outcome, StateKind, Store as _};
+use consign_orders::{Accepted, Ledger as _, LedgerStatus};
+use consign_postgres::PostgresStore;
+use consign_testkit::{TestDatabase, eventually};
+use sqlx::{Connection, PgConnection};
+
+use crate::{
+    harness::execute,
+    orders::{desk, enter, execute_all, order, settle_all},
+};
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// What an operator's tool calls.
+const PURGE: &str = "SELECT consign.purge_orders('me', 'why')";
+
+fn by() -> By {
+    By::new("test", "test")
+}
+
+/// Makes every row of the ledger past its time.
+async fn age(database: &TestDatabase) {
+    let sql = "UPDATE consign.idempo_ledger SET expires_at = now() - interval '1 hour'";
+    execute(database.url(), sql).await;
+}
+
+async fn count(connection: &mut PgConnection, table: &str) -> i64 {
+    let sql = format!("SELECT count(*) FROM consign.{table}");
+    sqlx::query_scalar(sqlx::AssertSqlSafe(sql))
+        .fetch_one(connection)
+        .await
+        .unwrap()
+}
+
+/// Waits until somebody waits for a lock.
+async fn somebody_waits(store: &PostgresStore) {
+    eventually("somebody waits", SOON, || async {
+        let blocked: i64 = sqlx::query_scalar(
+            "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database OR l.database IS NULL
+             WHERE NOT l.granted AND d.datname = current_database()",
+        )
+        .fetch_one(store.pool())
+        .await
+        .unwrap();
+        blocked > 0
+    })
+    .await;
+}
+
+/// The owner too: without an entry of its own in the audit, in this very transaction, nothing goes.
+#[tokio::test]
+async fn nothing_recorded_is_deleted_but_by_an_audited_purge() {
+    let (database, store) = desk(120).await;
+    enter(&store, "key-0001").await;
+    execute_all(&store).await;
+    age(&database).await;
+    let report = store.purge(10, 3, false, &by()).await.unwrap();
+    assert_eq!(report.succeeded, 1);
+    enter(&store, "key-0002").await;
+    execute_all(&store).await;
+    let entry = "INSERT INTO consign.audit (at, actor, action, lane, reason) VALUES (now(), 'me', 'purge', 'orders', 'why')";
+    let other = entry.replace("'purge'", "'requeue'");
+    let last = "SELECT set_config('consign.purge', max(id)::text, true) FROM consign.audit";
+    let refused = [
+        "DELETE FROM consign.attempt".to_owned(),
+        "DELETE FROM consign.message".to_owned(),
+        "DELETE FROM consign.late".to_owned(),
+        // An entry of an earlier purge is no permission.
+        format!("{last}; DELETE FROM consign.attempt"),
+        format!("{last} WHERE action = 'purge'; DELETE FROM consign.message"),
+        // Nor is an entry about something else, nor the setting alone.
+        format!("{other}; {last}; DELETE FROM consign.attempt"),
+        format!("{entry}; DELETE FROM consign.attempt"),
+        "SET LOCAL consign.purge = 'yes'; DELETE FROM consign.message".to_owned(),
+        "SET LOCAL consign.purge = '99999999999999999999999'; DELETE FROM consign.message"
+            .to_owned(),
+        "SET LOCAL consign.purge = '-1'; DELETE FROM consign.message".to_owned(),
+        // A purge removes; it changes nothing, and never what says that it was.
+        format!("{entry}; {last}; UPDATE consign.attempt SET code = 'x'"),
+        format!("{entry}; {last}; UPDATE consign.message SET key = 'x'"),
+        format!("{entry}; {last}; TRUNCATE consign.attempt"),
+        format!("{entry}; {last}; TRUNCATE consign.message"),
+        format!("{entry}; {last}; DELETE FROM consign.audit"),
+        format!("{entry}; {last}; TRUNCATE consign.audit"),
+        // The entry was undone with its savepoint.
+        format!(
+            "SAVEPOINT a; {entry}; SELECT set_config('consign.purge', max(id)::text, true) FROM consign.audit; ROLLBACK TO a; {last}; DELETE FROM consign.attempt"
+        ),
+        // What a purge was allowed ends with it.
+        format!("{PURGE}; DELETE FROM consign.attempt"),
+    ];
+    let mut connection = PgConnection::connect(database.url()).await.unwrap();
+    for sql in refused {
+        let mut tx = connection.begin().await.unwrap();
+        let result = sqlx::raw_sql(sqlx::AssertSqlSafe(sql.clone()))
+            .execute(&mut *tx)
+            .await;
+        let error = result.expect_err(&sql);
+        let code = error.as_database_error().unwrap().code().unwrap();
+        assert_eq!(code, "CN009", "{sql}: {error}");
+        tx.rollback().await.unwrap();
+    }
+    assert_eq!(count(&mut connection, "message").await, 1);
+    assert_eq!(store.doctor().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_purge_works_inside_a_savepoint_and_is_undone_with_it() {
+    let (database, store) = desk(120).await;
+    enter(&store, "key-0001").await;
+    settle_all(&store, Outcome::Dead, "BROKER_REJECTED").await;
+    age(&database).await;
+    let mut connection = PgConnection::connect(database.url()).await.unwrap();
+    let mut tx = connection.begin().await.unwrap();
+    let sql = format!("SAVEPOINT a; SAVEPOINT b; {PURGE}; ROLLBACK TO a; SAVEPOINT c; {PURGE}");
+    sqlx::raw_sql(sqlx::AssertSqlSafe(sql))
+        .execute(&mut *tx)
+        .await
+        .unwrap();
+    tx.commit().await.unwrap();
+    for table in ["idempo_ledger", "message", "attempt", "dead"] {
+        assert_eq!(count(&mut connection, table).await, 0, "{table}");
+    }
+    let audit = store.audit(None, None, 10).await.unwrap();
+    let purges = audit.iter().filter(|entry| entry.action == "purge");
+    assert_eq!(purges.count(), 1);
+}
+
+/// The lower half of a transaction's number comes round again; this one's neighbours do not count.
+#[tokio::test]
+async fn an_entry_under_way_elsewhere_is_no_permission() {
+    let (database, store) = desk(120).await;
+    enter(&store, "key-0001").await;
+    execute_all(&store).await;
+    let mut other = PgConnection::connect(database.url()).await.unwrap();
+    let mut other = other.begin().await.unwrap();
+    let id: i64 = sqlx::query_scalar(
+        "INSERT INTO consign.audit (at, actor, action, lane, reason) VALUES (now(), 'me', 'purge', 'orders', 'why') RETURNING id",
+    )
+    .fetch_one(&mut *other)
+    .await
+    .unwrap();
+    let mut connection = PgConnection::connect(database.url()).await.unwrap();
+    let sql = format!("BEGIN; SET LOCAL consign.purge = '{id}'; DELETE FROM consign.attempt");
+    let error = sqlx::raw_sql(sqlx::AssertSqlSafe(sql))
+        .execute(&mut connection)
+        .await
+        .unwrap_err();
+    let code = error.as_database_error().unwrap().code().unwrap();
+    assert_eq!(code, "CN009");
+    other.commit().await.unwrap();
+}
+
+/// As in the kernel's functions: a caller's types and functions never run as the owner.
+#[tokio::test]
+async fn nobody_borrows_the_owners_rights_with_types_of_its_own() {
+    let (database, store) = desk(120).await;
+    enter(&store, "key-0001").await;
+    settle_all(&store, Outcome::Dead, "BROKER_REJECTED").await;
+    let accept = "SELECT consign.accept_orders('{desk-2}', '{key-0001}', '{d}',
+        ARRAY['{\"request_digest\": \"d\", \"body\": \"{}\"}'::pg_catalog.jsonb], NULL, ARRAY['48 h'::pg_catalog.interval], NULL)";
+    let direct = "SELECT consign.open_direct_order('desk-2', 'key-0002', 'd', '{\"request_digest\": \"d\"}', '48 h', '5 s')";
+    for (role, call) in [
+        ("consign_producer", accept),
+        ("consign_producer", direct),
+        (
+            "consign_producer",
+            "SELECT consign.order_entry('desk-1', 'key-0001')",
+        ),
+        (
+            "consign_producer",
+            "SELECT consign.take_order_quota('desk-1', 1, 1)",
+        ),
+        (
+            "consign_worker",
+            "SELECT consign.verify_order('desk-1', 'key-0001')",
+        ),
+        ("consign_operator", PURGE),
+        (
+            "consign_operator",
+            "UPDATE consign.outbox_orders SET status = 'pending'",
+        ),
+        ("consign_auditor", "SELECT consign.count_orders()"),
+        ("consign_auditor", "SELECT * FROM consign.outbox_orders"),
+    ] {
+        let mut connection = PgConnection::connect(database.url()).await.unwrap();
+        let mut tx = connection.begin().await.unwrap();
+        let sql = format!(
+            "CREATE TABLE public.seen (role text);
+             GRANT INSERT ON public.seen TO PUBLIC;
+             SET LOCAL ROLE {role};
+             CREATE FUNCTION pg_temp.spy(v pg_catalog.text) RETURNS boolean LANGUAGE plpgsql AS
+                 $$ BEGIN INSERT INTO public.seen VALUES (current_user); RETURN true; END $$;
+             CREATE DOMAIN pg_temp.timestamptz AS pg_catalog.timestamptz CHECK (pg_temp.spy(VALUE::pg_catalog.text));
+             CREATE DOMAIN pg_temp.json AS pg_catalog.json CHECK (pg_temp.spy(VALUE::pg_catalog.text));
+             CREATE DOMAIN pg_temp.jsonb AS pg_catalog.jsonb CHECK (pg_temp.spy(VALUE::pg_catalog.text));
+             CREATE DOMAIN pg_temp.bigint AS pg_catalog.int8 CHECK (pg_temp.spy(VALUE::pg_catalog.text));
+             CREATE FUNCTION pg_temp.length(pg_catalog.text) RETURNS int LANGUAGE plpgsql AS
+                 $$ BEGIN INSERT INTO public.seen VALUES (current_user); RETURN 9; END $$;
+             SET LOCAL search_path = pg_temp, pg_catalog;
+             {call};
+             RESET ROLE;"
+        );
+        sqlx::raw_sql(sqlx::AssertSqlSafe(sql))
+            .execute(&mut *tx)
+            .await
+            .unwrap_or_else(|error| panic!("{role}: {call}: {error}"));
+        let seen: Vec<String> = sqlx::query_scalar("SELECT role FROM public.seen")
+            .fetch_all(&mut *tx)
+            .await
+            .unwrap();
+        assert_eq!(seen, Vec::<String>::new(), "{role}: {call}");
+        tx.rollback().await.unwrap();
+    }
+}
+
+/// One has the dead message, the other the row of the ledger.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_purge_leaves_alone_what_is_being_requeued() {
+    let (database, store) = desk(120).await;
+    let id = enter(&store, "key-0001").await;
+    settle_all(&store, Outcome::Dead, "BROKER_DOWN").await;
+    age(&database).await;
+    let mut operator = store.pool().begin().await.unwrap();
+    sqlx::query("SELECT consign.requeue(ARRAY[$1], 'me', 'why')")
+        .bind(id.0)
+        .execute(&mut *operator)
+        .await
+        .unwrap();
+    let report = store.purge(10, 3, false, &by()).await.unwrap();
+    assert_eq!((report.failed, report.succeeded), (0, 0));
+    operator.commit().await.unwrap();
+    let key = order("key-0001");
+    let entry = store.entry(&key.client, &key.key).await.unwrap().unwrap();
+    assert_eq!(entry.status, LedgerStatus::Accepted);
+    assert_eq!(store.doctor().await.unwrap(), []);
+}
+
+/// The other way round the requeue waits, and then there is nothing to requeue.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_requeue_that_meets_a_purge_finds_nothing() {
+    let (database, store) = desk(120).await;
+    let store = Arc::new(store);
+    let id = enter(&store, "key-0001").await;
+    settle_all(&store, Outcome::Dead, "BROKER_DOWN").await;
+    age(&database).await;
+    let mut purger = PgConnection::connect(database.url()).await.unwrap();
+    let mut purger = purger.begin().await.unwrap();
+    sqlx::raw_sql(PURGE).execute(&mut *purger).await.unwrap();
+    let requeue = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move { store.requeue(&[id], &by()).await }
+    });
+    somebody_waits(&store).await;
+    purger.commit().await.unwrap();
+    let moved = requeue.await.unwrap().unwrap();
+    assert!(
+        !matches!(moved[0].answer, consign_kernel::Move::Moved { .. }),
+        "{moved:?}"
+    );
+    assert_eq!(store.doctor().await.unwrap(), []);
+    assert_eq!(store.explain(id).await.unwrap(), None);
+}
+
+/// The key is taken until the purge is over; then it is free.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_that_meets_the_purge_of_its_key_is_new() {
+    let (database, store) = desk(120).await;
+    let store = Arc::new(store);
+    let old = enter(&store, "key-0001").await;
+    execute_all(&store).await;
+    age(&database).await;
+    for commits in [false, true] {
+        let mut purger = PgConnection::connect(database.url()).await.unwrap();
+        let mut purger = purger.begin().await.unwrap();
+        sqlx::raw_sql(PURGE).execute(&mut *purger).await.unwrap();
+        let accept = tokio::spawn({
+            let store = Arc::clone(&store);
+            async move { store.accept(&[order("key-0000"), order("key-0001")]).await }
+        });
+        somebody_waits(&store).await;
+        match commits {
+            true => purger.commit().await.unwrap(),
+            false => purger.rollback().await.unwrap(),
+        }
+        let answers = accept.await.unwrap().unwrap();
+        let is_new = matches!(answers[1], Accepted::New(_));
+        assert_eq!(is_new, commits, "{:?}", answers[1]);
+        assert_eq!(answers[1].entry().outbox_id == Some(old), !commits);
+    }
+    assert_eq!(store.doctor().await.unwrap(), []);
+}
+
+/// A replay does not wait for a settle in another order than its own: it would be a deadlock.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replay_and_a_settle_never_wait_for_each_other() {
+    let (database, store) = desk(120).await;
+    let store = Arc::new(store);
+    let keys = ["key-0001", "key-0002"];
+    store.accept(&keys.map(order)).await.unwrap();
+    let sql = "UPDATE consign.idempo_ledger SET last_seen_at = last_seen_at - interval '1 hour'";
+    execute(database.url(), sql).await;
+    // Half a settle: the second order's row is in its hands, the first one's is next.
+    let mut settle = PgConnection::connect(database.url()).await.unwrap();
+    let mut settle = settle.begin().await.unwrap();
+    sqlx::query(
+        "UPDATE consign.idempo_ledger SET status = 'succeeded' WHERE idempotency_key = 'key-0002'",
+    )
+    .execute(&mut *settle)
+    .await
+    .unwrap();
+    let replay = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move { store.accept(&keys.map(order)).await }
+    });
+    // It has looked at the first row and waits for the second, with nothing in its hands.
+    somebody_waits(&store).await;
+    sqlx::query(
+        "UPDATE consign.idempo_ledger SET status = 'succeeded' WHERE idempotency_key = 'key-0001'",
+    )
+    .execute(&mut *settle)
+    .await
+    .unwrap();
+    settle.rollback().await.unwrap();
+    let answers = replay.await.unwrap().unwrap();
+    assert!(
+        answers
+            .iter()
+            .all(|answer| matches!(answer, Accepted::Same(_)))
+    );
+}
+
+/// O-19: an order given up while its result is on its way is told once, and stays told.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_that_waited_past_its_time_is_too_late() {
+    let (database, store) = desk(120).await;
+    let store = Arc::new(store);
+    let order = order("key-0001");
+    store
+        .open_direct(&order, Duration::from_millis(400))
+        .await
+        .unwrap();
+    let mut other = PgConnection::connect(database.url()).await.unwrap();
+    let mut tx = other.begin().await.unwrap();
+    sqlx::query("SELECT FROM consign.idempo_ledger FOR UPDATE")
+        .execute(&mut *tx)
+        .await
+        .unwrap();
+    let close = tokio::spawn({
+        let (store, order) = (Arc::clone(&store), order.clone());
+        let ended = consign_orders::Ended {
+            http_status: 200,
+            result_digest: "sha256:r".to_owned(),
+            exec_result: "{}".to_owned(),
+        };
+        async move {
+            store
+                .close_direct(&order, LedgerStatus::Succeeded, &ended)
+                .await
+        }
+    });
+    somebody_waits(&store).await;
+    eventually("its time is over", SOON, || async {
+        sqlx::query_scalar::<_, bool>(
+            "SELECT give_up_at < clock_timestamp() FROM consign.idempo_ledger",
+        )
+        .fetch_one(store.pool())
+        .await
+        .unwrap()
+    })
+    .await;
+    tx.rollback().await.unwrap();
+    let entry = close.await.unwrap().unwrap().unwrap();
+    assert_eq!(
+        (entry.status, entry.http_status),
+        (LedgerStatus::Failed, 504)
+    );
+}
+
+/// A message behind the ledger's back, delivered without a code, is found.
+#[tokio::test]
+async fn an_order_settled_by_hand_without_a_code_is_found_by_doctor() {
+    let (_database, store) = desk(120).await;
+    let id = enter(&store, "key-0001").await;
+    sqlx::query(
+        "SELECT consign.settle(c.token, ARRAY[c.id]) FROM consign.claim('orders', 'psql', 1) c",
+    )
+    .execute(store.pool())
+    .await
+    .unwrap();
+    let state = store.explain(id).await.unwrap().unwrap().state;
+    assert_eq!(state.kind(), StateKind::Delivered);
+    let findings = store.doctor().await.unwrap();
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    assert_eq!(
+        (findings[0].code.as_str(), &findings[0].ids[..]),
+        ("order_disagrees", &[id][..])
+    );
+}
