@@ -106,8 +106,13 @@ pub(crate) async fn a_key_with_another_body_is_a_conflict_in_every_state(harness
     let failed = desk.failed("key-0003").await;
     // A replay this late is noted; a conflict is not one.
     desk.stage.advance(s(61)).await;
-    for order in [&accepted, &succeeded, &failed] {
+    for (order, status) in [
+        (&accepted, LedgerStatus::Accepted),
+        (&succeeded, LedgerStatus::Succeeded),
+        (&failed, LedgerStatus::Failed),
+    ] {
         let before = desk.entry(order).await;
+        assert_eq!(before.status, status, "as it is meant to be");
         for count in 1..=2 {
             let answer = desk.accept_one(&twisted(order)).await;
             assert!(is_conflict(&answer), "{answer:?}");

@@ -14,3 +14,9 @@ async fn every_answer_is_the_references() {
     )
     .await;
 }
+
+mod payments {
+    use crate::harness::SqliteFactory;
+
+    consign_conformance::payments_suite!(SqliteFactory);
+}

@@ -8,6 +8,7 @@ use consign_kernel::{
     Claim, LaneName, ManualClock, MessageId, NewMessage, Report, Result, SettleAnswer, Store,
 };
 use consign_orders::Ledger;
+use consign_payments::{NewPayment, Payments};
 use consign_sqlite::{Clock, SqliteOptions, SqliteStore};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -89,6 +90,25 @@ impl Harness for Bench {
 
     async fn another_ledger(&self) -> Option<Arc<dyn Ledger>> {
         Some(Arc::new(self.open().await))
+    }
+
+    fn payments(&self) -> Option<Arc<dyn Payments>> {
+        Some(Arc::new(self.store.clone()))
+    }
+
+    async fn another_payments(&self) -> Option<Arc<dyn Payments>> {
+        Some(Arc::new(self.open().await))
+    }
+
+    async fn enqueue_payments_and_roll_back(&self, payments: &[NewPayment]) {
+        let mut connection = self.connect().await;
+        let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.unwrap();
+        let enqueued = self
+            .store
+            .enqueue_payments_in(&mut transaction, payments)
+            .await;
+        assert_eq!(enqueued.unwrap().len(), payments.len());
+        transaction.rollback().await.unwrap();
     }
 
     async fn now(&self) -> Timestamp {

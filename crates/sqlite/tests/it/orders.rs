@@ -1,5 +1,6 @@
 //! What is SQLite's own about the ledger of orders; its rules are in the conformance suite.
 
+mod broken;
 mod bypass;
 mod crash;
 mod doctor;

@@ -123,10 +123,54 @@ async fn what_succeeded_stays_so() {
         let error = changed.expect_err(change).to_string();
         assert!(error.contains("idempo_ledger"), "{change}: {error}");
     }
-    // Neither a death nor a requeue by hand takes it back.
-    let by_hand = "INSERT INTO dead VALUES (1, 'orders', 0, 1, 'x', NULL); DELETE FROM dead";
+    // Neither another result nor a death nor a requeue by hand takes it back.
+    let by_hand = "INSERT INTO attempt SELECT message_id, 2, outcome, owner, fence, token, \
+        claimed_at, finished_at, NULL, 'AGAIN', NULL, '{}' FROM attempt; \
+        INSERT INTO dead VALUES (1, 'orders', 0, 1, 'x', NULL); DELETE FROM dead";
     execute(&mut connection, by_hand).await.unwrap();
     let after = entry(&bench, 1).await;
     assert_eq!(after, before);
     assert_eq!(after.status, LedgerStatus::Succeeded);
+}
+
+/// O-12: the row is about another request than the message.
+#[tokio::test]
+async fn a_message_does_not_end_or_bring_back_another_request() {
+    let bench = bench().await;
+    let id = accept(&bench, 1).await;
+    let mut connection = bench.connect().await;
+    let another = "UPDATE idempo_ledger SET request_digest = 'sha256:another'";
+    execute(&mut connection, another).await.unwrap();
+    let before = entry(&bench, 1).await;
+    report(
+        &bench,
+        Outcome::Dead,
+        Some("BROKER_REJECTED"),
+        Some(ended(400)),
+    )
+    .await;
+    assert_eq!(entry(&bench, 1).await, before, "not failed");
+    bench.store.requeue(&[id], &super::by()).await.unwrap();
+    report(
+        &bench,
+        Outcome::Delivered,
+        Some("EXECUTED"),
+        Some(ended(200)),
+    )
+    .await;
+    assert_eq!(entry(&bench, 1).await, before, "not succeeded");
+
+    let id = accept(&bench, 2).await;
+    report(
+        &bench,
+        Outcome::Dead,
+        Some("BROKER_REJECTED"),
+        Some(ended(400)),
+    )
+    .await;
+    execute(&mut connection, another).await.unwrap();
+    let before = entry(&bench, 2).await;
+    assert_eq!(before.status, LedgerStatus::Failed);
+    bench.store.requeue(&[id], &super::by()).await.unwrap();
+    assert_eq!(entry(&bench, 2).await, before, "not accepted again");
 }

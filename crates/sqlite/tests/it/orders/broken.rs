@@ -1,0 +1,188 @@
+//! A suite that has never failed is no evidence: each broken trigger must be caught.
+
+use std::any::Any;
+
+use async_trait::async_trait;
+use consign_conformance::{Factory, Harness, run};
+
+use super::execute;
+use crate::harness::Bench;
+
+/// A trigger in which something else is written in place of a part.
+#[derive(Clone, Copy, Debug)]
+struct Broken {
+    trigger: &'static str,
+    part: &'static str,
+    instead: &'static str,
+}
+
+#[async_trait]
+impl Factory for Broken {
+    async fn fresh(&self) -> Box<dyn Harness> {
+        let bench = Bench::new().await;
+        let mut connection = bench.connect().await;
+        let text: String = sqlx::query_scalar("SELECT sql FROM sqlite_schema WHERE name = ?1")
+            .bind(self.trigger)
+            .fetch_one(&mut connection)
+            .await
+            .unwrap();
+        assert!(text.contains(self.part), "{self:?} breaks nothing");
+        let broken = text.replace(self.part, self.instead);
+        let statements = format!("DROP TRIGGER {}; {broken}", self.trigger);
+        execute(&mut connection, &statements).await.unwrap();
+        Box::new(bench)
+    }
+}
+
+/// Breaks a trigger; each of the cases must fail by an assertion of its own, not by what doctor
+/// finds afterwards.
+async fn caught(trigger: &'static str, part: &'static str, instead: &'static str, cases: &[&str]) {
+    let broken = Broken {
+        trigger,
+        part,
+        instead,
+    };
+    // By itself first: a trigger that cannot be made would catch everything.
+    drop(broken.fresh().await);
+    for case in cases {
+        let name = (*case).to_owned();
+        let examined = tokio::spawn(async move { run(&name, &broken).await });
+        let error = examined
+            .await
+            .expect_err(&format!("{case} passes over {broken:?}"));
+        let said = said(&*error.into_panic());
+        assert!(
+            !said.starts_with("doctor found"),
+            "{case} over {broken:?}: {said}"
+        );
+        assert!(!said.starts_with("there is no case"), "{said}");
+    }
+}
+
+fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
+        .unwrap_or_default()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delivery_that_is_not_followed_is_caught() {
+    for (part, instead, cases) in [
+        (
+            "WHEN NEW.outcome",
+            "WHEN 0 AND NEW.outcome",
+            &[
+                "every_end_of_a_message_is_the_end_of_its_order",
+                "a_held_order_is_resolved_either_way",
+                "a_key_with_another_body_is_a_conflict_in_every_state",
+            ][..],
+        ),
+        (
+            "NEW.outcome = 'delivered'",
+            "true",
+            &["a_failure_that_will_be_retried_leaves_the_order_accepted"],
+        ),
+        (
+            "SELECT 2, 200",
+            "SELECT 0, 200",
+            &["an_answer_is_read_back_byte_by_byte"],
+        ),
+        (
+            "SELECT 2, 200, NULL",
+            "SELECT 2, 200, 'x'",
+            &["a_held_order_is_resolved_either_way"],
+        ),
+        (
+            "AND attempt_no = NEW.attempt_no",
+            "AND attempt_no = 1",
+            &["an_uncertain_order_is_sent_again_and_counts_once"],
+        ),
+    ] {
+        caught("order_delivered", part, instead, cases).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_death_that_is_not_followed_is_caught() {
+    for (part, instead, cases) in [
+        (
+            "WHEN NEW.lane",
+            "WHEN 0 AND NEW.lane",
+            &[
+                "every_end_of_a_message_is_the_end_of_its_order",
+                "an_order_whose_lease_ends_for_the_last_time_fails",
+            ][..],
+        ),
+        (
+            "AND NEW.code <> 'IDEMPOTENCY_CONFLICT'",
+            "",
+            &["a_conflict_code_leaves_the_order_alone"],
+        ),
+        (
+            "SELECT 2, 500",
+            "SELECT 0, 500",
+            &["a_failure_that_will_be_retried_leaves_the_order_accepted"],
+        ),
+        (
+            "'reason_code', 'INTERNAL_ERROR'",
+            "'reason_code', NULL",
+            &["an_order_whose_lease_ends_for_the_last_time_fails"],
+        ),
+        (
+            "AND attempt_no = NEW.attempt_no",
+            "AND attempt_no = 1",
+            &["a_held_order_is_resolved_either_way"],
+        ),
+    ] {
+        caught("order_dead", part, instead, cases).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_requeue_that_is_not_followed_is_caught() {
+    const AGAIN: &str = "a_requeued_order_is_accepted_again_with_the_same_times_to_live";
+    for (part, instead, cases) in [
+        (
+            "WHEN OLD.lane = 'orders'",
+            "WHEN 0",
+            &[AGAIN, "a_redrive_brings_orders_back_too"][..],
+        ),
+        (
+            "AND status = 'failed'",
+            "",
+            &["a_conflict_code_leaves_the_order_alone"],
+        ),
+        ("http_status = 201", "http_status = 200", &[AGAIN]),
+        ("result_digest = NULL,", "", &[AGAIN]),
+        ("requeued_at = requeue.at,", "", &[AGAIN]),
+        (
+            "expires_at = min(requeue.at",
+            "expires_at = min(OLD.at",
+            &["a_requeued_order_outlives_its_first_time_to_live"],
+        ),
+        (
+            "order_expires_at = min(requeue.at",
+            "order_expires_at = min(OLD.at",
+            &[AGAIN],
+        ),
+    ] {
+        caught("order_requeued", part, instead, cases).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_purge_that_leaves_something_behind_is_caught() {
+    const REMOVED: &str = "what_is_past_its_time_is_removed_with_its_message";
+    let gate = "WHEN NOT EXISTS (SELECT 1 FROM purging)";
+    for trigger in ["message_delete", "attempt_delete", "late_delete"] {
+        caught(trigger, gate, "", &[REMOVED]).await;
+    }
+    let given_again = &["a_purged_key_is_free_again"];
+    caught(
+        "message_purged",
+        "max(message_id, OLD.id)",
+        "message_id",
+        given_again,
+    )
+    .await;
+}
