@@ -15,8 +15,9 @@ async fn database() -> TestDatabase {
     TestDatabase::create(async |url| migrate(url).await.map(drop).unwrap()).await
 }
 
+/// One lane alone, so that the worker does not use up the connections of the pool.
 fn hello(consign: &Consign) {
-    consign.configure("[lanes.hello.sink]\nkind = \"discard\"\n");
+    consign.configure("[orders]\nenabled = false\n[lanes.hello.sink]\nkind = \"discard\"\n");
 }
 
 #[tokio::test]
