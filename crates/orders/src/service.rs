@@ -64,15 +64,40 @@ struct Settled {
     answer: Answer,
     outcome: Outcome,
     reason: Option<Reason>,
+    /// The key's hash and the request's digest, where the request was one.
+    about: Option<(String, String)>,
 }
 
 impl Settled {
-    fn refused(answer: Answer, outcome: Outcome, reason: Reason) -> Self {
+    fn new(answer: Answer, outcome: Outcome, reason: Option<Reason>) -> Self {
         Self {
             answer,
             outcome,
-            reason: Some(reason),
+            reason,
+            about: None,
         }
+    }
+
+    fn refused(answer: Answer, outcome: Outcome, reason: Reason) -> Self {
+        Self::new(answer, outcome, Some(reason))
+    }
+
+    /// One line about each request.
+    fn tell(&self, took: Duration) {
+        let (key, digest) = self
+            .about
+            .as_ref()
+            .map(|(key, digest)| (key, digest))
+            .unzip();
+        let status = self.answer.status;
+        info!(
+            idempotency_key = key,
+            request_digest = digest,
+            status,
+            reason_code = self.reason.map(Reason::as_str),
+            latency_ms = millis(took),
+            "an order was answered {status}"
+        );
     }
 }
 
@@ -108,15 +133,7 @@ impl OrderService {
         };
         let took = started.elapsed();
         metrics::requested(settled.outcome, took);
-        span.in_scope(|| {
-            info!(
-                status = settled.answer.status,
-                reason_code = settled.reason.map(Reason::as_str),
-                latency_ms = millis(took),
-                "an order was answered {}",
-                settled.answer.status
-            );
-        });
+        span.in_scope(|| settled.tell(took));
         with_allowance(settled.answer, allowance)
     }
 
@@ -135,11 +152,21 @@ impl OrderService {
         let span = tracing::Span::current();
         span.record("idempotency_key", &key);
         span.record("instrument", &request.instrument);
-        match self
-            .limits
-            .take_of_day(call.client, self.ledger.as_ref())
-            .await
-        {
+        let settled = self.place_valid(call, &request, body).await;
+        Settled {
+            about: Some((key, request.digest)),
+            ..settled
+        }
+    }
+
+    async fn place_valid(
+        &self,
+        call: &PlaceCall<'_>,
+        request: &OrderRequest,
+        body: &str,
+    ) -> Settled {
+        let ledger = self.ledger.as_ref();
+        match self.limits.take_of_day(call.client, ledger).await {
             Ok(Ok(())) => {}
             Ok(Err(over)) => {
                 metrics::quota_exceeded();
@@ -147,12 +174,7 @@ impl OrderService {
             }
             Err(error) => return unavailable(&error),
         }
-        let order = self.new_order(call, &request, body);
-        info!(
-            idempotency_key = key,
-            request_digest = request.digest,
-            "an order was asked for"
-        );
+        let order = self.new_order(call, request, body);
         match self.options.outbox_enabled {
             true => self.enqueue(call, order).await,
             false => {
@@ -238,11 +260,7 @@ fn settled(entry: &LedgerEntry, answer: Answer, is_new: bool) -> Settled {
         (true, LedgerStatus::Succeeded) => Outcome::Succeeded,
         (true, LedgerStatus::Failed) => Outcome::Failed,
     };
-    Settled {
-        answer,
-        outcome,
-        reason: None,
-    }
+    Settled::new(answer, outcome, None)
 }
 
 /// Our own database is not there, or does not want what it was given. The client may always ask
