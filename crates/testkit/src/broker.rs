@@ -118,7 +118,12 @@ impl HonestBroker {
 
     /// How many orders have come in; cheaper than the journal.
     pub fn send_count(&self) -> usize {
-        BrokerJournal::count_sends(&self.path())
+        BrokerJournal::count(&self.path(), journal::SENT)
+    }
+
+    /// How many executions there were; cheaper than the journal.
+    pub fn execution_count(&self) -> usize {
+        BrokerJournal::count(&self.path(), journal::EXECUTED)
     }
 
     /// Returns once orders have come in so many times, whatever their keys.

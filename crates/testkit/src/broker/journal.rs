@@ -12,8 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use super::step::BrokerManner;
 
-/// How the line of a send begins.
-const SENT: &str = r#"{"event":"sent""#;
+/// How the lines of sends and of executions begin.
+pub(super) const SENT: &str = r#"{"event":"sent""#;
+pub(super) const EXECUTED: &str = r#"{"event":"executed""#;
 
 /// One thing that happened at the broker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -81,11 +82,11 @@ impl BrokerJournal {
         Self(whole.lines().map(parse).collect())
     }
 
-    /// How many orders came in, without reading what they say.
-    pub(super) fn count_sends(path: &Path) -> usize {
+    /// How many lines begin like this, without reading what they say.
+    pub(super) fn count(path: &Path, begins: &str) -> usize {
         let text = std::fs::read_to_string(path).unwrap_or_default();
         let lines = text.lines();
-        lines.filter(|line| line.starts_with(SENT)).count()
+        lines.filter(|line| line.starts_with(begins)).count()
     }
 
     /// Every key with how it fared.

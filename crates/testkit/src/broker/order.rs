@@ -63,11 +63,11 @@ impl<'b> Order<'b> {
         )
     }
 
-    /// The answer that refuses it.
+    /// The answer that refuses it, in words that not every database can store.
     pub(super) fn rejected(&self) -> String {
         self.answer(
             "error",
-            r#""fills":[],"executed_qty":0,"avg_price":null,"reason_code":"BROKER_REJECTED","broker":{"name":"honest","order_ref":null}"#,
+            r#""fills":[],"executed_qty":0,"avg_price":null,"reason_code":"BROKER_REJECTED","message":"not \u0000 today","broker":{"name":"honest","order_ref":null}"#,
         )
     }
 

@@ -60,6 +60,8 @@ pub(crate) struct Bench {
     proxy: Option<ChaosProxy>,
     /// Where the database is without the proxy.
     direct: String,
+    /// For looking again and again: a connection of its own each time would keep the machine busy.
+    eye: tokio::sync::Mutex<Sql>,
     _database: Option<TestDatabase>,
 }
 
@@ -80,6 +82,7 @@ impl Bench {
                 (consign, Some(proxy), direct, Some(database))
             }
         };
+        let eye = Sql::connect(&direct).await.into();
         let mut bench = Self {
             kind,
             consign,
@@ -88,6 +91,7 @@ impl Bench {
             more: String::new(),
             proxy,
             direct,
+            eye,
             _database: database,
         };
         bench.set(&[]);
@@ -161,12 +165,17 @@ impl Bench {
         }
     }
 
+    /// A connection to look with.
+    pub(crate) async fn eye(&self) -> tokio::sync::MutexGuard<'_, Sql> {
+        self.eye.lock().await
+    }
+
     /// The ledger's row of a key of the client `local`.
     pub(crate) async fn ledger(&self, key: &str) -> Value {
         let sql = format!(
             "SELECT * FROM idempo_ledger WHERE client = 'local' AND idempotency_key = '{key}'"
         );
-        self.sql().await.row(&sql).await
+        self.eye().await.row(&sql).await
     }
 
     /// The row of the view `outbox_orders`.
@@ -174,7 +183,7 @@ impl Bench {
         let sql = format!(
             "SELECT * FROM outbox_orders WHERE client = 'local' AND idempotency_key = '{key}'"
         );
-        self.sql().await.row(&sql).await
+        self.eye().await.row(&sql).await
     }
 
     /// Status in the ledger and in the outbox.
@@ -184,7 +193,7 @@ impl Bench {
              ON o.client = l.client AND o.idempotency_key = l.idempotency_key \
              WHERE l.client = 'local' AND l.idempotency_key = '{key}'"
         );
-        let row = self.sql().await.row(&sql).await;
+        let row = self.eye().await.row(&sql).await;
         let text = |name: &str| row[name].as_str().unwrap().to_owned();
         (text("ledger"), text("outbox"))
     }
@@ -204,7 +213,7 @@ impl Bench {
                    ON o.client = l.client AND o.idempotency_key = l.idempotency_key \
                    WHERE (l.status = 'succeeded') <> (o.status = 'succeeded') \
                    OR (l.status = 'failed') <> (o.status = 'aborted')";
-        self.sql().await.rows(sql).await
+        self.eye().await.rows(sql).await
     }
 
     /// Whether everything fits together, as the operator would ask.

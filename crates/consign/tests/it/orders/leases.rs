@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use consign_testkit::{Step, eventually};
 
-use super::bench::{LEASE, broker_key, on_both, place};
-use crate::service::SOON;
+use super::bench::{Kind, LEASE, broker_key, metric, on_both, place};
+use crate::{http, service::SOON};
 
 const PATIENT: &[(&str, &str)] = &[
     ("broker_timeout_ms", "20000"),
@@ -37,7 +37,10 @@ fn o_13_o_15_a_worker_that_slept_past_its_lease_changes_nothing() {
         bench.broker.tell(|manner| manner.is_open = true).await;
         // The rejection waits for it; the heir's order is still under way.
         stale.child.resume();
-        stale.logs("lease").await;
+        eventually("it finds its lease lost", SOON, async || {
+            metric(&stale, "consign_leases_lost_total", "").await >= 1.0
+        })
+        .await;
         bench.becomes("key-0013", "succeeded", "succeeded").await;
         let outcomes = bench.consign.json(["show", &id]);
         let outcomes: Vec<&str> = outcomes["attempts"]
@@ -72,7 +75,18 @@ fn o_14_a_result_that_could_not_be_recorded_is_recorded_later_and_not_sent_again
         let outage = bench.take_database().await;
         bench.broker.tell(|manner| manner.is_open = true).await;
         bench.broker.has_executed(&broker_key("key-0014")).await;
-        service.logs("record").await;
+        match bench.kind {
+            Kind::Sqlite => service.logs("settle: the database is not available").await,
+            // Claims have found out before; it is said once. Recording goes on at every moment.
+            Kind::Postgres => {
+                service.logs("order 1 was processed").await;
+                let at = service.address();
+                eventually("it is not ready", SOON, async || {
+                    http::get(at, "/readyz").await.status == 503
+                })
+                .await;
+            }
+        }
         outage.end().await;
         bench.becomes("key-0014", "succeeded", "succeeded").await;
         let row = bench.outbox("key-0014").await;
@@ -138,8 +152,9 @@ fn o_17_no_more_is_claimed_than_is_sent() {
         let done = "SELECT count(*) FROM outbox_orders WHERE status = 'succeeded'";
         let sending = "SELECT count(*) FROM outbox_orders WHERE status = 'sending'";
         eventually("all are done", SOON, async || {
-            let mut sql = bench.sql().await;
-            assert!(sql.number(sending).await <= 4, "as many as there are slots");
+            let mut sql = bench.eye().await;
+            // Four are sent; what was sent may still be on its way into the ledger.
+            assert!(sql.number(sending).await <= 8, "claimed ahead of the slots");
             sql.number(done).await == 32
         })
         .await;
@@ -147,7 +162,7 @@ fn o_17_no_more_is_claimed_than_is_sent() {
         assert_eq!(journal.send_count(), 32);
         assert_eq!(journal.in_flight_max(), 4);
         let lost = "SELECT count(*) FROM attempt WHERE outcome <> 'delivered'";
-        assert_eq!(bench.sql().await.number(lost).await, 0);
+        assert_eq!(bench.eye().await.number(lost).await, 0);
         service.stop().await;
     });
 }

@@ -57,9 +57,9 @@ fn o_19_a_purge_forgets_what_is_over_and_nothing_that_is_alive() {
         purge();
         let statuses = async |bench: &Bench| {
             let sql = "SELECT idempotency_key FROM idempo_ledger ORDER BY 1";
-            let ledger = bench.sql().await.rows(sql).await;
+            let ledger = bench.eye().await.rows(sql).await;
             let sql = "SELECT idempotency_key FROM outbox_orders ORDER BY 1";
-            (ledger, bench.sql().await.rows(sql).await)
+            (ledger, bench.eye().await.rows(sql).await)
         };
         let live = vec![json!({"idempotency_key": "key-live"})];
         assert_eq!(

@@ -149,7 +149,7 @@ fn the_orders_by_status_are_counted_as_printed() {
         bench.becomes("key-bad1", "failed", "aborted").await;
         bench.consign.run(["pause", "orders"]).expect(0);
         place(&service, "key-open", &[]).await;
-        let rows = bench.sql().await.rows(COUNT).await;
+        let rows = bench.eye().await.rows(COUNT).await;
         let mut counted: Vec<(String, i64)> = rows.iter().map(status_and_count).collect();
         counted.sort();
         let expected = [("aborted", 1), ("pending", 1), ("succeeded", 1)];
@@ -209,9 +209,7 @@ fn void_locks_are_released_as_printed_and_live_ones_are_not() {
         bench.set(&[("outbox_lock_lease_sec", "120")]);
         let server = bench.serve().await;
         bench.consign.run(["pause", "orders"]).expect(0);
-        place(&server, "key-void", &[]).await;
-        server.stop().await;
-        // The claim is made five minutes ago, by the database's clock.
+        // Everything up to the claim happens five minutes ago, by the database's clock.
         let mut sql = bench.sql().await;
         let clock = sql
             .row("SELECT pg_get_functiondef('consign.clock()'::regprocedure) AS clock")
@@ -220,6 +218,8 @@ fn void_locks_are_released_as_printed_and_live_ones_are_not() {
         let past = "CREATE OR REPLACE FUNCTION consign.clock() RETURNS timestamptz \
                     LANGUAGE sql VOLATILE AS 'SELECT clock_timestamp() - interval ''300 seconds'''";
         sql.run(past).await;
+        place(&server, "key-void", &[]).await;
+        server.stop().await;
         let (mut victim, parked) = bench.parked(WORK, "orders.after_claim").await;
         bench.consign.run(["resume", "orders"]).expect(0);
         parked.arrived().await;

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::service::{SOON, Service};
 
+const WORK: &[&str] = &["work", "--lane", "orders"];
 const WORKERS: usize = 8;
 const ORDERS: usize = 500;
 /// A worker is killed whenever this many more orders were sent.
@@ -25,7 +26,7 @@ fn o_18_eight_workers_and_five_hundred_orders_under_random_kills() {
         ]);
         bench
             .broker
-            .tell(|manner| manner.otherwise = Step::Slow(std::time::Duration::from_millis(30)))
+            .tell(|manner| manner.otherwise = Step::Slow(std::time::Duration::from_millis(100)))
             .await;
         let server = bench.serve().await;
         bench.consign.run(["pause", "orders"]).expect(0);
@@ -35,9 +36,7 @@ fn o_18_eight_workers_and_five_hundred_orders_under_random_kills() {
         bench.consign.run(["resume", "orders"]).expect(0);
         let kills = kill_until_done(&bench, &mut workers).await;
         assert!(kills >= ORDERS / SENDS_PER_KILL / 2, "{kills} kills");
-        for worker in workers {
-            worker.stop().await;
-        }
+        workers.iter_mut().for_each(|worker| worker.child.kill9());
 
         let tallies = bench.broker.journal().tallies();
         assert_eq!(tallies.len(), ORDERS);
@@ -72,30 +71,36 @@ async fn accept_all(server: &Service) {
     }
 }
 
-/// Kills a random worker after every few sends and starts another in its place.
+/// Kills a random worker after every few sends and starts another in its place, until every order
+/// has been executed and recorded.
 async fn kill_until_done(bench: &Bench, workers: &mut [Service]) -> usize {
     let random = RandomState::new();
     let mut kills = 0;
     loop {
         let goal = (kills + 1) * SENDS_PER_KILL;
-        let is_done = std::cell::Cell::new(false);
-        eventually("more is sent, or all is done", SOON, async || {
-            is_done.set(unfinished(bench).await == 0);
-            is_done.get() || bench.broker.send_count() >= goal
+        let is_executed = || bench.broker.execution_count() >= ORDERS;
+        eventually("more is sent, or all is executed", SOON, async || {
+            bench.broker.send_count() >= goal || is_executed()
         })
         .await;
-        if is_done.get() {
-            return kills;
+        if is_executed() {
+            break;
         }
         let victim = random.hash_one(kills) as usize % workers.len();
         workers[victim].child.kill9();
         kills += 1;
         assert_eq!(bench.disagreements().await, [] as [serde_json::Value; 0]);
-        workers[victim] = bench.work().await;
+        // Not waited for: others are killed meanwhile.
+        workers[victim] = Service::launch(&bench.consign, WORK, |_| {});
     }
+    eventually("all is recorded", SOON, async || {
+        unfinished(bench).await == 0
+    })
+    .await;
+    kills
 }
 
 async fn unfinished(bench: &Bench) -> i64 {
     let sql = "SELECT count(*) FROM idempo_ledger WHERE status = 'accepted'";
-    bench.sql().await.number(sql).await
+    bench.eye().await.number(sql).await
 }

@@ -54,7 +54,7 @@ fn o_22_keys_bodies_and_secrets_are_in_no_log_metric_or_error() {
         let wrong = "authorization: Bearer s3cret-token\r\n";
         assert_eq!(post_with(&service, KEY, wrong, "{}").await.status, 401);
         let long = "SELECT last_error_msg FROM outbox_orders WHERE last_error_msg IS NOT NULL";
-        let messages = bench.sql().await.rows(long).await;
+        let messages = bench.eye().await.rows(long).await;
         assert!(!messages.is_empty());
         for message in messages {
             let message = message["last_error_msg"].as_str().unwrap().to_owned();

@@ -22,7 +22,7 @@ async fn until(bench: &Bench, key: &str, column: &str) -> Duration {
         "SELECT CAST({then} - {now} AS bigint) AS microseconds FROM outbox_orders \
          WHERE idempotency_key = '{key}'"
     );
-    let microseconds = bench.sql().await.number(&sql).await;
+    let microseconds = bench.eye().await.number(&sql).await;
     Duration::from_micros(u64::try_from(microseconds).unwrap_or_default())
 }
 
