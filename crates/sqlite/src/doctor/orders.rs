@@ -14,7 +14,7 @@ pub(super) async fn examine(connection: &mut SqliteConnection, report: &mut Repo
         let message = Some(MessageId(id));
         match says {
             Some(says) => report.add(
-                "ledger_behind",
+                "order_disagrees",
                 format!("the ledger says {says} of the order of message {id}, which should be {is_so}"),
                 format!(
                     "look at `consign show {id}` and ask the broker what became of it, then set \
@@ -24,7 +24,7 @@ pub(super) async fn examine(connection: &mut SqliteConnection, report: &mut Repo
                 message,
             ),
             None => report.add(
-                "ledger_missing",
+                "order_not_in_ledger",
                 format!("message {id} of lane orders has no row in the ledger"),
                 "restore idempo_ledger from a backup; if nobody ordered it, leave it to the worker, \
                  which does not send it",
@@ -37,7 +37,7 @@ pub(super) async fn examine(connection: &mut SqliteConnection, report: &mut Repo
         .await?;
     for (client, key, id) in orphans {
         report.add(
-            "ledger_orphan",
+            "order_message_missing",
             format!("the ledger's row of {client}/{key} is for message {id}, which does not exist"),
             "restore message from a backup, or delete the row: its key is free then",
             Some(MessageId(id)),

@@ -44,20 +44,20 @@ async fn a_ledger_that_is_behind_is_found() {
         (
             "UPDATE idempo_ledger SET status = 'accepted', response_payload_json = NULL \
              WHERE outbox_id = 2",
-            "ledger_behind: the ledger says accepted of the order of message 2, which should be failed",
+            "order_disagrees: the ledger says accepted of the order of message 2, which should be failed",
         ),
         (
             "UPDATE idempo_ledger SET status = 'failed', response_payload_json = '{}' \
              WHERE outbox_id = 3",
-            "ledger_behind: the ledger says failed of the order of message 3, which should be accepted",
+            "order_disagrees: the ledger says failed of the order of message 3, which should be accepted",
         ),
         (
             "DELETE FROM idempo_ledger WHERE outbox_id = 3",
-            "ledger_missing: message 3 of lane orders has no row in the ledger",
+            "order_not_in_ledger: message 3 of lane orders has no row in the ledger",
         ),
         (
             "UPDATE idempo_ledger SET outbox_id = 99 WHERE outbox_id = 3",
-            "ledger_orphan: the ledger's row of desk-1/order-0003 is for message 99, which does \
+            "order_message_missing: the ledger's row of desk-1/order-0003 is for message 99, which does \
              not exist",
         ),
     ];
@@ -81,7 +81,7 @@ async fn an_order_delivered_without_a_code_is_found() {
     assert_eq!(findings.len(), 1, "{findings:?}");
     assert_eq!(
         (&*findings[0].code, &findings[0].ids[..]),
-        ("ledger_behind", &[id][..])
+        ("order_disagrees", &[id][..])
     );
 }
 
