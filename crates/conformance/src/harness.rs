@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use consign_kernel::{NewMessage, Result, Store};
 use consign_orders::Ledger;
+use consign_payments::{NewPayment, Payments};
 use jiff::{SignedDuration, Timestamp};
 
 /// Makes fresh, empty, migrated stores. One per case.
@@ -33,6 +34,21 @@ pub trait Harness: Send + Sync {
     /// The same ledger through a second, independent instance.
     async fn another_ledger(&self) -> Option<Arc<dyn Ledger>> {
         None
+    }
+
+    /// The payments in the same database, where the store keeps them.
+    fn payments(&self) -> Option<Arc<dyn Payments>> {
+        None
+    }
+
+    /// The same payments through a second, independent instance.
+    async fn another_payments(&self) -> Option<Arc<dyn Payments>> {
+        None
+    }
+
+    /// Enqueues payments inside a caller's transaction and rolls it back.
+    async fn enqueue_payments_and_roll_back(&self, _payments: &[NewPayment]) {
+        panic!("a store that keeps payments enqueues them within transactions");
     }
 
     /// What the database's clock shows.

@@ -90,25 +90,24 @@ pub struct RailResult {
 }
 
 impl RailResult {
-    /// As an attempt keeps it; nothing for nothing.
+    /// As an attempt keeps it; nothing for nothing, and a blank reference is none.
     pub fn into_value(self) -> Option<Value> {
-        if self == Self::default() {
-            return None;
-        }
         let mut map = Map::new();
         let texts = [
             ("rail_reference", self.rail_reference),
             ("rail_code", self.rail_code),
         ];
         for (name, text) in texts {
-            if let Some(text) = text {
+            if let Some(text) = text
+                && !text.trim().is_empty()
+            {
                 map.insert(name.to_owned(), text.into());
             }
         }
         if let Some(latency_ms) = self.latency_ms {
             map.insert("latency_ms".to_owned(), latency_ms.into());
         }
-        Some(Value::Object(map))
+        (!map.is_empty()).then_some(Value::Object(map))
     }
 
     /// As read back; what other writers left there is none of it.

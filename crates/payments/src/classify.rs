@@ -53,7 +53,7 @@ pub(crate) fn replied(reply: RailReply, latency_ms: Option<u64>) -> Verdict {
     let (outcome, code) = classify(&reply);
     let detail = reply.error_message.as_deref().map(shown);
     let result = RailResult {
-        rail_reference: reply.rail_reference.filter(|text| !text.trim().is_empty()),
+        rail_reference: reply.rail_reference,
         rail_code: reply.rail_code,
         latency_ms,
     };

@@ -1,0 +1,77 @@
+//! The rules of payments, one function each, in a file per topic.
+//!
+//! For stores that keep them: their harness answers `payments`. Cases name the scenarios of the
+//! payment protocol they stand for (P-01 to P-20).
+
+pub(crate) mod alarms;
+pub(crate) mod complete;
+pub(crate) mod enqueue;
+pub(crate) mod holds;
+pub(crate) mod order;
+pub(crate) mod reads;
+pub(crate) mod repair;
+pub(crate) mod till;
+
+/// The names of all cases of payments, by topic. After those of `alarms` doctor has something to
+/// say, and they check what.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! each_payment_case {
+    ([$($callback:tt)+], $args:tt) => {
+        $($callback)+! { $args
+            enqueue:
+                a_payment_is_a_row_and_a_message
+                a_repeated_payment_is_the_first
+                a_payment_sent_by_ten_at_once_is_one
+                a_payment_that_differs_under_its_key_is_a_conflict
+                a_conflict_leaves_the_other_payments_of_its_call
+                a_payment_twice_in_one_call_is_one
+                a_repeated_payment_tells_how_it_stands
+                numbers_run_per_participant_without_gaps
+                numbers_have_no_gaps_under_many_producers
+                producers_of_several_participants_do_not_wait_for_ever
+                a_rolled_back_payment_leaves_nothing
+                payments_nobody_could_keep_are_refused
+                the_lane_of_payments_takes_nothing_else
+                the_first_payment_makes_the_lane
+                an_enqueue_of_no_payments_answers_nothing;
+            complete:
+                every_completion_leads_where_it_should
+                a_retryable_payment_rests_at_least_a_second
+                a_completion_without_its_lease_is_refused
+                a_completion_that_is_nobodys_to_report_is_refused
+                a_repeated_completion_answers_what_was_recorded
+                a_stale_worker_of_the_same_name_cannot_complete
+                a_batch_is_completed_all_or_none
+                a_payment_fails_at_the_ceiling_and_comes_back_by_a_person
+                what_a_rail_says_is_kept_and_masked;
+            repair:
+                a_lost_lease_is_repaired_once
+                a_live_lease_is_not_repaired
+                two_repairers_record_one_attempt
+                a_repair_at_the_ceiling_stops_nobody
+                every_crash_leaves_a_row_until_the_ceiling
+                a_claim_repairs_what_it_finds_expired
+                a_begun_payment_comes_back_in_doubt;
+            holds:
+                a_payment_held_from_the_start_waits_for_its_release
+                payments_are_moved_by_their_own_ids
+                a_success_without_a_reference_is_held
+                a_success_without_a_reference_is_held_on_the_last_try;
+            order:
+                the_next_of_a_participant_waits_for_its_turn
+                a_held_payment_keeps_its_participant_waiting;
+            reads:
+                payments_are_listed_by_what_is_asked
+                payments_are_listed_in_pages
+                the_status_counts_every_place
+                payments_in_leases_are_shown_with_their_worker
+                a_success_that_came_too_late_is_reconciled
+                what_may_have_been_paid_is_reconciled
+                a_payment_nobody_made_is_not_there;
+            alarms:
+                a_reference_given_twice_is_an_alarm
+                a_dispatch_without_a_reference_is_an_alarm;
+        }
+    };
+}

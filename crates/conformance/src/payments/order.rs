@@ -1,0 +1,79 @@
+//! One after the other, by participant (P-19).
+
+use consign_kernel::{LanePolicy, OnDead, StateKind};
+use consign_payments::{NewPayment, OutboxId, PaymentState};
+
+use super::till::{
+    Till, dispatched, enqueued, failed, held_by, payment, payment_of, retryable, rules,
+};
+use crate::{
+    Harness,
+    stage::{by, s},
+};
+
+fn ordered() -> LanePolicy {
+    LanePolicy {
+        ordered: true,
+        on_dead: OnDead::Continue,
+        ..rules()
+    }
+}
+
+async fn claim_all(till: &Till<'_>) -> Vec<OutboxId> {
+    match till.stage.try_claim(100).await {
+        Some(lease) => {
+            let ids = held_by(&lease);
+            till.stage
+                .store
+                .release(lease.token)
+                .await
+                .expect("release answers");
+            ids
+        }
+        None => Vec::new(),
+    }
+}
+
+/// P-19: across retries and workers; a failed one is finished.
+pub(crate) async fn the_next_of_a_participant_waits_for_its_turn(harness: &dyn Harness) {
+    let till = Till::with(harness, ordered()).await;
+    let a = till.enqueue(&[payment(1), payment(2), payment(3)]).await;
+    let b = till.enqueue_one(&payment_of("bank-b", 1)).await;
+    assert_eq!(claim_all(&till).await, [a[0], b]);
+    assert_eq!(till.view(a[1]).await.place, StateKind::Waiting);
+    assert_eq!(till.view(a[1]).await.state, PaymentState::Pending);
+    assert_eq!(till.view(a[1]).await.next_attempt_at, None);
+
+    till.work_off(retryable).await;
+    till.work_off(dispatched).await;
+    assert_eq!(claim_all(&till).await, [], "1 rests, and 2 waits for it");
+    till.stage.advance(s(1)).await;
+    till.work_off(failed).await;
+    assert_eq!(
+        claim_all(&till).await,
+        [a[1]],
+        "1 has failed, which is an end"
+    );
+    let done = till.work_off(dispatched).await;
+    assert_eq!(done.outbox_id, a[1]);
+    assert_eq!(claim_all(&till).await, [a[2]]);
+}
+
+pub(crate) async fn a_held_payment_keeps_its_participant_waiting(harness: &dyn Harness) {
+    let till = Till::with(harness, ordered()).await;
+    let held = NewPayment {
+        kyc_hold: true,
+        ..payment(1)
+    };
+    let answers = till.try_enqueue(&[held, payment(2)]).await;
+    let ids: Vec<OutboxId> = answers.iter().map(|a| enqueued(a).outbox_id).collect();
+    till.stage
+        .claim_nothing("2 waits for 1, which is held")
+        .await;
+    till.payments
+        .release_payments(&ids[..1], &by())
+        .await
+        .expect("release answers");
+    assert_eq!(till.work_off(dispatched).await.outbox_id, ids[0]);
+    assert_eq!(till.work_off(dispatched).await.outbox_id, ids[1]);
+}
