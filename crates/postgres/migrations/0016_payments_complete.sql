@@ -65,7 +65,7 @@ CREATE TYPE consign.completion AS (message_id bigint, outbox_id uuid, ord bigint
 CREATE FUNCTION consign.rail_result(p_rail_reference text, p_rail_code text, p_latency_ms bigint) RETURNS jsonb
     LANGUAGE sql IMMUTABLE
     RETURN nullif(jsonb_strip_nulls(jsonb_build_object('rail_reference', p_rail_reference, 'rail_code', left(p_rail_code, 128),
-                                                       'latency_ms', greatest(p_latency_ms, 0))), '{}');
+                                                       'latency_ms', CASE WHEN p_latency_ms < 0 THEN 0 ELSE p_latency_ms END)), '{}');
 REVOKE ALL ON FUNCTION consign.rail_result(text, text, bigint) FROM PUBLIC;
 
 -- Refuses states that nobody reports (P7003) and, unless it is to be held, a success without a reference
@@ -112,7 +112,9 @@ BEGIN
                                     ELSE left(c.error_code, 128) END ORDER BY c.ord) AS codes,
                      array_agg(consign.masked(c.error_message) ORDER BY c.ord) AS details,
                      array_agg(consign.rail_result(c.rail_reference, c.rail_code, c.latency_ms) ORDER BY c.ord) AS results,
-                     array_agg(least(greatest(c.delay, interval '1 second'), interval '366 days') ORDER BY c.ord) AS delays
+                     -- NULL stays NULL: the lane's own schedule.
+                     array_agg(CASE WHEN c.delay < interval '1 second' THEN interval '1 second'
+                                    WHEN c.delay > interval '366 days' THEN interval '366 days' ELSE c.delay END ORDER BY c.ord) AS delays
                   FROM unnest(p_completions) c) r;
 END $$;
 REVOKE ALL ON FUNCTION consign.record_completions(consign.lease, timestamptz, consign.completion[]) FROM PUBLIC;

@@ -16,11 +16,11 @@ SELECT 'payment_sequence_gap', count(*) || ' participant(s) have gaps in their n
            || string_agg(g.participant_id, ', ' ORDER BY g.participant_id),
        'restore consign.payment from a backup; as owner, set next_sequence_id one above the last number',
        (array_agg(g.last_message ORDER BY g.last_message))[: 20]
-    FROM (SELECT s.participant_id, max(p.message_id) AS last_message
+    FROM (SELECT coalesce(s.participant_id, p.participant_id) AS participant_id, coalesce(max(p.message_id), 0) AS last_message
               FROM consign.participant_outbox_sequences s
               FULL JOIN consign.payment p ON p.participant_id = s.participant_id
-              GROUP BY s.participant_id, s.next_sequence_id, s.dense_from
-              HAVING s.participant_id IS NULL OR s.next_sequence_id <> coalesce(max(p.sequence_id), 0) + 1
+              GROUP BY coalesce(s.participant_id, p.participant_id), s.next_sequence_id, s.dense_from
+              HAVING s.next_sequence_id IS NULL OR s.next_sequence_id <> coalesce(max(p.sequence_id), 0) + 1
                   OR count(*) FILTER (WHERE p.sequence_id >= s.dense_from) <> s.next_sequence_id - s.dense_from) g
     HAVING count(*) > 0
 UNION ALL

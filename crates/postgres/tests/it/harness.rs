@@ -33,7 +33,7 @@ pub(crate) async fn database() -> TestDatabase {
 }
 
 /// A migrated database whose clock stands still.
-async fn frozen_database() -> TestDatabase {
+pub(crate) async fn frozen_database() -> TestDatabase {
     let parts = migrations().iter().map(|m| m.sql).chain([FREEZE]);
     let name = format!("consign_frozen_{}", fingerprint(parts));
     TestDatabase::from_template(&name, async |url: &str| {

@@ -13,6 +13,7 @@ mod harness;
 mod migrate;
 mod orders;
 mod orders_attack;
+mod payments;
 mod pooler;
 mod roles;
 mod sql;

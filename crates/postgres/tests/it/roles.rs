@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use sqlx::{PgConnection, Row};
 
-use crate::harness::{connect, database};
+use crate::{
+    harness::{connect, database},
+    payments,
+};
 
 const ROLES: [&str; 4] = [
     "consign_producer",
@@ -16,7 +19,17 @@ const ROLES: [&str; 4] = [
 /// What each role may execute; everything else in the schema is refused to it.
 fn may_execute(role: &str) -> &'static [&'static str] {
     match role {
-        "consign_producer" => &["enqueue", "enqueue_many", "enqueue_mixed"],
+        "consign_producer" => &[
+            "enqueue",
+            "enqueue_many",
+            "enqueue_mixed",
+            "accept_orders",
+            "open_direct_order",
+            "close_direct_order",
+            "take_order_quota",
+            "order_entry",
+            "count_orders",
+        ],
         "consign_worker" => &[
             "claim",
             "claim_packed",
@@ -28,6 +41,8 @@ fn may_execute(role: &str) -> &'static [&'static str] {
             "witness",
             "expire",
             "until_due",
+            "verify_order",
+            "count_orders",
         ],
         "consign_operator" => &[
             "put_lane",
@@ -43,9 +58,20 @@ fn may_execute(role: &str) -> &'static [&'static str] {
             "resume_redrive",
             "clock",
             "state_of",
+            "purge_orders",
+            "order_entry",
+            "order_body",
+            "count_orders",
         ],
-        "consign_auditor" => &["clock", "state_of"],
-        other => panic!("no such role: {other}"),
+        "consign_auditor" => &[
+            "clock",
+            "state_of",
+            "order_entry",
+            "order_body",
+            "count_orders",
+        ],
+        // What the roles of a protocol may do is the protocol's.
+        _ => &[],
     }
 }
 
@@ -53,8 +79,21 @@ fn may_execute(role: &str) -> &'static [&'static str] {
 fn may_read(role: &str) -> &'static [&'static str] {
     match role {
         "consign_operator" | "consign_auditor" => &[
-            "lane", "message", "ready", "attempt", "dead", "held", "waiting", "turn", "audit",
-            "late", "redrive",
+            "lane",
+            "message",
+            "ready",
+            "attempt",
+            "dead",
+            "held",
+            "waiting",
+            "turn",
+            "audit",
+            "late",
+            "redrive",
+            "idempo_ledger",
+            "idempo_conflict",
+            "order_quota",
+            "outbox_orders",
         ],
         "consign_worker" => &["lane"],
         _ => &[],
@@ -93,14 +132,16 @@ async fn every_role_may_do_its_own_work_and_nothing_else() {
     let tables = names(
         &mut connection,
         "SELECT relname::text AS name, 'consign.' || quote_ident(relname) AS identity FROM pg_class
-         WHERE relnamespace = 'consign'::regnamespace AND relkind = 'r'",
+         WHERE relnamespace = 'consign'::regnamespace AND relkind IN ('r', 'v')",
     )
     .await;
     assert!(
-        functions.len() > 25 && tables.len() == 13,
+        functions.len() > 25 && tables.len() >= 17,
         "{functions:?} {tables:?}"
     );
-    for role in ROLES {
+    for role in ROLES.into_iter().chain(payments::PROTOCOL_ROLES) {
+        let execute = [may_execute(role), &payments::may_execute(role)].concat();
+        let read = [may_read(role), &payments::may_read(role)].concat();
         for (name, identity) in &functions {
             let may = allowed(
                 &mut connection,
@@ -108,11 +149,7 @@ async fn every_role_may_do_its_own_work_and_nothing_else() {
                 [role, identity, "EXECUTE"],
             )
             .await;
-            assert_eq!(
-                may,
-                may_execute(role).contains(&name.as_str()),
-                "{role} {identity}"
-            );
+            assert_eq!(may, execute.contains(&name.as_str()), "{role} {identity}");
         }
         for (name, identity) in &tables {
             for privilege in [
@@ -130,17 +167,21 @@ async fn every_role_may_do_its_own_work_and_nothing_else() {
                     [role, identity, privilege],
                 )
                 .await;
-                let reads = may_read(role).contains(&name.as_str()) || name == "schema_version";
+                let reads = read.contains(&name.as_str()) || name == "schema_version";
+                // Through the view an operator asks for two of the kernel's operations.
+                let asks = (role, privilege, name.as_str())
+                    == ("consign_operator", "UPDATE", "outbox_orders");
                 assert_eq!(
                     may,
-                    privilege == "SELECT" && reads,
+                    (privilege == "SELECT" && reads) || asks,
                     "{role} {privilege} {identity}"
                 );
             }
         }
     }
     let known: BTreeSet<&str> = functions.iter().map(|(name, _)| name.as_str()).collect();
-    let granted = ROLES.iter().flat_map(|role| may_execute(role));
+    let roles = ROLES.into_iter().chain(payments::PROTOCOL_ROLES);
+    let granted = roles.flat_map(|role| [may_execute(role), &payments::may_execute(role)].concat());
     assert!(
         granted.into_iter().all(|name| known.contains(name)),
         "a grant names nothing"
@@ -280,6 +321,66 @@ async fn roles_act_as_granted() {
         (
             "consign_auditor",
             "SELECT consign.pause('default', 'me', 'why')",
+            false,
+        ),
+        (
+            "consign_producer",
+            "SELECT consign.order_entry('desk-1', 'key-0001')",
+            true,
+        ),
+        (
+            "consign_producer",
+            "SELECT consign.purge_orders('me', 'why')",
+            false,
+        ),
+        (
+            "consign_producer",
+            "SELECT * FROM consign.idempo_ledger",
+            false,
+        ),
+        (
+            "consign_worker",
+            "SELECT consign.verify_order('desk-1', 'key-0001')",
+            true,
+        ),
+        (
+            "consign_worker",
+            "SELECT consign.accept_orders('{}', '{}', '{}', '{}', NULL, '{}', NULL)",
+            false,
+        ),
+        (
+            "consign_worker",
+            "UPDATE consign.outbox_orders SET status = 'pending'",
+            false,
+        ),
+        (
+            "consign_operator",
+            "SELECT consign.purge_orders('me', 'why')",
+            true,
+        ),
+        (
+            "consign_operator",
+            "UPDATE consign.outbox_orders SET status = 'pending'",
+            true,
+        ),
+        (
+            "consign_operator",
+            "UPDATE consign.idempo_ledger SET status = 'failed'",
+            false,
+        ),
+        (
+            "consign_auditor",
+            "SELECT * FROM consign.outbox_orders",
+            true,
+        ),
+        (
+            "consign_auditor",
+            "UPDATE consign.outbox_orders SET status = 'pending'",
+            false,
+        ),
+        (
+            "consign_auditor",
+            "SELECT consign.purge_orders('me', 'why')",
             false,
         ),
     ];

@@ -1,0 +1,372 @@
+//! Enqueueing: one key, one payment; numbers without gaps; the caller's own transaction.
+
+use std::time::Duration;
+
+use consign_testkit::eventually;
+use serde_json::{Value, json};
+use sqlx::{Connection, PgConnection, Row, postgres::PgListener};
+use uuid::Uuid;
+
+use super::{Desk, SOON, refusal, sqlstate};
+
+async fn enqueue(
+    connection: &mut PgConnection,
+    participant: &str,
+    rail: &str,
+    payload: Value,
+) -> Result<(Uuid, i64, String), sqlx::Error> {
+    let row = sqlx::query("SELECT * FROM consign.enqueue_payment_outbox('i', $1, 'k', $2, $3)")
+        .bind(participant)
+        .bind(rail)
+        .bind(payload)
+        .fetch_one(connection)
+        .await?;
+    Ok((
+        row.get("outbox_id"),
+        row.get("sequence_id"),
+        row.get("state"),
+    ))
+}
+
+/// P-01.
+#[tokio::test]
+async fn the_same_key_is_the_same_payment() {
+    let mut desk = Desk::open().await;
+    let payload = json!({"amount_minor": 1, "currency_code": "ZMW"});
+    let first = enqueue(&mut desk.connection, "p", "PAYMENT", payload.clone())
+        .await
+        .unwrap();
+    let again = enqueue(&mut desk.connection, "p", "PAYMENT", payload)
+        .await
+        .unwrap();
+    assert_eq!(first, again);
+    assert_eq!((first.1, first.2.as_str()), (1, "PENDING"));
+    let counts = "SELECT (SELECT count(*) FROM consign.payment_outbox_pending) * 100
+                       + (SELECT count(*) FROM consign.payment_outbox_attempts) * 10
+                       + (SELECT next_sequence_id FROM consign.participant_outbox_sequences) - 2";
+    assert_eq!(
+        desk.count(counts).await,
+        100,
+        "one pending, no attempt, one number"
+    );
+    assert_eq!(desk.findings().await, Vec::<String>::new());
+}
+
+/// P-01.
+#[tokio::test]
+async fn a_key_with_another_content_is_a_conflict_that_names_the_field() {
+    let mut desk = Desk::open().await;
+    let payload = || json!({"amount_minor": 100, "currency_code": "ZMW"});
+    let first = enqueue(&mut desk.connection, "p", "PAYMENT", payload())
+        .await
+        .unwrap();
+    let others = [
+        ("q", "PAYMENT", payload(), "participant_id"),
+        ("p", "REFUND", payload(), "rail_type"),
+        (
+            "p",
+            "PAYMENT",
+            json!({"amount_minor": 999, "currency_code": "ZMW"}),
+            "payload",
+        ),
+    ];
+    for (participant, rail, payload, field) in others {
+        let error = enqueue(&mut desk.connection, participant, rail, payload)
+            .await
+            .unwrap_err();
+        let error = error
+            .into_database_error()
+            .unwrap()
+            .downcast::<sqlx::postgres::PgDatabaseError>();
+        let detail: Value = serde_json::from_str(error.detail().unwrap()).unwrap();
+        assert_eq!(
+            (error.code(), &detail),
+            (
+                "P7004",
+                &json!({"field": field, "outbox_id": first.0.to_string()})
+            )
+        );
+    }
+    // Numbers by value, keys in any order; a tenant is part of the content.
+    let same = json!({"currency_code": "ZMW", "amount_minor": 100.0});
+    assert_eq!(
+        enqueue(&mut desk.connection, "p", "PAYMENT", same)
+            .await
+            .unwrap(),
+        first
+    );
+    let tenant = "SELECT consign.enqueue_payment_outbox('i', 'p', 'k', 'PAYMENT', '{\"amount_minor\": 100, \"currency_code\": \"ZMW\"}', gen_random_uuid())";
+    assert_eq!(refusal(&mut desk.connection, tenant).await, "P7004");
+    assert_eq!(
+        desk.count("SELECT count(*) FROM consign.payment").await,
+        1,
+        "nothing else was written"
+    );
+    assert_eq!(
+        desk.count(
+            "SELECT sum(next_sequence_id)::bigint - 2 FROM consign.participant_outbox_sequences"
+        )
+        .await,
+        0,
+        "no number was used up"
+    );
+}
+
+/// P-01.
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_at_once_under_one_key_are_one_payment() {
+    let desk = Desk::open().await;
+    let mut tasks = Vec::new();
+    for _ in 0..10 {
+        let mut connection = desk.another().await;
+        tasks.push(tokio::spawn(async move {
+            enqueue(&mut connection, "p", "PAYMENT", json!({"amount_minor": 1}))
+                .await
+                .unwrap()
+        }));
+    }
+    let mut answers = Vec::new();
+    for task in tasks {
+        answers.push(task.await.unwrap());
+    }
+    answers.dedup();
+    assert_eq!(answers.len(), 1, "{answers:?}");
+    assert_eq!(
+        desk.findings().await,
+        Vec::<String>::new(),
+        "no number was burnt"
+    );
+}
+
+/// Two callers who disagree about whose payment a key is: one wins, the other is told, and no number
+/// is burnt.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_two_participants_want_at_once_leaves_no_gap() {
+    let mut desk = Desk::open().await;
+    let mut other = desk.another().await;
+    let mut tx = other.begin().await.unwrap();
+    enqueue(&mut tx, "p", "PAYMENT", json!({})).await.unwrap();
+    let mut loser = desk.another().await;
+    let waits = tokio::spawn(async move { enqueue(&mut loser, "q", "PAYMENT", json!({})).await });
+    eventually("the second waits for the first", SOON, || async {
+        let mut connection = desk.another().await;
+        sqlx::query_scalar("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)")
+            .fetch_one(&mut connection)
+            .await
+            .unwrap()
+    })
+    .await;
+    tx.commit().await.unwrap();
+    assert_eq!(sqlstate(waits.await.unwrap()), "P7004");
+    assert_eq!(desk.enqueue("q", 1).await.len(), 1);
+    assert_eq!(
+        desk.count("SELECT max(sequence_id) FROM consign.payment WHERE participant_id = 'q'")
+            .await,
+        1
+    );
+    assert_eq!(desk.findings().await, Vec::<String>::new());
+}
+
+/// P-02, and D4: 1, rolled back, 2, duplicate 2, next 3.
+#[tokio::test]
+async fn numbers_have_no_gaps_after_rollbacks_and_duplicates() {
+    let mut desk = Desk::open().await;
+    let mut numbers = Vec::new();
+    for (key, commits) in [
+        ("a", true),
+        ("b", false),
+        ("c", true),
+        ("c", true),
+        ("d", true),
+    ] {
+        let mut tx = desk.connection.begin().await.unwrap();
+        let number: i64 = sqlx::query_scalar(
+            "SELECT sequence_id FROM consign.enqueue_payment_outbox('i', 'p', $1, 'PAYMENT', '{}')",
+        )
+        .bind(key)
+        .fetch_one(&mut *tx)
+        .await
+        .unwrap();
+        match commits {
+            true => tx.commit().await.unwrap(),
+            false => tx.rollback().await.unwrap(),
+        }
+        numbers.push(number);
+    }
+    assert_eq!(numbers, [1, 2, 2, 2, 3]);
+    assert_eq!(desk.findings().await, Vec::<String>::new());
+}
+
+/// P-02.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hundred_at_once_are_numbered_without_gaps() {
+    let mut desk = Desk::open().await;
+    let mut tasks = Vec::new();
+    for worker in 0..10 {
+        let mut connection = desk.another().await;
+        tasks.push(tokio::spawn(async move {
+            for n in 0..10 {
+                sqlx::query("SELECT consign.enqueue_payment_outbox($1, $2, 'k', 'PAYMENT', '{}')")
+                    .bind(format!("i-{worker}-{n}"))
+                    .bind(format!("p{}", n % 2))
+                    .execute(&mut connection)
+                    .await
+                    .unwrap();
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let dense = "SELECT count(*) FROM (SELECT participant_id FROM consign.payment GROUP BY 1
+                 HAVING count(*) = 50 AND min(sequence_id) = 1 AND max(sequence_id) = 50) p";
+    assert_eq!(desk.count(dense).await, 2);
+    assert_eq!(desk.findings().await, Vec::<String>::new());
+}
+
+/// Producers that take the same participants in opposite orders, many in a call: none is turned away.
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_with_many_participants_do_not_deadlock() {
+    let desk = Desk::open().await;
+    let mut tasks = Vec::new();
+    for producer in 0..4_i32 {
+        let mut connection = desk.another().await;
+        tasks.push(tokio::spawn(async move {
+            for round in 0..10_i32 {
+                let order = match producer % 2 {
+                    0 => "SELECT count(e.outbox_id) FROM (SELECT array_agg('p' || n ORDER BY n) AS p FROM generate_series(1, 20) n) a, LATERAL consign.enqueue_payments(array_fill($1::text, ARRAY[20]), a.p, a.p, array_fill('R'::text, ARRAY[20]), array_fill('{}'::jsonb, ARRAY[20])) e",
+                    _ => "SELECT count(e.outbox_id) FROM (SELECT array_agg('p' || n ORDER BY n DESC) AS p FROM generate_series(1, 20) n) a, LATERAL consign.enqueue_payments(array_fill($1::text, ARRAY[20]), a.p, a.p, array_fill('R'::text, ARRAY[20]), array_fill('{}'::jsonb, ARRAY[20])) e",
+                };
+                sqlx::query(order)
+                    .bind(format!("i-{producer}-{round}"))
+                    .execute(&mut connection)
+                    .await
+                    .unwrap();
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(desk.findings().await, Vec::<String>::new());
+}
+
+/// D4, and what else cannot be a payment.
+#[tokio::test]
+async fn what_is_no_payment_is_refused() {
+    let mut desk = Desk::open().await;
+    for (sql, code) in [
+        (
+            "SELECT consign.enqueue_payment_outbox('i', 'p', 'k', 'R', '[1]')",
+            "23514",
+        ),
+        (
+            "SELECT consign.enqueue_payment_outbox('i', 'p', 'k', 'R', NULL)",
+            "23514",
+        ),
+        (
+            "SELECT consign.enqueue_payment_outbox(NULL, 'p', 'k', 'R', '{}')",
+            "23502",
+        ),
+        (
+            "SELECT consign.enqueue_payment_outbox('i', ' ', 'k', 'R', '{}')",
+            "CN006",
+        ),
+        (
+            "SELECT consign.enqueue_payment_outbox('i', repeat('p', 257), 'k', 'R', '{}')",
+            "CN006",
+        ),
+        (
+            "SELECT consign.enqueue_payments(ARRAY['i'], ARRAY['p'], ARRAY['k'], ARRAY['R', 'R'], ARRAY['{}'::jsonb])",
+            "CN006",
+        ),
+        // A stranger in the lane would stop every worker that claims it.
+        (
+            "SELECT consign.payments_lane(), consign.enqueue('payments', '{}', 'k')",
+            "CN006",
+        ),
+        (
+            "SELECT consign.put_lane('payments', consign.payments_policy() || '{\"on_uncertain\": \"hold\"}', 'a', 'b')",
+            "CN006",
+        ),
+    ] {
+        assert_eq!(refusal(&mut desk.connection, sql).await, code, "{sql}");
+    }
+    assert_eq!(desk.count("SELECT count(*) FROM consign.payment").await, 0);
+    assert_eq!(
+        desk.count("SELECT count(*) FROM consign.participant_outbox_sequences")
+            .await,
+        0
+    );
+}
+
+/// P-18.
+#[tokio::test]
+async fn a_rollback_takes_the_payment_with_the_business_rows() {
+    let mut desk = Desk::open().await;
+    desk.run("CREATE TABLE public.ledger (entry text)").await;
+    desk.run(
+        "BEGIN; INSERT INTO public.ledger VALUES ('a');
+         SELECT consign.enqueue_payment_outbox('i', 'p', 'a', 'PAYMENT', '{}'); ROLLBACK;
+         BEGIN; INSERT INTO public.ledger VALUES ('b');
+         SELECT consign.enqueue_payment_outbox('i', 'p', 'b', 'PAYMENT', '{}'); COMMIT;",
+    )
+    .await;
+    let both = "SELECT count(*) FROM public.ledger l JOIN consign.payment p ON p.idempotency_key = l.entry";
+    assert_eq!(desk.count(both).await, 1);
+    assert_eq!(desk.count("SELECT count(*) FROM consign.payment").await, 1);
+    assert_eq!(desk.claim(10, "w", 60).await[0].sequence_id, 1);
+}
+
+/// P-14.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_payment_is_announced_at_commit_and_nothing_else_is() {
+    let mut desk = Desk::open().await;
+    let mut listener = PgListener::connect(desk.database.url()).await.unwrap();
+    listener.listen("symphony_outbox").await.unwrap();
+    // A rolled-back one, a first one, a duplicate of it; then a mark that ends the wait.
+    desk.run(
+        "BEGIN; SELECT consign.enqueue_payment_outbox('i', 'p', 'gone', 'PAYMENT', '{}'); ROLLBACK;
+         SELECT consign.enqueue_payment_outbox('i', 'p', 'k', 'PAYMENT', '{}');",
+    )
+    .await;
+    desk.run("SELECT consign.enqueue_payment_outbox('i', 'p', 'k', 'PAYMENT', '{}')")
+        .await;
+    desk.run("NOTIFY symphony_outbox, 'the end'").await;
+    let mut heard = Vec::new();
+    while heard.last().map(String::as_str) != Some("the end") {
+        let notification = tokio::time::timeout(Duration::from_secs(20), listener.recv());
+        heard.push(notification.await.unwrap().unwrap().payload().to_owned());
+    }
+    assert_eq!(heard, ["", "the end"]);
+}
+
+/// The state of a key that was used before is the payment's own, not a lease's.
+#[tokio::test]
+async fn a_repeated_key_says_how_the_payment_stands() {
+    let mut desk = Desk::frozen().await;
+    desk.run("SELECT consign.enqueue_payment_outbox('i', 'p', 'k', 'PAYMENT', '{}')")
+        .await;
+    let again = "SELECT state FROM consign.enqueue_payment_outbox('i', 'p', 'k', 'PAYMENT', '{}')";
+    let state = async |desk: &mut Desk| -> String {
+        sqlx::query_scalar(again)
+            .fetch_one(&mut desk.connection)
+            .await
+            .unwrap()
+    };
+    let claimed = desk.claim_one("w", 60).await;
+    assert_eq!(state(&mut desk).await, "PENDING", "leased");
+    desk.complete(&claimed, "w", "FAILED").await.unwrap();
+    assert_eq!(state(&mut desk).await, "FAILED");
+    desk.run("SELECT consign.requeue(ARRAY(SELECT message_id FROM consign.payment), 'me', 'the account exists now')")
+        .await;
+    assert_eq!(state(&mut desk).await, "PENDING", "requeued by a person");
+    let claimed = desk.claim_one("w", 60).await;
+    desk.complete(&claimed, "w", "DISPATCHED").await.unwrap();
+    assert_eq!(state(&mut desk).await, "DISPATCHED");
+    assert_eq!(
+        desk.states(claimed.outbox_id).await,
+        ["FAILED", "DISPATCHED"],
+        "what was recorded stays"
+    );
+}

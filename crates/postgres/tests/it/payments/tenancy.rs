@@ -1,0 +1,132 @@
+//! Tenants, and holds.
+
+use sqlx::{PgConnection, Row};
+
+use super::{Desk, refusal};
+
+const A: &str = "'aaaaaaaa-0000-4000-8000-000000000001'";
+
+/// One payment of tenant A, one of tenant B, one of nobody; each dispatched once.
+async fn tenants() -> Desk {
+    let mut desk = Desk::open().await;
+    desk.run(
+        "SELECT consign.enqueue_payment_outbox('i' || t, 'p', 'k' || n, 'PAYMENT', '{}', t)
+         FROM (VALUES ('aaaaaaaa-0000-4000-8000-000000000001'::uuid), ('bbbbbbbb-0000-4000-8000-000000000002'), (NULL)) AS v (t),
+              generate_series(1, 2) n WHERE t IS NOT NULL;
+         SELECT consign.enqueue_payment_outbox('i', 'p', 'k' || n, 'PAYMENT', '{}') FROM generate_series(1, 2) n",
+    )
+    .await;
+    let firsts: Vec<uuid::Uuid> =
+        sqlx::query_scalar("SELECT outbox_id FROM consign.payment WHERE idempotency_key = 'k1'")
+            .fetch_all(&mut desk.connection)
+            .await
+            .unwrap();
+    for payment in desk.claim(1000, "w", 600).await {
+        if firsts.contains(&payment.outbox_id) {
+            desk.complete(&payment, "w", "DISPATCHED").await.unwrap();
+        }
+    }
+    desk
+}
+
+async fn seen(connection: &mut PgConnection) -> [i64; 3] {
+    let row = sqlx::query(
+        "SELECT (SELECT count(*) FROM consign.tenant_payment_outbox_pending),
+                (SELECT count(*) FROM consign.tenant_payment_outbox_attempts),
+                (SELECT count(*) FROM consign.payment)",
+    )
+    .fetch_one(connection)
+    .await
+    .unwrap();
+    [row.get(0), row.get(1), row.get(2)]
+}
+
+/// P-20.
+#[tokio::test]
+async fn a_tenants_reader_sees_its_own_rows_only() {
+    let mut desk = tenants().await;
+    let all = "SELECT (SELECT count(tenant_id) FROM consign.payment_outbox_pending) * 10
+                    + (SELECT count(tenant_id) FROM consign.payment_outbox_attempts)";
+    assert_eq!(
+        desk.count(all).await,
+        22,
+        "the tenant is on the pending and on every attempt"
+    );
+    desk.run("SET ROLE symphony_tenant").await;
+    assert_eq!(seen(&mut desk.connection).await, [0, 0, 0], "unset");
+    desk.run("SET app.current_tenant_id = 'nonsense'").await;
+    assert_eq!(seen(&mut desk.connection).await, [0, 0, 0], "malformed");
+    desk.run("SET app.current_tenant_id = ''").await;
+    assert_eq!(seen(&mut desk.connection).await, [0, 0, 0], "empty");
+    for tenant in [A, "'bbbbbbbb-0000-4000-8000-000000000002'"] {
+        let set = sqlx::AssertSqlSafe(format!("SET app.current_tenant_id = {tenant}"));
+        sqlx::raw_sql(set)
+            .execute(&mut desk.connection)
+            .await
+            .unwrap();
+        assert_eq!(seen(&mut desk.connection).await, [1, 1, 2], "{tenant}");
+    }
+    for sql in [
+        "SELECT * FROM consign.payment_outbox_pending",
+        "SELECT * FROM consign.payment_outbox_attempts",
+        "SELECT * FROM consign.message",
+        "SELECT * FROM consign.attempt",
+        "SELECT consign.claim_outbox_batch(1, 'w', 60)",
+    ] {
+        assert_eq!(refusal(&mut desk.connection, sql).await, "42501", "{sql}");
+    }
+    // A condition of the reader's own is not asked about other tenants' rows.
+    desk.run(
+        "CREATE FUNCTION pg_temp.peek(t uuid) RETURNS boolean LANGUAGE plpgsql COST 0.0001 AS
+             $$ BEGIN IF t::text NOT LIKE 'bbbbbbbb%' THEN RAISE EXCEPTION 'saw %', t; END IF; RETURN true; END $$;
+         SELECT * FROM consign.tenant_payment_outbox_pending WHERE pg_temp.peek(tenant_id);
+         SELECT * FROM consign.tenant_payment_outbox_attempts WHERE pg_temp.peek(tenant_id);
+         SELECT * FROM consign.payment WHERE pg_temp.peek(tenant_id);",
+    )
+    .await;
+}
+
+/// P-20: workers work for every tenant, whoever owns the schema and whatever the session says.
+#[tokio::test]
+async fn a_worker_sees_all_tenants() {
+    let mut desk = Desk::open().await;
+    desk.run(
+        "SET app.current_tenant_id = 'aaaaaaaa-0000-4000-8000-000000000001';
+         SET ROLE symphony_ingest;
+         SELECT consign.enqueue_payment_outbox('i', 'p', 'k', 'PAYMENT', '{}', 'bbbbbbbb-0000-4000-8000-000000000002');
+         RESET ROLE; SET ROLE symphony_executor",
+    )
+    .await;
+    let claimed = desk.claim_one("w", 60).await;
+    desk.complete(&claimed, "w", "DISPATCHED").await.unwrap();
+}
+
+/// P-20, CP-26.
+#[tokio::test]
+async fn a_held_payment_is_never_claimed_until_it_is_released() {
+    let mut desk = Desk::frozen().await;
+    desk.run(
+        "SELECT consign.enqueue_payment_outbox('i', 'p', 'k', 'PAYMENT', '{}', p_kyc_hold => true)",
+    )
+    .await;
+    desk.pass(1_000_000.0).await;
+    assert_eq!(desk.claim(10, "w", 60).await.len(), 0);
+    let held = "SELECT count(*) FROM consign.payment_outbox_pending WHERE kyc_hold AND hold_reason = 'kyc_hold' AND next_attempt_at IS NULL";
+    assert_eq!(desk.count(held).await, 1);
+    desk.run("SET ROLE symphony_executor").await;
+    let release = "SELECT consign.unhold(ARRAY[1], 'w', 'because I can')";
+    assert_eq!(refusal(&mut desk.connection, release).await, "42501");
+    desk.run("RESET ROLE; SET ROLE consign_operator").await;
+    desk.run("SELECT consign.unhold(ARRAY(SELECT message_id FROM consign.payment), 'compliance', 'cleared')")
+        .await;
+    desk.run("RESET ROLE").await;
+    assert_eq!(desk.claim(10, "w", 60).await.len(), 1);
+    assert_eq!(
+        desk.count(
+            "SELECT count(*) FROM consign.audit WHERE action = 'unhold' AND actor = 'compliance'"
+        )
+        .await,
+        1
+    );
+    assert_eq!(desk.findings().await, Vec::<String>::new());
+}

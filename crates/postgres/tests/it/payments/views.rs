@@ -1,0 +1,218 @@
+//! What the views show, and that nothing can be written through them.
+
+use consign_kernel::AttemptOutcome;
+use sqlx::Row;
+
+use super::{Desk, refusal};
+
+/// P-12: second terminal, UPDATE, DELETE, TRUNCATE, for the owner too.
+#[tokio::test]
+async fn nobody_rewrites_what_happened() {
+    let mut desk = Desk::open().await;
+    desk.enqueue("p", 1).await;
+    let claimed = desk.claim_one("w", 60).await;
+    desk.complete(&claimed, "w", "DISPATCHED").await.unwrap();
+    let twice = sqlx::raw_sql(
+        "INSERT INTO consign.attempt SELECT message_id, fence, claimed_at, finished_at, next_due_at, 2, outcome, token, owner,
+             code, detail, result FROM consign.attempt",
+    );
+    let error = twice.execute(&mut desk.connection).await.unwrap_err();
+    let error = error.as_database_error().unwrap();
+    assert_eq!(
+        (error.code().unwrap().as_ref(), error.constraint()),
+        ("23505", Some("ux_outbox_attempts_one_terminal_per_outbox"))
+    );
+    for (sql, code) in [
+        ("UPDATE consign.attempt SET detail = ''", "CN009"),
+        ("DELETE FROM consign.attempt", "CN009"),
+        ("TRUNCATE consign.attempt", "CN009"),
+        ("UPDATE consign.payment SET rail_type = ''", "CN009"),
+        ("DELETE FROM consign.payment", "CN009"),
+        ("TRUNCATE consign.payment", "CN009"),
+        ("DELETE FROM consign.participant_outbox_sequences", "CN009"),
+        ("TRUNCATE consign.participant_outbox_sequences", "CN009"),
+        (
+            "UPDATE consign.payment_outbox_attempts SET state = 'FAILED'",
+            "CN009",
+        ),
+        ("DELETE FROM consign.payment_outbox_attempts", "CN009"),
+        ("TRUNCATE consign.payment_outbox_attempts", "42809"),
+        (
+            "INSERT INTO consign.payment_outbox_attempts (outbox_id, attempt_no, state) VALUES (gen_random_uuid(), 1, 'DISPATCHED')",
+            "CN009",
+        ),
+        ("DELETE FROM consign.payment_outbox_pending", "55000"),
+    ] {
+        assert_eq!(refusal(&mut desk.connection, sql).await, code, "{sql}");
+    }
+}
+
+/// The queries of the design's own text, as printed.
+#[tokio::test]
+async fn the_monitoring_queries_work_as_printed() {
+    let mut desk = Desk::frozen().await;
+    desk.run("SET search_path = consign, public").await;
+    desk.enqueue("p", 3).await;
+    desk.claim(2, "worker-1", 5).await;
+    let in_flight = "SELECT * FROM payment_outbox_pending WHERE claimed_by IS NOT NULL";
+    let rows = sqlx::query(in_flight)
+        .fetch_all(&mut desk.connection)
+        .await
+        .unwrap();
+    assert_eq!(rows.len(), 2);
+    assert_eq!(rows[0].get::<&str, _>("claimed_by"), "worker-1");
+    let expired = "SELECT count(*) FROM payment_outbox_pending WHERE lease_expires_at <= consign.clock() AND claimed_by IS NOT NULL";
+    assert_eq!(desk.count(expired).await, 0);
+    desk.pass(5.0).await;
+    assert_eq!(desk.count(expired).await, 2);
+    assert_eq!(
+        desk.count("SELECT payments::bigint FROM payment_outbox_leases WHERE is_expired AND worker_id = 'worker-1'")
+            .await,
+        2
+    );
+}
+
+/// P-22.
+#[tokio::test]
+async fn the_supervisor_counts_what_there_is() {
+    let mut desk = Desk::frozen().await;
+    desk.policy(r#"{"attempts_max": 1}"#).await;
+    desk.enqueue("p", 6).await;
+    desk.run(
+        "SELECT consign.enqueue_payment_outbox('h', 'p', 'k', 'PAYMENT', '{}', p_kyc_hold => true)",
+    )
+    .await;
+    let claimed = desk.claim(2, "w", 60).await;
+    desk.complete(&claimed[0], "w", "DISPATCHED").await.unwrap();
+    desk.complete(&claimed[1], "w", "RETRYABLE").await.unwrap();
+    desk.claim(1, "gone", 5).await;
+    desk.pass(10.0).await;
+    desk.claim(1, "w", 60).await;
+    let row = sqlx::query("SELECT * FROM consign.supervisor_outbox_status")
+        .fetch_one(&mut desk.connection)
+        .await
+        .unwrap();
+    let figures = [
+        ("pending", 3),
+        ("due", 2),
+        ("scheduled", 0),
+        ("leased", 1),
+        ("expired", 0),
+        ("held", 1),
+        ("failed", 2),
+        ("dispatched", 1),
+        ("attempts_1", 0),
+        ("dispatched_last_hour", 1),
+        ("failed_last_hour", 2),
+    ];
+    for (name, figure) in figures {
+        assert_eq!(row.get::<i64, _>(name), figure, "{name}");
+    }
+    desk.pass(7200.0).await;
+    let later = "SELECT dispatched_last_hour * 1000 + stuck * 100 + expired FROM consign.supervisor_outbox_status";
+    assert_eq!(
+        desk.count(later).await,
+        101,
+        "an hour later only the stuck one"
+    );
+}
+
+/// P-22, CP-27: bounded and masked; the payload is not copied.
+#[tokio::test]
+async fn error_messages_are_bounded_and_masked() {
+    let mut desk = Desk::frozen().await;
+    let told = [
+        ("no account 260971234567", "no account ***4567"),
+        ("card 4111 1111 1111 1234 refused", "card ***1234 refused"),
+        ("write to bob@example.com", "write to ***@***"),
+        (
+            "IBAN DE89370400440532013000 unknown",
+            "IBAN DE89***3000 unknown",
+        ),
+        ("password=hunter2 was wrong", "password=*** was wrong"),
+        ("Authorization: Bearer abc.def", "Authorization: *** ***"),
+        ("{\"token\":\"abc\"}", "{\"token\":\"***\"}"),
+        (
+            "503 after 30000 ms at 2026-11-16",
+            "503 after 30000 ms at 2026-11-16",
+        ),
+    ];
+    for (text, masked) in told {
+        let answer: String = sqlx::query_scalar("SELECT consign.masked($1)")
+            .bind(text)
+            .fetch_one(&mut desk.connection)
+            .await
+            .unwrap();
+        assert_eq!(answer, masked);
+    }
+    desk.enqueue("p", 1).await;
+    let claimed = desk.claim_one("w", 60).await;
+    sqlx::query("SELECT consign.complete_outbox_attempt($1, $2, 'w', 'FAILED', p_error_code => repeat('E', 500), p_error_message => repeat('x', 100000))")
+        .bind(claimed.outbox_id)
+        .bind(claimed.lease_token)
+        .execute(&mut desk.connection)
+        .await
+        .unwrap();
+    assert_eq!(
+        desk.count("SELECT length(error_message)::bigint * 1000 + length(error_code) FROM consign.payment_outbox_attempts")
+            .await,
+        1_000_128
+    );
+    let columns = "SELECT count(*) FROM information_schema.columns WHERE table_name = 'payment_outbox_attempts' AND column_name = 'payload'";
+    assert_eq!(desk.count(columns).await, 0);
+}
+
+/// The token is a permission: who may not complete does not see it.
+#[tokio::test]
+async fn a_reader_sees_the_lease_but_not_its_token() {
+    let mut desk = Desk::open().await;
+    desk.enqueue("p", 1).await;
+    desk.claim_one("w", 60).await;
+    let shown =
+        "SELECT count(claimed_by) * 10 + count(lease_token) FROM consign.payment_outbox_pending";
+    for (role, figure) in [
+        ("SET ROLE symphony_readonly", 10),
+        ("SET ROLE symphony_auditor", 10),
+        ("SET ROLE consign_auditor", 10),
+        ("SET ROLE symphony_control", 11),
+    ] {
+        desk.run(role).await;
+        assert_eq!(desk.count(shown).await, figure, "{role}");
+        desk.run("RESET ROLE").await;
+    }
+}
+
+/// The words of an attempt are the same in SQL and in Rust.
+#[tokio::test]
+async fn states_mean_the_same_in_sql_and_in_rust() {
+    let mut desk = Desk::open().await;
+    let codes = [
+        None,
+        Some("RAIL_DOWN"),
+        Some("lease_expired"),
+        Some("MISSING_RAIL_REFERENCE"),
+    ];
+    for outcome in [
+        AttemptOutcome::Delivered,
+        AttemptOutcome::Retry,
+        AttemptOutcome::Dead,
+        AttemptOutcome::Uncertain,
+        AttemptOutcome::Expired,
+    ] {
+        for code in codes {
+            for due in [None, Some(jiff::Timestamp::UNIX_EPOCH)] {
+                let in_sql: String = sqlx::query_scalar(
+                    "SELECT consign.outbox_attempt_state($1::text::consign.outcome, $2, CASE WHEN $3 THEN 'epoch'::timestamptz END)::text",
+                )
+                .bind(outcome.as_str())
+                .bind(code)
+                .bind(due.is_some())
+                .fetch_one(&mut desk.connection)
+                .await
+                .unwrap();
+                let in_rust = consign_payments::AttemptState::of(outcome, code, due);
+                assert_eq!(in_sql, in_rust.as_str(), "{outcome:?} {code:?} {due:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Workers and producers in another language, killed at random.
+
+use std::{process::Command, time::Duration};
+
+use consign_testkit::{Child, eventually};
+
+use super::Desk;
+
+const WORKERS: usize = 16;
+const PRODUCERS: usize = 4;
+const PAYMENTS: usize = 5_000;
+const KILLS: usize = 24;
+
+/// The Python that has psycopg2: the one on the path, or the distribution's own.
+fn python() -> &'static str {
+    let can_import = |python: &&str| {
+        let import = Command::new(*python)
+            .args(["-c", "import psycopg2"])
+            .output();
+        import.is_ok_and(|output| output.status.success())
+    };
+    ["python3", "/usr/bin/python3"]
+        .into_iter()
+        .find(can_import)
+        .expect("Python with psycopg2: run scripts/require psycopg2, or scripts/test, which does")
+}
+
+fn start(python: &str, role: &str, url: &str, name: &str, last: usize) -> Child {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/payments/workers.py");
+    let mut command = Command::new(python);
+    command
+        .args([script, role, url, name])
+        .arg(last.to_string());
+    Child::start(command)
+}
+
+async fn until_dispatched(desk: &Desk, payments: usize) {
+    let watcher = tokio::sync::Mutex::new(desk.another().await);
+    let count = "SELECT count(*) FROM consign.attempt WHERE outcome = 'delivered'";
+    eventually(
+        "so many are dispatched",
+        Duration::from_secs(60),
+        || async {
+            let mut watcher = watcher.lock().await;
+            let dispatched = sqlx::query_scalar::<_, i64>(count).fetch_one(&mut *watcher);
+            dispatched.await.unwrap() >= payments as i64
+        },
+    )
+    .await;
+}
+
+/// Numbers that look random and are the same each time.
+fn scattered(n: usize) -> usize {
+    (n.wrapping_mul(0x9E37_79B9_7F4A_7C15)) >> 33
+}
+
+/// The acceptance of the protocol: 16 workers, 5,000 payments, kills at random.
+#[tokio::test(flavor = "multi_thread")]
+async fn sixteen_workers_in_another_language_with_kills_pay_each_payment_once() {
+    let mut desk = Desk::open().await;
+    let (python, url) = (python(), desk.database.url().to_owned());
+    let mut workers: Vec<Child> = (0..WORKERS)
+        .map(|n| start(python, "work", &url, &format!("worker-{}", n % 12), n))
+        .collect();
+    let mut producers: Vec<Child> = (0..PRODUCERS)
+        .map(|n| {
+            start(
+                python,
+                "produce",
+                &url,
+                &format!("producer-{n}"),
+                PAYMENTS / PRODUCERS,
+            )
+        })
+        .collect();
+    for kill in 0..KILLS {
+        until_dispatched(&desk, kill * PAYMENTS / (KILLS + 2)).await;
+        let victim = scattered(kill + 1) % WORKERS;
+        workers[victim].kill9();
+        workers[victim] = start(
+            python,
+            "work",
+            &url,
+            &format!("worker-{}", victim % 12),
+            100 + kill,
+        );
+        if kill < PRODUCERS {
+            producers[kill].kill9();
+            producers[kill] = start(
+                python,
+                "produce",
+                &url,
+                &format!("producer-{kill}"),
+                PAYMENTS / PRODUCERS,
+            );
+        }
+    }
+    for producer in &mut producers {
+        producer.expect_line("produced").await;
+    }
+    until_dispatched(&desk, PAYMENTS).await;
+    drop(workers);
+    let once = "SELECT count(*) FROM (SELECT outbox_id FROM consign.payment_outbox_attempts GROUP BY 1
+                HAVING count(*) FILTER (WHERE state = 'DISPATCHED') = 1 AND min(attempt_no) = 1 AND max(attempt_no) = count(*)) p";
+    let payments = PAYMENTS as i64;
+    assert_eq!(
+        desk.count("SELECT count(*) FROM consign.payment").await,
+        payments
+    );
+    assert_eq!(
+        desk.count(once).await,
+        payments,
+        "dispatched once, attempts dense"
+    );
+    let dense = "SELECT count(*) FROM (SELECT participant_id FROM consign.payment GROUP BY 1
+                 HAVING count(*) <> max(sequence_id) OR min(sequence_id) <> 1) p";
+    assert_eq!(desk.count(dense).await, 0, "numbers without gaps");
+    assert!(
+        desk.count(
+            "SELECT count(*) FROM consign.payment_outbox_attempts WHERE state = 'ZOMBIE_REQUEUE'"
+        )
+        .await
+            > 0,
+        "the kills hit somebody"
+    );
+    let twice = "SELECT count(*) FROM consign.payment_outbox_reconcile WHERE verdict = 'PAID_TWICE' OR kind = 'REUSED_REFERENCE'";
+    assert_eq!(desk.count(twice).await, 0);
+    assert_eq!(desk.findings().await, Vec::<String>::new());
+}
