@@ -126,6 +126,15 @@ impl BrokerJournal {
         counts.max().unwrap_or_default()
     }
 
+    /// When anything was sent.
+    pub fn all_sent_at(&self) -> Vec<Timestamp> {
+        let times = self.0.iter().filter_map(|event| match event {
+            BrokerEvent::Sent { at, .. } => Some(*at),
+            _ => None,
+        });
+        times.collect()
+    }
+
     /// When a key was sent.
     pub fn sent_at(&self, wanted: &str) -> Vec<Timestamp> {
         let times = self.0.iter().filter_map(|event| match event {

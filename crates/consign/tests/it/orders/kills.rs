@@ -1,8 +1,13 @@
 //! Processes killed (SIGKILL) at the worst moments.
 
+use std::collections::BTreeSet;
+
 use consign_testkit::{Step, eventually};
 
-use super::bench::{Bench, broker_key, metric, on_both, order, place, post};
+use super::{
+    accept::join_all,
+    bench::{Bench, broker_key, metric, on_both, order, place, post},
+};
 use crate::{
     http,
     service::{SOON, Service},
@@ -124,12 +129,7 @@ fn a_server_killed_between_commit_and_reply_has_accepted_the_order_once() {
         let (mut victim, parked) = bench.parked(SERVE, "orders.after_commit").await;
         // The killed server must not send it as well.
         bench.consign.run(["pause", "orders"]).expect(0);
-        let body = order("key-reply", &[]);
-        let head = format!(
-            "POST /do/order HTTP/1.1\r\ncontent-type: application/json\r\n\
-             idempotency-key: key-reply\r\ncontent-length: {}\r\n",
-            body.len()
-        );
+        let (head, body) = request("key-reply");
         let unanswered = http::send(victim.address(), &head, &body);
         tokio::select! {
             answer = unanswered => panic!("answered: {answer:?}"),
@@ -145,6 +145,96 @@ fn a_server_killed_between_commit_and_reply_has_accepted_the_order_once() {
         server.stop().await;
         bench.doctor();
     });
+}
+
+/// What was answered is there, and what is there is there as a whole.
+#[test]
+fn o_01_servers_killed_while_they_accept_lose_and_double_nothing() {
+    const ORDERS: usize = 60;
+    const KILLS: i64 = 3;
+    on_both(async |bench| {
+        let keys: Vec<String> = (0..ORDERS)
+            .map(|number| format!("key-{number:04}"))
+            .collect();
+        let mut accepted: BTreeSet<&str> = BTreeSet::new();
+        for kill in 1..=KILLS {
+            let mut server = bench.serve().await;
+            let at = server.address();
+            let posts = keys.iter().map(async |key| {
+                let (head, body) = request(key);
+                let answer = http::send(at, &head, &body).await;
+                answer.is_ok_and(|answer| matches!(answer.status, 200 | 201))
+            });
+            let killing = async {
+                let goal = kill * i64::try_from(ORDERS).unwrap() / (KILLS + 1);
+                eventually("some are accepted", SOON, async || {
+                    rows(&bench).await >= goal
+                })
+                .await;
+                server.child.kill9();
+            };
+            let (answers, ()) = tokio::join!(join_all(posts), killing);
+            let answered = keys
+                .iter()
+                .zip(answers)
+                .filter(|(_, is_accepted)| *is_accepted);
+            accepted.extend(answered.map(|(key, _)| key.as_str()));
+            let lonely = "SELECT l.idempotency_key FROM idempo_ledger l \
+                          FULL JOIN outbox_orders o ON o.id = l.outbox_id \
+                          WHERE l.outbox_id IS NULL OR o.id IS NULL";
+            assert_eq!(
+                bench.eye().await.rows(lonely).await,
+                [] as [serde_json::Value; 0]
+            );
+            let known = bench
+                .eye()
+                .await
+                .rows("SELECT idempotency_key AS key FROM idempo_ledger")
+                .await;
+            let known: BTreeSet<&str> = known
+                .iter()
+                .map(|row| row["key"].as_str().unwrap())
+                .collect();
+            assert!(
+                accepted.is_subset(&known),
+                "lost: {:?}",
+                accepted.difference(&known)
+            );
+        }
+        let server = bench.serve().await;
+        for key in &keys {
+            let again = post(&server, key, &order(key, &[])).await;
+            assert!(matches!(again.status, 200 | 201), "{key}: {again:?}");
+        }
+        eventually("all are done", SOON, async || unfinished(&bench).await == 0).await;
+        assert_eq!(rows(&bench).await, i64::try_from(ORDERS).unwrap());
+        let tallies = bench.broker.journal().tallies();
+        assert!(
+            tallies.values().all(|tally| tally.executions == 1),
+            "{tallies:?}"
+        );
+        server.stop().await;
+        bench.doctor();
+    });
+}
+
+async fn rows(bench: &Bench) -> i64 {
+    bench
+        .eye()
+        .await
+        .number("SELECT count(*) FROM idempo_ledger")
+        .await
+}
+
+/// The head and the body of a request for an order.
+fn request(key: &str) -> (String, String) {
+    let body = order(key, &[]);
+    let head = format!(
+        "POST /do/order HTTP/1.1\r\ncontent-type: application/json\r\n\
+         idempotency-key: {key}\r\ncontent-length: {}\r\n",
+        body.len()
+    );
+    (head, body)
 }
 
 /// There is no moment between the ledger and the outbox to be killed at: at none of many kills in

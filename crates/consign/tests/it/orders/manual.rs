@@ -70,6 +70,8 @@ fn o_12_an_order_whose_key_belongs_to_another_is_not_sent() {
         bench.becomes("key-0012", "accepted", "aborted").await;
         assert_eq!(bench.broker.send_count(), 0);
         assert_eq!(bench.ledger("key-0012").await, row);
+        // The one way in which they may differ; and proof that it would be noticed elsewhere.
+        assert_eq!(bench.disagreements().await.len(), 1);
         let outbox = bench.outbox("key-0012").await;
         assert_eq!(
             outbox["last_error_code"], "IDEMPOTENCY_CONFLICT",

@@ -262,6 +262,78 @@ fn o_11_a_broker_that_is_killed_and_returns_has_executed_once() {
     });
 }
 
+/// Such a broker would execute a repeat: it is asked first, and sent to again only if it knows nothing.
+#[test]
+fn o_11_a_broker_that_takes_no_keys_is_asked_after_every_doubt() {
+    on_both(async |mut bench| {
+        bench.set(&[("broker_takes_keys", "false")]);
+        bench.broker.tell(|manner| manner.dedupes = false).await;
+        let service = bench.serve().await;
+        let cases = [
+            ("doubt-late", Step::ExecuteHang, 1),
+            ("doubt-lost", Step::ExecuteDrop, 1),
+            ("doubt-garbage", Step::ExecuteGarbage, 1),
+            ("doubt-none", Step::Hang, 2),
+        ];
+        for (key, step, _) in &cases {
+            place(&service, key, std::slice::from_ref(step)).await;
+        }
+        for (key, _, sends) in cases {
+            bench.becomes(key, "succeeded", "succeeded").await;
+            let tally = bench.broker.journal().tally(&broker_key(key));
+            assert_eq!(
+                (tally.sends, tally.executions),
+                (sends, 1),
+                "{key}: {tally:?}"
+            );
+            assert!(tally.queries >= 1, "{key}: {tally:?}");
+        }
+        service.stop().await;
+        bench.doctor();
+    });
+}
+
+/// Facts A10: most of the last calls failed, so the broker is left alone for a while.
+#[test]
+fn a_broker_that_is_down_is_left_alone_and_then_tried_again() {
+    const OPEN: Duration = Duration::from_millis(1_500);
+    on_both(async |mut bench| {
+        bench.set(&[
+            ("breaker_calls", "4"),
+            ("breaker_open_sec", "1.5"),
+            ("outbox_backoff_sec", "[0.05]"),
+            ("outbox_max_attempts", "1000"),
+        ]);
+        bench
+            .broker
+            .tell(|manner| manner.otherwise = Step::Refuse(503))
+            .await;
+        let service = bench.serve().await;
+        for number in 0..8 {
+            place(&service, &format!("key-{number:04}"), &[]).await;
+        }
+        let rested = async || {
+            let mut times = bench.broker.journal().all_sent_at();
+            times.sort();
+            let gaps = times.windows(2).map(|two| two[1].duration_since(two[0]));
+            gaps.map(|gap| gap.unsigned_abs()).max().unwrap_or_default() >= OPEN
+        };
+        eventually("it is left alone", SOON, rested).await;
+        let sent = bench.broker.send_count();
+        assert!(sent < 60, "{sent} sends to a broker that is down");
+        bench
+            .broker
+            .tell(|manner| manner.otherwise = Step::Fill)
+            .await;
+        for number in 0..8 {
+            bench
+                .becomes(&format!("key-{number:04}"), "succeeded", "succeeded")
+                .await;
+        }
+        service.stop().await;
+    });
+}
+
 #[test]
 fn o_20_fills_are_checked() {
     on_both(async |bench| {
