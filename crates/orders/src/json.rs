@@ -19,6 +19,11 @@ pub use number::Number;
 /// How deep lists and objects may be within each other.
 pub const DEPTH_MAX: usize = 32;
 
+/// How much of a name is told, and of how many: what a text of a megabyte can make us write about
+/// it must not be a gigabyte.
+const NAME_CHARS_MAX: usize = 64;
+const REPEATS_MAX: usize = 16;
+
 /// A JSON value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Json {
@@ -79,7 +84,8 @@ pub struct Document {
     /// The value.
     pub root: Json,
     /// The paths of members whose name came more than once, such as `risk_constraints.max_dd`.
-    /// Names are the same that are the same after NFC. Not empty: refuse the document.
+    /// Names are the same that are the same after NFC; the first 16 are told. Not empty: refuse the
+    /// document.
     pub repeats: Vec<String>,
 }
 
@@ -153,11 +159,12 @@ impl Reader {
         let mut names = BTreeSet::new();
         let mut object = Vec::with_capacity(members.len());
         for (name, value) in members {
-            self.path.push(name.clone());
+            self.path.push(name.chars().take(NAME_CHARS_MAX).collect());
             if name.contains('\0') {
                 return Err(JsonError::Nul(self.place()));
             }
-            if !names.insert(name.nfc().collect::<String>()) {
+            let is_repeat = !names.insert(name.nfc().collect::<String>());
+            if is_repeat && self.repeats.len() < REPEATS_MAX {
                 self.repeats.push(self.place());
             }
             object.push((name, self.value(value.get(), depth + 1)?));

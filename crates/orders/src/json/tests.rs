@@ -69,6 +69,15 @@ fn o06_names_that_come_twice_are_told() {
     }
 }
 
+/// A long name over many repeats: told in full, they would be a thousand times the text.
+#[test]
+fn what_is_told_about_repeats_is_short() {
+    let repeats = ["\"a\":1"; 5_000].join(",");
+    let text = format!("{{\"{}\":{{{repeats}}}}}", "x".repeat(50_000));
+    let told = parse(text.as_bytes()).unwrap().repeats;
+    assert_eq!(told, vec![format!("{}.a", "x".repeat(64)); 16]);
+}
+
 /// O-06 and CO-24: nothing but JSON.
 #[test]
 fn o06_what_is_not_json_is_refused() {

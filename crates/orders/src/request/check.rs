@@ -2,7 +2,7 @@
 
 use super::{
     InvalidRequest, OrderRequest, Problem, RiskConstraints, Rules, Side, TimeInForce,
-    fields::Fields,
+    fields::{Fields, PROBLEMS_MAX},
 };
 use crate::{
     Amount, Instrument, OrderKey, digest,
@@ -30,6 +30,9 @@ pub(super) fn read(body: &[u8], rules: Option<&Rules>) -> Result<OrderRequest, I
     };
     let mut problems = Vec::new();
     let checked = fields(members, rules, &mut problems);
+    if problems.len() >= PROBLEMS_MAX {
+        problems.extend(of_body("has more problems than are told".into(), FIELDS).problems);
+    }
     problems.extend(document.repeats.into_iter().map(|field| Problem {
         field,
         problem: "comes more than once".to_owned(),

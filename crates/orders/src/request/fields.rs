@@ -5,6 +5,10 @@ use jiff::Timestamp;
 use super::Problem;
 use crate::{Amount, json::Json};
 
+/// More than an order has fields. What is beyond are fields nobody knows, and those could be as many
+/// as fit into a body.
+pub(super) const PROBLEMS_MAX: usize = 48;
+
 /// An object whose members are taken by name. What is left at the end nobody knows.
 pub(super) struct Fields<'a, 'p> {
     members: Vec<(&'a str, &'a Json)>,
@@ -28,6 +32,9 @@ impl<'a, 'p> Fields<'a, 'p> {
     }
 
     pub(super) fn complain(&mut self, field: &str, problem: &str, accepted: &str) {
+        if self.problems.len() >= PROBLEMS_MAX {
+            return;
+        }
         self.problems.push(Problem {
             field: format!("{}{field}", self.prefix),
             problem: problem.to_owned(),

@@ -254,6 +254,14 @@ fn o06_repeats_are_refused_even_where_they_agree() {
 }
 
 #[test]
+fn an_error_is_not_longer_than_it_helps() {
+    let fields: Vec<String> = (0..5_000).map(|index| format!("\"f{index}\":1")).collect();
+    let bad = bad_fields(&format!("{{{}}}", fields.join(",")));
+    assert_eq!(bad.len(), 49);
+    assert_eq!(bad.last().unwrap(), "body");
+}
+
+#[test]
 fn o06_what_is_no_object_is_refused_as_a_whole() {
     let deep = format!("{}{}", "[".repeat(40), "]".repeat(40));
     for text in [
@@ -267,6 +275,29 @@ fn o06_what_is_no_object_is_refused_as_a_whole() {
         &body(&[("tags", &deep)]),
     ] {
         assert_eq!(bad_fields(text), ["body"], "{text}");
+    }
+}
+
+/// T-202: the least quantity may be more than a step, and counts after rounding.
+#[test]
+fn t202_less_than_the_least_quantity_is_refused() {
+    let grid = crate::Instrument {
+        qty_step: "0.01".parse().unwrap(),
+        qty_min: "0.1".parse().unwrap(),
+        price_tick: "0.001".parse().unwrap(),
+    };
+    let rules = Rules {
+        instruments: Instruments::new([("USDJPY".to_owned(), grid)]).unwrap(),
+        ..Rules::default()
+    };
+    for (qty, is_accepted) in [
+        ("0.1", true),
+        ("0.109", true),
+        ("0.0999", false),
+        ("0.05", false),
+    ] {
+        let parsed = OrderRequest::parse(body(&[("qty", qty)]).as_bytes(), &rules);
+        assert_eq!(parsed.is_ok(), is_accepted, "{qty}");
     }
 }
 
