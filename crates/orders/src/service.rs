@@ -9,7 +9,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use consign_kernel::Error;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
-use tokio::time::Instant;
+use tokio::{sync::watch, time::Instant};
 use tracing::{Instrument, error, field::Empty, info, info_span};
 use uuid::Uuid;
 
@@ -49,6 +49,8 @@ pub struct OrderService {
     rules: Rules,
     keys: Keys,
     options: OrdersOptions,
+    /// True once the process is about to end: nobody is kept waiting then.
+    draining: watch::Sender<bool>,
 }
 
 impl fmt::Debug for OrderService {
@@ -115,8 +117,14 @@ impl OrderService {
             },
             keys: Keys::new(options),
             options: options.clone(),
+            draining: watch::Sender::new(false),
             ledger,
         }
+    }
+
+    /// Says that the process is about to end: whoever waits for a result is answered at once.
+    pub fn drain(&self) {
+        self.draining.send_replace(true);
     }
 
     /// Places an order, once per key however often it is asked to.

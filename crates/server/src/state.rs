@@ -130,9 +130,12 @@ impl AppState {
         }
     }
 
-    /// Says that the process is about to end: `/readyz` answers 503 and waiting claims return.
+    /// Says that the process is about to end: `/readyz` answers 503, waiting claims and orders return.
     pub fn drain(&self) {
         self.draining.send_replace(true);
+        if let Some(orders) = &self.orders {
+            orders.drain();
+        }
     }
 
     /// Whether `drain` has been called.

@@ -63,6 +63,15 @@ impl Gate {
             None if path == "/healthz" || path == "/health" => {
                 Json(json!({"status": "starting"})).into_response()
             }
+            // The contract of orders has an error shape of its own.
+            None if path.starts_with("/do/") => {
+                let body = json!({
+                    "error": "DATABASE_UNAVAILABLE", "message": "waiting for the database",
+                    "outcome": "not_done", "retry_after": 1,
+                });
+                let later = [(header::RETRY_AFTER, "1")];
+                (StatusCode::SERVICE_UNAVAILABLE, later, Json(body)).into_response()
+            }
             None => {
                 let title = "the database is not available";
                 let (status, code) = (StatusCode::SERVICE_UNAVAILABLE, "database_unavailable");

@@ -81,7 +81,8 @@ impl Traces {
         let ours = Targets::new()
             .with_target("consign", tracing::Level::INFO)
             .with_target("consign_worker", tracing::Level::INFO)
-            .with_target("consign_server", tracing::Level::INFO);
+            .with_target("consign_server", tracing::Level::INFO)
+            .with_target("consign_orders", tracing::Level::INFO);
         let layer = tracing_opentelemetry::layer()
             .with_tracer(tracer)
             .with_location(false)

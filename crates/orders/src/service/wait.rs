@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, timeout_at};
 
 use super::OrderService;
 use crate::{Answer, LedgerEntry, LedgerStatus, answer::PREFERENCE_APPLIED, metrics};
@@ -19,8 +19,12 @@ impl OrderService {
         let ends = started + wait;
         let mut rest = LOOK_FIRST;
         let mut entry = entry;
-        while entry.status == LedgerStatus::Accepted && Instant::now() < ends {
-            sleep_until(ends.min(Instant::now() + rest)).await;
+        let mut draining = self.draining.subscribe();
+        while entry.status == LedgerStatus::Accepted && Instant::now() < ends && !*draining.borrow()
+        {
+            let told = draining.wait_for(|draining| *draining);
+            // Whether it is told or the time is over, the ledger is asked once more.
+            drop(timeout_at(ends.min(Instant::now() + rest), told).await);
             rest = (rest * 3 / 2).min(LOOK_LAST);
             // A ledger that cannot be asked now may answer the next time; the order is accepted
             // all the same.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use axum::{extract::Request, http::Method, middleware::Next, response::Response};
 use tokio::{sync::watch, time::timeout};
+use tracing::Instrument;
 
 use super::slots::Slot;
 use crate::problem::{Problem, codes, internal};
@@ -39,11 +40,12 @@ pub(crate) async fn run(
     let (waits, client) = watch::channel(());
     request.extensions_mut().insert(Client(client));
     let only_reads = matches!(*request.method(), Method::GET | Method::HEAD);
-    let mut task = tokio::spawn(async move {
+    let work = async move {
         let response = next.run(request).await;
         drop(slot);
         response
-    });
+    };
+    let mut task = tokio::spawn(work.in_current_span());
     let _reader = only_reads.then(|| Abort(task.abort_handle()));
     let ended = timeout(limit, &mut task).await;
     drop(waits);

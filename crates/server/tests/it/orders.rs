@@ -216,6 +216,24 @@ async fn a_preferred_wait_is_honoured_and_said() {
 }
 
 #[tokio::test]
+async fn nobody_is_kept_waiting_by_a_process_that_ends() {
+    let bench = Bench::sqlite().await;
+    let prefer = [("prefer", "wait=30")];
+    let ending = async {
+        consign_testkit::eventually("the order is there", Duration::from_secs(10), async || {
+            look(&bench, KEY).await.status == 200
+        })
+        .await;
+        bench.state.drain();
+    };
+    let both = async { tokio::join!(bench.call(placing(KEY, &order(KEY), &prefer)), ending) };
+    let both = tokio::time::timeout(Duration::from_secs(10), both).await;
+    let (answer, ()) = both.expect("answered long before its wait is over");
+    answer.is(201);
+    assert_eq!(answer.json["status"], "accepted");
+}
+
+#[tokio::test]
 async fn who_waits_takes_no_place_of_those_who_work() {
     let options = ServerOptions {
         concurrency_max: 1,
