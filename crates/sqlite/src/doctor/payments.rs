@@ -4,58 +4,60 @@ use consign_kernel::MessageId;
 use sqlx::SqliteConnection;
 
 use super::{Report, SHOWN_MAX};
-use crate::{
-    error::Result,
-    payments::{reused_with_messages, unreferenced},
-    sql,
-};
+use crate::{error::Result, payments::reused_with_messages, sql};
 
 pub(super) async fn examine(connection: &mut SqliteConnection, report: &mut Report) -> Result<()> {
-    let torn: Vec<(i64, String)> = sqlx::query_as(sql!("doctor_payments"))
+    let torn: Vec<(String, i64)> = sqlx::query_as(sql!("doctor_payments"))
         .fetch_all(&mut *connection)
         .await?;
-    for (id, has) in torn {
-        let what = match has.as_str() {
-            "message" => format!("message {id} of lane payments has no payment beside it"),
-            _ => format!("the payment of message {id} has no message in lane payments"),
-        };
-        let remedy = "restore payment and message from the same backup";
-        report.add("payment_torn", what, remedy, Some(MessageId(id)));
+    for (code, id) in torn {
+        let message = Some(MessageId(id));
+        match code.as_str() {
+            "message_without_payment" => report.add(
+                "message_without_payment",
+                format!("message {id} of lane payments has no payment beside it"),
+                "restore payment from a backup; find out who could bypass the trigger payments_only",
+                message,
+            ),
+            "payment_without_message" => report.add(
+                "payment_without_message",
+                format!("the payment of message {id} has no message: it is never dispatched"),
+                "restore message from a backup",
+                message,
+            ),
+            _ => report.add(
+                "payment_dispatched_twice",
+                format!("the payment of message {id} was dispatched more than once"),
+                "ask the rail whether it paid twice; nothing to mend here; report this as a defect",
+                message,
+            ),
+        }
     }
     let gaps: Vec<(String, i64, i64, i64)> = sqlx::query_as(sql!("doctor_payment_sequences"))
         .fetch_all(&mut *connection)
         .await?;
     for (participant, count, last, next) in gaps {
         report.add(
-            "payment_sequence",
+            "payment_sequence_gap",
             format!(
                 "participant {participant} has {count} payments, the last is number {last}, the \
                  next would be {next}"
             ),
-            "find out which payment is missing, and whether the participant has it; restore it \
-             from a backup",
+            "restore payment from a backup, then set next_sequence_id one above the last number",
             None,
         );
     }
     let shown = u32::try_from(SHOWN_MAX).unwrap_or(u32::MAX);
-    for (message_id, outbox_id) in unreferenced(connection, shown).await? {
-        report.add(
-            "payment_unreferenced",
-            format!("payment {outbox_id} was dispatched, nobody knows under which reference"),
-            "look it up in the rail's books by its outbox_id, and keep what is found",
-            Some(message_id),
-        );
-    }
     for (reused, messages) in reused_with_messages(connection, shown).await? {
         let (reference, participant) = (reused.rail_reference, reused.participant_id);
         report.add(
-            "payment_reference_reused",
+            "rail_reference_reused",
             format!(
                 "{} payments of {participant} have the reference {reference}",
                 messages.len()
             ),
-            "look the payments up in the rail's books by their outbox_id: one of them may not have \
-             been made",
+            "compare these payments with the books of the rail: one of them may not have been paid; \
+             `consign payments reconcile`",
             messages,
         );
     }

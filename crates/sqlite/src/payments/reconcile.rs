@@ -1,7 +1,7 @@
 //! What should be compared with a rail's own books.
 
 use consign_kernel::{MessageId, Outcome};
-use consign_payments::{LateSuccess, OutboxId, Reconciliation, ReusedReference};
+use consign_payments::{LateSuccess, Reconciliation, ReusedReference};
 use sqlx::SqliteConnection;
 
 use super::rows::{ViewRow, one, outbox_id};
@@ -26,8 +26,12 @@ pub(super) async fn examine(
     for row in &uncertain {
         found.uncertain.push(ViewRow::new(row)?.0);
     }
-    for (_, id) in unreferenced(connection, limit).await? {
-        found.missing_references.push(id);
+    let unreferenced: Vec<String> = sqlx::query_scalar(sql!("payment_unreferenced"))
+        .bind(i64::from(limit) + 1)
+        .fetch_all(&mut *connection)
+        .await?;
+    for id in unreferenced {
+        found.missing_references.push(outbox_id(&id)?);
     }
     let limit = limit as usize;
     found.is_cut = cut(&mut found.late_successes, limit)
@@ -66,19 +70,6 @@ async fn late_successes(connection: &mut SqliteConnection, limit: u32) -> Result
         }
     }
     Ok(late_successes)
-}
-
-/// Payments dispatched without a reference, one more than `limit`.
-pub(crate) async fn unreferenced(
-    connection: &mut SqliteConnection,
-    limit: u32,
-) -> Result<Vec<(MessageId, OutboxId)>> {
-    let found: Vec<(i64, String)> = sqlx::query_as(sql!("payment_unreferenced"))
-        .bind(i64::from(limit) + 1)
-        .fetch_all(connection)
-        .await?;
-    let one = |(message_id, id): (i64, String)| Ok((MessageId(message_id), outbox_id(&id)?));
-    found.into_iter().map(one).collect()
 }
 
 /// References that several payments share, one more than `limit`.

@@ -13,5 +13,6 @@ mod harness;
 mod limits;
 mod migrate;
 mod orders;
+mod payments;
 mod processes;
 mod wait;

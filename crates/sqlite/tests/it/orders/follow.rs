@@ -1,7 +1,7 @@
 //! The ledger follows the message, by triggers alone.
 
 use consign_kernel::{Outcome, Store};
-use consign_orders::{Ledger, LedgerStatus};
+use consign_orders::{ExecResult, ExecStatus, Ledger, LedgerStatus, Reason};
 use jiff::SignedDuration;
 use serde_json::Value;
 
@@ -62,7 +62,12 @@ async fn a_result_that_cannot_be_read_does_not_stop_the_settle() {
             (LedgerStatus::Succeeded, 200)
         );
         let answer: Value = serde_json::from_str(&row.response.unwrap()).unwrap();
-        assert_eq!(answer["executed_qty"], Value::Null, "nobody knows");
+        let warnings = answer["warnings"].as_array().unwrap();
+        assert_eq!(
+            warnings.len(),
+            1,
+            "nobody knows what was executed: {answer}"
+        );
     }
 }
 
@@ -169,4 +174,40 @@ async fn a_payload_that_cannot_be_read_does_not_stop_a_settle() {
         LedgerStatus::Accepted,
         "whose it was cannot be told"
     );
+}
+
+/// What the database writes in an adapter's place has the form of what adapters say.
+#[tokio::test]
+async fn an_answer_made_by_the_database_is_an_exec_result() {
+    let bench = bench().await;
+    let mut ids = Vec::new();
+    for n in 1..=2 {
+        ids.push(accept(&bench, n).await);
+    }
+    bench.store.hold(&ids, &by()).await.unwrap();
+    bench.store.resolve(&ids[..1], true, &by()).await.unwrap();
+    bench.store.resolve(&ids[1..], false, &by()).await.unwrap();
+    let patience = std::time::Duration::from_secs(5);
+    bench
+        .store
+        .open_direct(&order(3, "a"), patience)
+        .await
+        .unwrap();
+    bench.clock.advance(SignedDuration::from_secs(5));
+    for (n, status, reason) in [
+        (1, ExecStatus::Ok, None),
+        (2, ExecStatus::Error, Some(Reason::InternalError)),
+        (3, ExecStatus::Error, Some(Reason::BrokerTimeout)),
+    ] {
+        let text = entry(&bench, n).await.response.unwrap();
+        let result: ExecResult = serde_json::from_str(&text).unwrap();
+        assert_eq!(
+            (result.status, result.reason_code),
+            (status, reason),
+            "{text}"
+        );
+        assert_eq!(result.error, reason, "{text}");
+        assert_eq!(result.order_id, format!("ord-{n}"));
+        assert!(result.completed_at >= result.requested_at, "{text}");
+    }
 }
