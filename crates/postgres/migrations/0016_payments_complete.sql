@@ -64,7 +64,8 @@ CREATE TYPE consign.completion AS (message_id bigint, outbox_id uuid, ord bigint
 -- What the rail said, as an attempt keeps it; NULL for nothing.
 CREATE FUNCTION consign.rail_result(p_rail_reference text, p_rail_code text, p_latency_ms bigint) RETURNS jsonb
     LANGUAGE sql IMMUTABLE
-    RETURN nullif(jsonb_strip_nulls(jsonb_build_object('rail_reference', p_rail_reference, 'rail_code', left(p_rail_code, 128),
+    RETURN nullif(jsonb_strip_nulls(jsonb_build_object('rail_reference', CASE WHEN p_rail_reference ~ '\S' THEN p_rail_reference END,
+                                                       'rail_code', left(p_rail_code, 128),
                                                        'latency_ms', CASE WHEN p_latency_ms < 0 THEN 0 ELSE p_latency_ms END)), '{}');
 REVOKE ALL ON FUNCTION consign.rail_result(text, text, bigint) FROM PUBLIC;
 

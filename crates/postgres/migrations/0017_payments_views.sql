@@ -1,28 +1,39 @@
 -- Looking at payments. A view is read with its owner's rights, the functions in it run with the reader's.
 
--- Everything unfinished: waiting for its participant's turn, ready, in a lease, or held. The token is
--- shown to those who may use it.
+-- Where the payments are that the rail does not have: ready, leased, held, waiting or dead. Without the
+-- tokens, which are permissions.
+CREATE VIEW consign.payment_place AS
+    SELECT u.id AS message_id, 'ready' AS place, u.attempts, r.due_at, NULL::text AS owner, NULL::bigint AS fence,
+           NULL::timestamptz AS claimed_at, NULL::timestamptz AS expires_at, NULL::boolean AS has_begun, NULL::text AS reason
+        FROM consign.ready r, unnest(r.ids, r.attempts) AS u (id, attempts) WHERE r.lane = 'payments'
+    UNION ALL
+    SELECT u.id, 'leased', u.attempts, NULL, l.owner, l.fence, l.claimed_at, l.expires_at, u.id = ANY (l.begun), NULL
+        FROM consign.lease l, unnest(l.ids, l.attempts) AS u (id, attempts) WHERE l.lane = 'payments'
+    UNION ALL
+    SELECT h.message_id, 'held', h.attempts, NULL, NULL, NULL, NULL, NULL, NULL, h.reason FROM consign.held h WHERE h.lane = 'payments'
+    UNION ALL
+    SELECT w.message_id, 'waiting', w.attempts, w.due_at, NULL, NULL, NULL, NULL, NULL, NULL
+        FROM consign.waiting w WHERE w.lane = 'payments'
+    UNION ALL
+    SELECT d.message_id, 'dead', d.attempt_no, NULL, NULL, NULL, NULL, NULL, NULL,
+           CASE d.code WHEN 'attempts_exhausted' THEN 'RETRY_CEILING_EXCEEDED' ELSE d.code END
+        FROM consign.dead d WHERE d.lane = 'payments';
+
+-- Everything unfinished. What is in a lease was due when it was claimed. The token is shown to those who
+-- may use it.
 CREATE VIEW consign.payment_outbox_pending AS
     SELECT p.outbox_id, p.instruction_id, p.participant_id, p.sequence_id, p.idempotency_key, p.rail_type,
-           m.payload->'payload' AS payload, e.attempts AS attempt_count, e.due_at AS next_attempt_at, p.created_at,
-           e.owner AS claimed_by,
+           m.payload->'payload' AS payload, w.attempts AS attempt_count, coalesce(w.due_at, w.claimed_at) AS next_attempt_at,
+           p.created_at, w.owner AS claimed_by,
            CASE WHEN (SELECT has_function_privilege('consign.complete_outbox_attempt(uuid,uuid,text,consign.outbox_attempt_state,text,text,text,text,int,int)', 'EXECUTE'))
-                THEN e.token END AS lease_token,
-           e.expires_at AS lease_expires_at, p.tenant_id, p.correlation_id, e.place = 'HELD' AS kyc_hold, e.reason AS hold_reason,
-           e.place AS place
-        FROM (SELECT u.id, u.attempts, r.due_at, NULL::text AS owner, NULL::uuid AS token, NULL::timestamptz AS expires_at,
-                     NULL::text AS reason, 'READY' AS place
-                  FROM consign.ready r, unnest(r.ids, r.attempts) AS u (id, attempts) WHERE r.lane = 'payments'
-              UNION ALL
-              SELECT u.id, u.attempts, l.claimed_at, l.owner, l.token, l.expires_at, NULL, 'LEASED'
-                  FROM consign.lease l, unnest(l.ids, l.attempts) AS u (id, attempts) WHERE l.lane = 'payments'
-              UNION ALL
-              SELECT h.message_id, h.attempts, NULL, NULL, NULL, NULL, h.reason, 'HELD' FROM consign.held h WHERE h.lane = 'payments'
-              UNION ALL
-              SELECT w.message_id, w.attempts, w.due_at, NULL, NULL, NULL, NULL, 'WAITING'
-                  FROM consign.waiting w WHERE w.lane = 'payments') e
-        JOIN consign.payment p ON p.message_id = e.id
-        JOIN consign.message m ON m.id = e.id;
+                THEN l.token END AS lease_token,
+           w.expires_at AS lease_expires_at, p.tenant_id, p.correlation_id, w.place = 'held' AS kyc_hold, w.reason AS hold_reason,
+           w.place
+        FROM consign.payment_place w
+        JOIN consign.payment p ON p.message_id = w.message_id
+        JOIN consign.message m ON m.id = w.message_id
+        LEFT JOIN consign.lease l ON l.fence = w.fence
+        WHERE w.place <> 'dead';
 
 -- What happened, one row per lease that ended. Nothing in it ever changes. The payload is the message's
 -- and is not repeated here.
@@ -58,30 +69,33 @@ CREATE VIEW consign.payment_outbox_leases AS
 -- The supervisor's figures, one row. `stuck`: in a lease for more than two minutes.
 CREATE VIEW consign.supervisor_outbox_status AS
     WITH pending AS MATERIALIZED (
-        SELECT q.place, q.attempt_count, q.next_attempt_at, q.created_at, q.lease_expires_at, consign.clock() AS now
-            FROM consign.payment_outbox_pending q),
+        SELECT w.place, w.attempts, w.due_at, w.claimed_at, w.expires_at, p.created_at, consign.clock() AS now
+            FROM consign.payment_place w JOIN consign.payment p ON p.message_id = w.message_id),
     recent AS MATERIALIZED (
         SELECT a.state FROM consign.payment_outbox_attempts a WHERE a.completed_at > consign.clock() - interval '1 hour'),
-    dead AS MATERIALIZED (SELECT d.attempt_no FROM consign.dead d WHERE d.lane = 'payments'),
     sums AS (
-        SELECT count(*) FILTER (WHERE place <> 'HELD') AS pending,
-               count(*) FILTER (WHERE place = 'READY' AND next_attempt_at <= now) AS due,
-               count(*) FILTER (WHERE place = 'READY' AND next_attempt_at > now) AS scheduled,
-               count(*) FILTER (WHERE place = 'WAITING') AS waiting,
-               count(*) FILTER (WHERE place = 'LEASED') AS leased,
-               count(*) FILTER (WHERE place = 'LEASED' AND lease_expires_at <= now) AS expired,
-               count(*) FILTER (WHERE place = 'LEASED' AND next_attempt_at < now - interval '2 minutes') AS stuck,
-               count(*) FILTER (WHERE place = 'HELD') AS held,
-               count(*) FILTER (WHERE place <> 'HELD' AND attempt_count = 1) AS attempts_1,
-               count(*) FILTER (WHERE place <> 'HELD' AND attempt_count = 2) AS attempts_2,
-               count(*) FILTER (WHERE place <> 'HELD' AND attempt_count = 3) AS attempts_3,
-               count(*) FILTER (WHERE place <> 'HELD' AND attempt_count = 4) AS attempts_4,
-               count(*) FILTER (WHERE place <> 'HELD' AND attempt_count >= 5) AS attempts_5_plus,
-               min(created_at) FILTER (WHERE place <> 'HELD') AS oldest_pending_at,
-               extract(epoch FROM max(now - created_at) FILTER (WHERE place <> 'HELD')) AS oldest_pending_seconds
+        SELECT count(*) FILTER (WHERE place IN ('ready', 'leased', 'waiting')) AS pending,
+               count(*) FILTER (WHERE place = 'ready' AND due_at <= now) AS due,
+               count(*) FILTER (WHERE place = 'ready' AND due_at > now) AS scheduled,
+               count(*) FILTER (WHERE place = 'waiting') AS waiting,
+               count(*) FILTER (WHERE place = 'leased') AS leased,
+               count(*) FILTER (WHERE place = 'leased' AND expires_at <= now) AS expired,
+               count(*) FILTER (WHERE place = 'leased' AND claimed_at < now - interval '2 minutes') AS stuck,
+               count(*) FILTER (WHERE place = 'held') AS held,
+               count(*) FILTER (WHERE place = 'dead') AS failed,
+               count(*) FILTER (WHERE place = 'dead' AND attempts >= 5) AS dlq,
+               count(*) FILTER (WHERE place IN ('ready', 'leased', 'waiting') AND attempts = 1) AS attempts_1,
+               count(*) FILTER (WHERE place IN ('ready', 'leased', 'waiting') AND attempts = 2) AS attempts_2,
+               count(*) FILTER (WHERE place IN ('ready', 'leased', 'waiting') AND attempts = 3) AS attempts_3,
+               count(*) FILTER (WHERE place IN ('ready', 'leased', 'waiting') AND attempts = 4) AS attempts_4,
+               count(*) FILTER (WHERE place IN ('ready', 'leased', 'waiting') AND attempts >= 5) AS attempts_5_plus,
+               count(*) AS undispatched,
+               min(created_at) FILTER (WHERE place IN ('ready', 'leased', 'waiting')) AS oldest_pending_at,
+               extract(epoch FROM max(now - created_at) FILTER (WHERE place IN ('ready', 'leased', 'waiting'))) AS oldest_pending_seconds
             FROM pending)
-    SELECT s.*, (SELECT count(*) FROM dead) AS failed, (SELECT count(*) FROM dead d WHERE d.attempt_no >= 5) AS dlq,
-           (SELECT count(*) FROM consign.payment) - s.pending - s.held - (SELECT count(*) FROM dead) AS dispatched,
+    SELECT s.pending, s.due, s.scheduled, s.waiting, s.leased, s.expired, s.stuck, s.held, s.failed, s.dlq,
+           (SELECT count(*) FROM consign.payment) - s.undispatched AS dispatched,
+           s.attempts_1, s.attempts_2, s.attempts_3, s.attempts_4, s.attempts_5_plus, s.oldest_pending_at, s.oldest_pending_seconds,
            (SELECT count(*) FROM recent r WHERE r.state = 'DISPATCHED') AS dispatched_last_hour,
            (SELECT count(*) FROM recent r WHERE r.state = 'RETRYABLE') AS retryable_last_hour,
            (SELECT count(*) FROM recent r WHERE r.state = 'FAILED') AS failed_last_hour,
@@ -102,7 +116,7 @@ CREATE VIEW consign.payment_outbox_reused_references AS
 
 -- What should be compared with the books of the rails. `kind`:
 --   LATE_RESULT        the rail answered, the lease was gone; `verdict` says how the payment stands
---   UNCERTAIN          unfinished, and the last call of the rail may have been heard
+--   UNCERTAIN          not dispatched, and the last call of the rail may have been heard
 --   MISSING_REFERENCE  dispatched under no reference: held, or recorded by somebody else's settle
 --   REUSED_REFERENCE   the rail gave its reference to another payment of the participant too
 CREATE VIEW consign.payment_outbox_reconcile AS
@@ -117,17 +131,18 @@ CREATE VIEW consign.payment_outbox_reconcile AS
         FROM consign.late l JOIN consign.payment p ON p.message_id = l.message_id
         LEFT JOIN consign.attempt d ON d.message_id = l.message_id AND d.outcome = 'delivered'
     UNION ALL
-    SELECT CASE WHEN q.hold_reason = 'MISSING_RAIL_REFERENCE' THEN 'MISSING_REFERENCE' ELSE 'UNCERTAIN' END, q.outbox_id,
-           q.instruction_id, q.participant_id, q.rail_type, q.tenant_id, a.finished_at, a.owner, NULL, a.code, q.place
-        FROM consign.payment_outbox_pending q JOIN consign.payment p ON p.outbox_id = q.outbox_id
-        JOIN LATERAL (SELECT r.* FROM consign.attempt r WHERE r.message_id = p.message_id AND r.outcome <> 'expired'
+    SELECT CASE WHEN w.reason = 'MISSING_RAIL_REFERENCE' THEN 'MISSING_REFERENCE' ELSE 'UNCERTAIN' END, p.outbox_id,
+           p.instruction_id, p.participant_id, p.rail_type, p.tenant_id, a.finished_at, a.owner, NULL, a.code,
+           CASE w.place WHEN 'held' THEN 'HELD' WHEN 'dead' THEN 'FAILED' ELSE 'PENDING' END
+        FROM consign.payment_place w JOIN consign.payment p ON p.message_id = w.message_id
+        JOIN LATERAL (SELECT r.* FROM consign.attempt r WHERE r.message_id = w.message_id AND r.outcome <> 'expired'
                           ORDER BY r.attempt_no DESC LIMIT 1) a ON a.outcome = 'uncertain'
-        WHERE q.attempt_count > 0
+        WHERE w.attempts > 0
     UNION ALL
     SELECT 'MISSING_REFERENCE', p.outbox_id, p.instruction_id, p.participant_id, p.rail_type, p.tenant_id, a.finished_at, a.owner,
            NULL, a.code, 'DISPATCHED'
         FROM consign.payment p JOIN consign.attempt a ON a.message_id = p.message_id
-        WHERE a.outcome = 'delivered' AND NOT coalesce(a.result ? 'rail_reference', false) AND a.code IS DISTINCT FROM 'resolved'
+        WHERE a.outcome = 'delivered' AND coalesce(a.result->>'rail_reference' !~ '\S', true) AND a.code IS DISTINCT FROM 'resolved'
     UNION ALL
     SELECT 'REUSED_REFERENCE', p.outbox_id, p.instruction_id, p.participant_id, p.rail_type, p.tenant_id, r.at, NULL,
            r.rail_reference, NULL, 'DISPATCHED'

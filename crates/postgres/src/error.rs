@@ -14,6 +14,10 @@ pub(crate) mod sqlstate {
     pub(crate) const INVALID_INPUT: &str = "CN006";
     pub(crate) const LANE_NOT_EMPTY: &str = "CN007";
     pub(crate) const UNKNOWN_REDRIVE: &str = "CN008";
+    /// A worker no longer has the lease of a payment.
+    pub(crate) const PAYMENT_LEASE_LOST: &str = "P7002";
+    /// A completion says what nobody reports.
+    pub(crate) const COMPLETION_STATE: &str = "P7003";
     /// Program limit exceeded.
     pub(crate) const TOO_MUCH: &str = "54000";
 }
@@ -35,6 +39,11 @@ pub(crate) fn refusal(error: &sqlx::Error) -> Option<Refusal> {
         }
         _ => None,
     }
+}
+
+/// The SQLSTATE behind an error, if the server gave one.
+pub(crate) fn state_of(error: &sqlx::Error) -> Option<&str> {
+    database_error(error).map(PgDatabaseError::code)
 }
 
 /// How many messages to claim instead of `limit`, where their payloads were too much for one answer.

@@ -47,7 +47,7 @@ impl PostgresStore {
     }
 }
 
-fn late(row: &PgRow) -> Result<LateResult> {
+pub(crate) fn late(row: &PgRow) -> Result<LateResult> {
     let result: Option<Json<serde_json::Value>> = rows::column(row, "result")?;
     let outcome = rows::outcome(row)?;
     Ok(LateResult {

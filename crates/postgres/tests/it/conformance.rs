@@ -14,3 +14,9 @@ mod orders {
 
     consign_conformance::orders_suite!(PostgresFactory { low_water: true });
 }
+
+mod payments {
+    use crate::harness::PostgresFactory;
+
+    consign_conformance::payments_suite!(PostgresFactory { low_water: true });
+}

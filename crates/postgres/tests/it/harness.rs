@@ -6,7 +6,10 @@ use async_trait::async_trait;
 use consign_conformance::{Factory, Harness};
 use consign_kernel::{NewMessage, Result, Store};
 use consign_orders::Ledger;
-use consign_postgres::{PostgresOptions, PostgresStore, enqueue_in, migrate, migrations};
+use consign_payments::{NewPayment, Payments};
+use consign_postgres::{
+    PostgresOptions, PostgresStore, enqueue_in, enqueue_payments_in, migrate, migrations,
+};
 use consign_testkit::{TestDatabase, fingerprint};
 use jiff::{SignedDuration, Timestamp};
 use sqlx::{Connection, PgConnection};
@@ -123,6 +126,22 @@ impl Harness for PostgresHarness {
     async fn another_ledger(&self) -> Option<Arc<dyn Ledger>> {
         let another = PostgresStore::connect(&self.options()).await.unwrap();
         Some(Arc::new(another))
+    }
+
+    fn payments(&self) -> Option<Arc<dyn Payments>> {
+        Some(self.postgres())
+    }
+
+    async fn another_payments(&self) -> Option<Arc<dyn Payments>> {
+        let another = PostgresStore::connect(&self.options()).await.unwrap();
+        Some(Arc::new(another))
+    }
+
+    async fn enqueue_payments_and_roll_back(&self, payments: &[NewPayment]) {
+        let mut tx = self.postgres().pool().begin().await.unwrap();
+        let enqueued = enqueue_payments_in(&mut tx, payments).await.unwrap();
+        assert_eq!(enqueued.len(), payments.len());
+        tx.rollback().await.unwrap();
     }
 
     async fn now(&self) -> Timestamp {

@@ -42,7 +42,7 @@ const TENANT_VIEWS: &[&str] = &[
     "tenant_payment_outbox_pending",
     "tenant_payment_outbox_attempts",
 ];
-const SEQUENCES: &[&str] = &["participant_outbox_sequences"];
+const SEQUENCES: &[&str] = &["payment_place", "participant_outbox_sequences"];
 const PAYMENT: &[&str] = &["payment"];
 
 /// Which functions of payments a role may execute, besides the kernel's.

@@ -1,0 +1,103 @@
+//! What the rail said, under a live lease; and what is said of workers that fell silent.
+
+use consign_kernel::{Error, Result, StateKind, Token};
+use consign_payments::{AttemptState, CompleteAnswer, Completed, Completion, OutboxId, Repaired};
+use sqlx::postgres::PgRow;
+
+use crate::{
+    PostgresStore,
+    error::{sqlstate, state_of, store_error},
+    rows,
+    store::Statement,
+};
+
+/// Who repairs, to those who look; nothing hangs on it.
+const REPAIRER: &str = "consign";
+
+impl PostgresStore {
+    pub(super) async fn complete_impl(
+        &self,
+        token: Token,
+        worker: &str,
+        completions: &[Completion],
+    ) -> Result<CompleteAnswer> {
+        match self.rows(statement(token, worker, completions)).await {
+            Ok(rows) => {
+                let completed = rows.iter().map(completed).collect::<Result<_>>()?;
+                Ok(CompleteAnswer::Completed(completed))
+            }
+            Err(error) => match state_of(&error) {
+                Some(sqlstate::PAYMENT_LEASE_LOST) => Ok(CompleteAnswer::LeaseLost),
+                Some(sqlstate::COMPLETION_STATE) => {
+                    let why = "a completion is DISPATCHED, RETRYABLE or FAILED";
+                    Err(Error::invalid("state", why))
+                }
+                _ => Err(store_error("complete payments", error)),
+            },
+        }
+    }
+
+    pub(super) async fn repair_impl(&self, limit: u32) -> Result<Vec<Repaired>> {
+        let sql = "SELECT outbox_id, attempt_no, effective_state::text AS state
+                   FROM consign.repair_expired_leases($1, $2)";
+        let limit = i32::try_from(limit.clamp(1, 1_000)).unwrap_or(1_000);
+        let statement = sqlx::query(sql).bind(limit).bind(REPAIRER);
+        let rows = self.fetch("repair leases of payments", statement).await?;
+        let repaired = |row| {
+            Ok(Repaired {
+                outbox_id: OutboxId(rows::column(row, "outbox_id")?),
+                attempt_no: rows::number(row, "attempt_no")?,
+                state: attempt_state(row)?,
+            })
+        };
+        rows.iter().map(repaired).collect()
+    }
+}
+
+fn statement<'c>(token: Token, worker: &'c str, completions: &'c [Completion]) -> Statement<'c> {
+    let texts = |text: fn(&Completion) -> Option<&str>| -> Vec<Option<&str>> {
+        completions.iter().map(text).collect()
+    };
+    let latency = |c: &Completion| {
+        let latency_ms = c.result.latency_ms;
+        latency_ms.map(|ms| i64::try_from(ms).unwrap_or(i64::MAX))
+    };
+    sqlx::query(include_str!("../../sql/complete_payments.sql"))
+        .bind(token.0)
+        .bind(worker)
+        .bind(
+            completions
+                .iter()
+                .map(|c| c.outbox_id.0)
+                .collect::<Vec<_>>(),
+        )
+        .bind(texts(|c| Some(c.state.as_str())))
+        .bind(texts(|c| c.result.rail_reference.as_deref()))
+        .bind(texts(|c| c.result.rail_code.as_deref()))
+        .bind(texts(|c| c.error_code.as_deref()))
+        .bind(texts(|c| c.error_message.as_deref()))
+        .bind(completions.iter().map(latency).collect::<Vec<_>>())
+        .bind(
+            completions
+                .iter()
+                .map(|c| c.retry_in.map(rows::interval))
+                .collect::<Vec<_>>(),
+        )
+}
+
+fn completed(row: &PgRow) -> Result<Completed> {
+    let place: StateKind = rows::column::<&str>(row, "place")?.parse()?;
+    Ok(Completed {
+        outbox_id: OutboxId(rows::column(row, "outbox_id")?),
+        attempt_no: rows::number(row, "attempt_no")?,
+        state: attempt_state(row)?,
+        place,
+    })
+}
+
+/// The state of an attempt, from the column `state`.
+pub(super) fn attempt_state(row: &PgRow) -> Result<AttemptState> {
+    let word: &str = rows::column(row, "state")?;
+    let state = AttemptState::ALL.into_iter().find(|s| s.as_str() == word);
+    state.ok_or_else(|| rows::corrupt(format!("state {word:?}")))
+}
