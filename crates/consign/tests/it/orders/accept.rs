@@ -1,10 +1,15 @@
 //! What clients are answered: first time, again, and with something else.
 
-use consign_testkit::Step;
-use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+use consign_testkit::{Step, eventually};
+use serde_json::{Value, json, value::RawValue};
 
 use super::bench::{Bench, broker_key, look, metric, on_both, order, place, post, post_with};
-use crate::{http, service::Service};
+use crate::{
+    http,
+    service::{SOON, Service},
+};
 
 /// The body that vector Q3 of the facts is computed from, under a key.
 fn q3(key: &str) -> String {
@@ -142,9 +147,9 @@ fn o_03_a_repeat_while_it_is_under_way_is_told_so_and_sends_nothing() {
 #[test]
 fn o_03_fifty_at_once_are_one_order() {
     on_both(async |bench| {
-        let service = bench.serve().await;
+        let servers = [bench.serve().await, bench.serve().await];
         let body = order("key-0050", &[]);
-        let posts = (0..50).map(|_| post(&service, "key-0050", &body));
+        let posts = (0..50).map(|number| post(&servers[number % 2], "key-0050", &body));
         let answers = join_all(posts).await;
         let fresh = answers.iter().filter(|answer| answer.status == 201).count();
         let repeats = answers.iter().filter(|answer| answer.status == 200).count();
@@ -153,7 +158,9 @@ fn o_03_fifty_at_once_are_one_order() {
         assert_eq!(rows(&bench).await, (1, 1));
         let tally = bench.broker.journal().tally(&broker_key("key-0050"));
         assert_eq!((tally.sends, tally.executions), (1, 1));
-        service.stop().await;
+        for server in servers {
+            server.stop().await;
+        }
         bench.doctor();
     });
 }
@@ -188,6 +195,98 @@ fn o_04_another_body_under_the_same_key_is_a_conflict_in_every_state() {
     });
 }
 
+/// Keys are compared byte by byte, whatever they would mean elsewhere, and are told apart at the broker.
+#[test]
+fn o_05_keys_are_only_keys() {
+    const KEYS: &[&str] = &[
+        "../../../etc/passwd",
+        "a/b/c/d/e",
+        "%2F%2F%2F%2F",
+        "key with spaces",
+        "key%20with%20spaces",
+        "'; DROP TABLE idempo_ledger; --",
+        "\\\\u0000\\\\",
+        "?a=b&c=d#e",
+        "Key-0001",
+        "key-0001",
+        "\u{43a}\u{43b}\u{44e}\u{447}-0001",
+    ];
+    on_both(async |bench| {
+        let service = bench.serve().await;
+        for key in KEYS {
+            place(&service, key, &[]).await;
+        }
+        for key in KEYS {
+            let encoded: String = key.bytes().map(|byte| format!("%{byte:02X}")).collect();
+            eventually(key, SOON, async || {
+                look(&service, &encoded).await.json()["status"] == "succeeded"
+            })
+            .await;
+            let state = look(&service, &encoded).await.json();
+            assert_eq!(state["idempotency_key"], *key, "{state}");
+            let replay = post(&service, key, &order(key, &[])).await;
+            assert_eq!(replay.status, 200, "{key}: {replay:?}");
+            assert_eq!(replay.json()["idempotency_key"], *key, "{replay:?}");
+        }
+        let tallies = bench.broker.journal().tallies();
+        assert_eq!(tallies.len(), KEYS.len(), "{tallies:?}");
+        assert!(
+            tallies.values().all(|tally| tally.executions == 1),
+            "{tallies:?}"
+        );
+        let unknown = look(&service, "key-0002").await;
+        assert_eq!(
+            (unknown.status, &unknown.json()["error"]),
+            (404, &json!("ORDER_UNKNOWN"))
+        );
+        service.stop().await;
+    });
+}
+
+/// Amounts reach the broker, and the client, digit by digit: no binary fraction is on their way.
+#[test]
+fn o_06_amounts_are_rounded_to_the_grid_and_stay_exact() {
+    on_both(async |bench| {
+        // Dollars in yen move by 0.001, in hundredths of a lot.
+        let service = bench.serve().await;
+        let cases = [
+            ("exact-buy", "BUY", "0.30", "146.1239", "0.3", "146.123"),
+            ("exact-sell", "SELL", "1.15", "146.1231", "1.15", "146.124"),
+            (
+                "exact-large",
+                "BUY",
+                "90071992547409.93",
+                "0.001",
+                "90071992547409.93",
+                "0.001",
+            ),
+            ("exact-power", "BUY", "1e4", "null", "10000", "null"),
+        ];
+        for (key, side, qty, price, sent_qty, sent_price) in cases {
+            let body = format!(
+                r#"{{"instrument":"USDJPY","side":"{side}","qty":{qty},"price":{price},
+                    "idempotency_key":"{key}"}}"#
+            );
+            let done = post_with(&service, key, "prefer: wait=15\r\n", &body).await;
+            assert!(matches!(done.status, 200 | 201), "{key}: {done:?}");
+            let executed = format!(r#""executed_qty":{sent_qty},"#);
+            assert!(done.body.contains(&executed), "{key}: {done:?}");
+            let journal = bench.broker.journal();
+            let sent = journal.sends(&broker_key(key))[0].1.to_owned();
+            let fields: BTreeMap<&str, &RawValue> = serde_json::from_str(&sent).unwrap();
+            assert_eq!(fields["qty"].get(), sent_qty, "{key}: {sent}");
+            let price = fields.get("price").map_or("null", |price| price.get());
+            assert_eq!(price, sent_price, "{key}: {sent}");
+            assert_eq!(
+                fields["idempotency_key"].get(),
+                format!("{key:?}"),
+                "the client's own"
+            );
+        }
+        service.stop().await;
+    });
+}
+
 #[test]
 fn o_24_after_a_restart_the_answer_is_the_same() {
     on_both(async |bench| {
@@ -206,7 +305,7 @@ fn o_24_after_a_restart_the_answer_is_the_same() {
 }
 
 /// A token with its configuration.
-fn token(bench: &Bench, name: &str) -> (String, String) {
+pub(super) fn token(bench: &Bench, name: &str) -> (String, String) {
     let arguments = ["token", "new", "--name", name, "--scope", "producer"];
     let made = bench.consign.run(arguments).expect(0);
     let (_, lines) = made.stderr.split_once("\n\n[").unwrap();

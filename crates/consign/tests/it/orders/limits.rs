@@ -1,6 +1,9 @@
 //! How many orders a client may place.
 
-use super::bench::{metric, on_both, order, post};
+use super::{
+    accept::token,
+    bench::{metric, on_both, order, post, post_with},
+};
 use crate::{http::Answer, service::Service};
 
 fn is_refused(answer: &Answer) -> bool {
@@ -60,6 +63,33 @@ fn o_21_a_burst_is_let_through_and_the_next_call_is_not() {
             i64::try_from(passed).unwrap() - 1,
             "the refused and the bad left nothing"
         );
+        service.stop().await;
+    });
+}
+
+#[test]
+fn o_21_every_client_has_limits_of_its_own() {
+    on_both(async |mut bench| {
+        bench.set(&[
+            ("rl_rate_per_min", "1"),
+            ("rl_burst", "2"),
+            ("daily_quota", "100"),
+        ]);
+        let (first, lines) = token(&bench, "first");
+        bench.configure(&lines);
+        let (second, lines) = token(&bench, "second");
+        bench.configure(&lines);
+        let service = bench.serve().await;
+        for token in [first, second] {
+            let more = format!("authorization: Bearer {token}\r\n");
+            let mut refused = 0;
+            for number in 0..4 {
+                let key = format!("key-{number:04}");
+                let answer = post_with(&service, &key, &more, &order(&key, &[])).await;
+                refused += usize::from(is_refused(&answer));
+            }
+            assert_eq!(refused, 2, "of four, with a burst of two");
+        }
         service.stop().await;
     });
 }

@@ -1,9 +1,10 @@
 //! What must not be seen, and what must.
 
-use consign_testkit::Step;
+use consign_testkit::{Step, eventually};
+use serde_json::Value;
 
 use super::bench::{Bench, on_both, post_with};
-use crate::http;
+use crate::{http, service::SOON};
 
 /// Everything that is nobody's business: each contains this.
 const SECRET: &str = "s3cret";
@@ -51,6 +52,10 @@ fn o_22_keys_bodies_and_secrets_are_in_no_log_metric_or_error() {
             post_with(&service, key, &more, &body.replace("0.10", "0.20")).await;
             post_with(&service, key, &more, &body.replace("BUY", "s3cret-side")).await;
         }
+        for key in [KEY, "s3cret-key-none"] {
+            let head = format!("GET /do/order/{key} HTTP/1.1\r\nauthorization: Bearer {token}\r\n");
+            http::send(service.address(), &head, "").await.unwrap();
+        }
         let wrong = "authorization: Bearer s3cret-token\r\n";
         assert_eq!(post_with(&service, KEY, wrong, "{}").await.status, 401);
         let long = "SELECT last_error_msg FROM outbox_orders WHERE last_error_msg IS NOT NULL";
@@ -78,6 +83,44 @@ fn o_22_keys_bodies_and_secrets_are_in_no_log_metric_or_error() {
             "latency_ms",
         ] {
             assert!(log.contains(field), "no field {field} in the log:\n{log}");
+        }
+        service.stop().await;
+    });
+}
+
+/// The key is part of the address that is asked, and addresses are what errors of HTTP clients tell.
+#[test]
+fn o_22_a_broker_that_cannot_be_asked_does_not_make_the_key_public() {
+    on_both(async |mut bench| {
+        bench.configure("[log]\nfilter = \"trace,sqlx=info\"\n");
+        bench.set(&[("broker_takes_keys", "false")]);
+        let service = bench.serve().await;
+        bench
+            .broker
+            .tell(|manner| manner.otherwise = Step::ExecuteHang)
+            .await;
+        super::bench::post(&service, KEY, &order(KEY, &[])).await;
+        bench.broker.was_sent(1).await;
+        bench.broker.kill9();
+        eventually("the doubt stays", SOON, async || {
+            bench.outbox(KEY).await["last_error_code"] != Value::Null
+        })
+        .await;
+        let id = bench.outbox(KEY).await["id"].to_string();
+        eventually("it was asked about", SOON, async || {
+            let attempts = bench.consign.json(["show", &id])["attempts"].clone();
+            attempts
+                .as_array()
+                .is_some_and(|attempts| attempts.len() >= 2)
+                || bench.outbox(KEY).await["next_run_at"].is_null()
+        })
+        .await;
+        assert_no_secrets("log", &service.log(), "s3cret");
+        for attempt in bench.consign.json(["show", &id])["attempts"]
+            .as_array()
+            .unwrap()
+        {
+            assert_no_secrets("an attempt", &attempt["detail"].to_string(), "s3cret");
         }
         service.stop().await;
     });
