@@ -179,25 +179,33 @@ async fn o22_secrets_and_keys_in_the_brokers_words_are_masked() {
 /// O-17, CO-36: what waits is in the outbox, not in a lease.
 #[tokio::test]
 async fn o17_only_free_slots_are_claimed() {
-    let bench = Bench::new(quick()).await;
-    for number in 0..20 {
-        bench.place(&format!("key-{number:04}"), &[]).await;
+    let options = OrdersOptions {
+        broker_timeout_ms: 60_000,
+        ..quick()
+    };
+    let bench = Bench::new(options).await;
+    let worker = bench.work();
+    // A worker that knows the broker to be quick would like to have more at hand.
+    for number in 0..8 {
+        let key = format!("key-{number:04}");
+        bench.place(&key, &[]).await;
+        bench.finished(&key).await;
     }
     bench.desk.open(false);
-    let worker = bench.work();
-    eventually("four are under way", SOON, async || {
-        bench.desk.sent().len() == 4
-    })
-    .await;
+    for number in 8..28 {
+        bench.place(&format!("key-{number:04}"), &[]).await;
+    }
+    let four = async || bench.desk.sent().len() == 12;
+    eventually("four are under way", SOON, four).await;
     let leased = bench.store.leases(100).await.unwrap();
     let held: usize = leased.iter().map(|lease| lease.ids.len()).sum();
     assert_eq!(held, 4, "{leased:?}");
     bench.desk.open(true);
-    for number in 0..20 {
+    for number in 8..28 {
         bench.finished(&format!("key-{number:04}")).await;
     }
     assert_eq!(bench.desk.under_way_max(), 4);
-    assert_eq!(bench.desk.sent().len(), 20);
+    assert_eq!(bench.desk.sent().len(), 28);
     worker.drain();
     worker.finished().await;
     bench.is_sound().await;
