@@ -66,6 +66,10 @@ fn granted() -> BTreeMap<String, String> {
             let roles = rest.split_once(';').expect("a grant ends").0;
             for part in functions.split("consign.").skip(1) {
                 let name = part.split('(').next().unwrap_or_default().trim();
+                // A type among the arguments, not a function.
+                if !name.chars().all(|c| c.is_alphanumeric() || c == '_') {
+                    continue;
+                }
                 let of = granted.entry(format!("consign.{name}")).or_default();
                 of.extend(roles.split(',').map(|role| role.trim().to_owned()));
             }
