@@ -204,7 +204,8 @@ pub struct ReusedReference {
 pub struct Reconciliation {
     /// Refused successes: the rail accepted, the lease was gone.
     pub late_successes: Vec<LateSuccess>,
-    /// Held because their outcome is uncertain or their reference missing.
+    /// Held or failed although the rail may have them: the last attempt that reached it ended
+    /// uncertain, or without a reference.
     pub uncertain: Vec<PaymentView>,
     /// Dispatched without a reference on record, except by a person's word.
     pub missing_references: Vec<OutboxId>,
