@@ -1,10 +1,10 @@
 //! What somebody must look at (P-17): doctor says so too.
 
-use consign_kernel::{Finding, Report};
+use consign_kernel::Finding;
 use consign_payments::{Completion, ReusedReference};
 
 use super::till::{Till, payment, payment_of};
-use crate::{Harness, stage::by};
+use crate::Harness;
 
 async fn codes(till: &Till<'_>) -> Vec<String> {
     let findings = till.stage.store.doctor().await.expect("doctor answers");
@@ -36,26 +36,5 @@ pub(crate) async fn a_reference_given_twice_is_an_alarm(harness: &dyn Harness) {
         outbox_ids: vec![ids[0], ids[2]],
     };
     assert_eq!(found.reused_references, [reused]);
-    assert_eq!(codes(&till).await, ["payment_reference_reused"]);
-}
-
-/// By a worker that does not know the protocol.
-pub(crate) async fn a_dispatch_without_a_reference_is_an_alarm(harness: &dyn Harness) {
-    let till = Till::new(harness).await;
-    let id = till.enqueue_one(&payment(1)).await;
-    let lease = till.stage.claim(1).await;
-    let report = Report::delivered(lease.messages[0].message.id);
-    till.stage.settle(&lease, &[report]).await;
-    let found = till
-        .payments
-        .reconcile_payments(10)
-        .await
-        .expect("reconcile answers");
-    assert_eq!(found.missing_references, [id]);
-    assert_eq!(codes(&till).await, ["payment_unreferenced"]);
-    let moved = till.payments.requeue_payments(&[id], &by()).await;
-    moved.expect("requeue answers");
-    till.stage
-        .claim_nothing("it was dispatched all the same")
-        .await;
+    assert_eq!(codes(&till).await, ["rail_reference_reused"]);
 }

@@ -38,7 +38,8 @@ async fn claim(bench: &Bench) -> Lease {
 
 async fn complete(bench: &Bench, completion: Completion) {
     let lease = claim(bench).await;
-    let done = bench.store.complete(lease.token, "worker-1", &[completion]);
+    let completions = [completion];
+    let done = bench.store.complete(lease.token, "worker-1", &completions);
     done.await.unwrap();
 }
 
