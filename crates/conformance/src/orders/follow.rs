@@ -338,7 +338,8 @@ pub(crate) async fn a_result_that_cannot_be_read_does_not_stop_a_settle(harness:
         Some(json!({"http_status": 200, "result_digest": "x", "exec_result": "{no"})),
         Some(json!({"http_status": 7, "result_digest": "x", "exec_result": "{}"})),
         Some(json!({"http_status": 1e300, "result_digest": "x", "exec_result": "{}"})),
-        Some(json!({"http_status": 200, "result_digest": 1, "exec_result": {"status": "ok"}})),
+        Some(json!({"http_status": 200, "result_digest": 1, "exec_result": "{}"})),
+        Some(json!({"http_status": 200, "result_digest": "x", "exec_result": {"status": "ok"}})),
     ];
     for (n, result) in results.into_iter().enumerate() {
         for (outcome, status, http_status) in [

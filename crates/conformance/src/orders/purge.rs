@@ -120,6 +120,7 @@ pub(crate) async fn a_purged_key_is_free_again(harness: &dyn Harness) {
         let answer = desk.accept_one(&other).await;
         assert!(is_new(&answer), "{answer:?}");
         assert_eq!(answer.entry().conflicts, 0, "old conflicts are forgotten");
+        assert_eq!(desk.entry(&other).await, *answer.entry());
         let id = answer.entry().outbox_id.expect("a message");
         assert_ne!(id, old);
         desk.settle(id, Outcome::Delivered, "EXECUTED", &ended(200, "ok"))

@@ -382,6 +382,44 @@ async fn a_result_that_waited_past_its_time_is_too_late() {
     );
 }
 
+/// O-12, O-15: a row that was changed by hand is not its message's to end or to bring back.
+#[tokio::test]
+async fn a_row_that_is_final_or_about_another_request_is_left_alone() {
+    let row = "SELECT l::text FROM consign.idempo_ledger l WHERE outbox_id = $1";
+    for (change, outcome) in [
+        ("status = 'succeeded', http_status = 200", Outcome::Dead),
+        (
+            "status = 'succeeded', http_status = 200",
+            Outcome::Delivered,
+        ),
+        ("status = 'failed', http_status = 400", Outcome::Delivered),
+        ("request_digest = 'sha256:other'", Outcome::Dead),
+        ("request_digest = 'sha256:other'", Outcome::Delivered),
+        (
+            "request_digest = 'sha256:other', status = 'failed'",
+            Outcome::Dead,
+        ),
+    ] {
+        let (database, store) = desk(120).await;
+        let id = enter(&store, "key-0001").await;
+        let sql = format!("UPDATE consign.idempo_ledger SET {change}");
+        let mut owner = PgConnection::connect(database.url()).await.unwrap();
+        let changed = sqlx::raw_sql(sqlx::AssertSqlSafe(sql));
+        changed.execute(&mut owner).await.unwrap();
+        let look = async || -> String {
+            let row = sqlx::query_scalar(row).bind(id.0);
+            row.fetch_one(store.pool()).await.unwrap()
+        };
+        let before = look().await;
+        settle_all(&store, outcome, "LAST_WORD").await;
+        assert_eq!(look().await, before, "{change}, {outcome:?}");
+        if outcome == Outcome::Dead && !change.contains("'succeeded'") {
+            store.requeue(&[id], &by()).await.unwrap();
+            assert_eq!(look().await, before, "{change}, requeued");
+        }
+    }
+}
+
 /// A message behind the ledger's back, delivered without a code, is found.
 #[tokio::test]
 async fn an_order_settled_by_hand_without_a_code_is_found_by_doctor() {
