@@ -20,6 +20,11 @@ pub const MISSING_RAIL_REFERENCE: &str = codes::MISSING_RAIL_REFERENCE;
 /// The least a retryable payment rests.
 const REST_MIN: Duration = Duration::from_secs(1);
 
+/// Longest reference that is kept: a rail's babble is not to fill the database.
+const REFERENCE_CHARS_MAX: usize = 512;
+/// Longest code of a rail that is kept.
+const CODE_CHARS_MAX: usize = 128;
+
 /// What an attempt of a payment says. It never changes, whatever becomes of the payment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
@@ -94,13 +99,14 @@ impl RailResult {
     pub fn into_value(self) -> Option<Value> {
         let mut map = Map::new();
         let texts = [
-            ("rail_reference", self.rail_reference),
-            ("rail_code", self.rail_code),
+            ("rail_reference", self.rail_reference, REFERENCE_CHARS_MAX),
+            ("rail_code", self.rail_code, CODE_CHARS_MAX),
         ];
-        for (name, text) in texts {
+        for (name, text, chars_max) in texts {
             if let Some(text) = text
                 && !text.trim().is_empty()
             {
+                let text: String = text.chars().take(chars_max).collect();
                 map.insert(name.to_owned(), text.into());
             }
         }
@@ -261,5 +267,59 @@ impl Completion {
             result: self.result.clone().into_value(),
             retry_in: self.retry_in.map(|delay| delay.max(REST_MIN)),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// CP-07, CP-21: what an attempt says depends on nothing but itself.
+    #[test]
+    fn an_attempt_says_what_happened() {
+        use AttemptOutcome::{Dead, Delivered, Expired, Retry, Uncertain};
+        use AttemptState::{Dispatched, Failed, Retryable, ZombieRequeue};
+        let (again, never) = (Some(Timestamp::UNIX_EPOCH), None);
+        let table = [
+            (Delivered, None, never, Dispatched),
+            (Delivered, Some("probed"), never, Dispatched),
+            (Delivered, Some(codes::RESOLVED), never, Dispatched),
+            (Dead, Some("INVALID_ACCOUNT"), never, Failed),
+            (Retry, Some("RAIL_DOWN"), again, Retryable),
+            (Retry, Some("RAIL_DOWN"), never, Failed),
+            (Uncertain, Some("DISPATCH_TIMEOUT"), again, Retryable),
+            (Uncertain, Some("DISPATCH_TIMEOUT"), never, Failed),
+            (Uncertain, Some(MISSING_RAIL_REFERENCE), never, Retryable),
+            (Uncertain, Some(codes::LEASE_EXPIRED), again, ZombieRequeue),
+            (Uncertain, Some(codes::LEASE_EXPIRED), never, Failed),
+            (Expired, Some(codes::LEASE_EXPIRED), again, ZombieRequeue),
+            (Expired, Some(codes::LEASE_EXPIRED), never, Failed),
+        ];
+        for (outcome, code, next_due_at, expected) in table {
+            let state = AttemptState::of(outcome, code, next_due_at);
+            assert_eq!(state, expected, "{outcome:?} {code:?} {next_due_at:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_rail_said_is_cut_and_read_back() {
+        let said = RailResult {
+            rail_reference: Some("ä".repeat(1_000)),
+            rail_code: Some("R-17".into()),
+            latency_ms: Some(42),
+        };
+        let value = said.into_value().unwrap();
+        let kept = RailResult::from_value(Some(&value));
+        assert_eq!(kept.rail_reference, Some("ä".repeat(REFERENCE_CHARS_MAX)));
+        assert_eq!(kept.rail_code.as_deref(), Some("R-17"));
+        assert_eq!(kept.latency_ms, Some(42));
+        assert_eq!(RailResult::default().into_value(), None);
+        let strange = json!({"rail_reference": 7, "latency_ms": -1});
+        assert_eq!(
+            RailResult::from_value(Some(&strange)),
+            RailResult::default()
+        );
     }
 }

@@ -20,7 +20,7 @@ pub use attempt::{
     RailResult, ZOMBIE_REQUEUE,
 };
 pub use classify::{DISPATCH_ERROR, DISPATCH_TIMEOUT, TERMINAL_CODES};
-pub use options::{OnFailed, OrderedBy, PaymentsOptions, RailKind, Secret, lane_policy};
+pub use options::{OnFailed, OrderedBy, PaymentsOptions, RailKind, Secret, lane_policy, lane_work};
 pub use payment::{NewPayment, OutboxId, PaymentState, PaymentView};
 pub use port::{
     CompleteAnswer, Completed, EnqueueAnswer, Enqueued, ImportReport, InFlight, LateSuccess,

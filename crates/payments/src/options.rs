@@ -7,10 +7,14 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use consign_kernel::{
     Error, LEASE_MESSAGES_MAX, LanePolicy, OnDead, OnUncertain, Result, RetrySchedule,
 };
+use consign_worker::{LaneWork, Sink};
 use serde::{Deserialize, Serialize};
 
 pub use self::secret::Secret;
-use crate::rail::{HttpRail, Rail, Rails, SimulatedRail};
+use crate::{
+    rail::{HttpRail, Rail, Rails, SimulatedRail},
+    stored::lane,
+};
 
 /// Which rail payments go to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,7 +96,7 @@ pub struct PaymentsOptions {
     pub request_bytes_max: usize,
     /// Whether the ingress wants to know whose a payment is.
     pub tenant_required: bool,
-    /// How often to look for what must be compared with the rail's books.
+    /// How often to look for what must be compared with the rail's books. It looks at all payments.
     pub watch_interval_sec: u64,
 }
 
@@ -121,7 +125,7 @@ impl Default for PaymentsOptions {
             amount_minor_max: 1_000_000_000_000,
             request_bytes_max: 64 * 1024,
             tenant_required: true,
-            watch_interval_sec: 60,
+            watch_interval_sec: 900,
         }
     }
 }
@@ -239,6 +243,14 @@ pub fn lane_policy(options: &PaymentsOptions) -> LanePolicy {
         timeout_ms: options.dispatch_timeout_sec * 1_000,
         record_begin: true,
         ..LanePolicy::default()
+    }
+}
+
+/// The lane `payments` as a worker is to work on it.
+pub fn lane_work(sink: Arc<dyn Sink>, options: &PaymentsOptions) -> LaneWork {
+    LaneWork {
+        claim_max: Some(options.batch),
+        ..LaneWork::new(lane(), sink)
     }
 }
 

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use consign_kernel::Fence;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -52,13 +52,13 @@ pub struct RailReply {
     #[serde(rename = "success")]
     pub is_success: bool,
     /// By which it knows the payment.
-    #[serde(default, alias = "railReference")]
+    #[serde(default, alias = "railReference", deserialize_with = "word")]
     pub rail_reference: Option<String>,
     /// Its own word for what happened.
-    #[serde(default, alias = "railCode")]
+    #[serde(default, alias = "railCode", deserialize_with = "word")]
     pub rail_code: Option<String>,
     /// Why not, for programs.
-    #[serde(default, alias = "errorCode")]
+    #[serde(default, alias = "errorCode", deserialize_with = "word")]
     pub error_code: Option<String>,
     /// Why not, for people.
     #[serde(default, alias = "errorMessage")]
@@ -66,6 +66,16 @@ pub struct RailReply {
     /// Whether to try again, if it says.
     #[serde(default)]
     pub retryable: Option<bool>,
+}
+
+/// A word that some rails write as a number.
+fn word<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    match Option::<Value>::deserialize(deserializer)? {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(Value::Number(number)) => Ok(Some(number.to_string())),
+        Some(other) => Err(D::Error::custom(format!("{other} is not a word"))),
+    }
 }
 
 /// What came of a submission.
@@ -174,5 +184,37 @@ impl Rails {
     /// The types there are rails for.
     pub fn types(&self) -> impl Iterator<Item = &str> {
         self.by_type.keys().map(String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn replies_are_read_in_either_spelling() {
+        let table = [
+            (
+                json!({"success": true, "railReference": "R-1"}),
+                Some(Some("R-1")),
+            ),
+            (
+                json!({"success": true, "rail_reference": 4711}),
+                Some(Some("4711")),
+            ),
+            (json!({"success": true, "rail_reference": null}), Some(None)),
+            (json!({"success": true, "more": [1]}), Some(None)),
+            (json!({"success": true, "rail_reference": {"id": 1}}), None),
+            (json!({"success": "yes"}), None),
+            (json!({"railReference": "R-1"}), None),
+            (json!("accepted"), None),
+        ];
+        for (body, expected) in table {
+            let reply = RailReply::deserialize(&body).ok();
+            let reference = reply.as_ref().map(|reply| reply.rail_reference.as_deref());
+            assert_eq!(reference, expected, "{body}");
+        }
     }
 }

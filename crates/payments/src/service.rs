@@ -143,7 +143,7 @@ impl PaymentService {
                 body,
             },
             Ok(None) => missing(),
-            Err(error) => failed(&error),
+            Err(error) => unread(&error),
         }
     }
 
@@ -195,6 +195,20 @@ fn failed(error: &Error) -> Answer {
             warn!(%error, "a payment could not be taken");
             refusal(500, "INTERNAL_ERROR", "the payment could not be taken")
         }
+    }
+}
+
+/// Nothing was to be written, so nothing is in doubt.
+fn unread(error: &Error) -> Answer {
+    warn!(%error, "a payment could not be read");
+    match error.is_retryable() {
+        true => {
+            let why = "the payment could not be read; ask again";
+            let mut answer = refusal(503, "DATABASE_UNAVAILABLE", why);
+            answer.headers.push(("retry-after", "1".to_owned()));
+            answer
+        }
+        false => refusal(500, "INTERNAL_ERROR", "the payment could not be read"),
     }
 }
 

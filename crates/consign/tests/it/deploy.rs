@@ -49,6 +49,7 @@ fn emitted() -> BTreeSet<String> {
         "crates/worker/src/metrics.rs",
         "crates/server/src/metrics.rs",
         "crates/orders/src/metrics.rs",
+        "crates/payments/src/metrics.rs",
         "crates/consign/src/telemetry/metrics.rs",
         "crates/consign/src/telemetry/aliases.rs",
     ];

@@ -38,80 +38,91 @@ async fn story(shop: &Shop, id: OutboxId) -> Vec<AttemptState> {
     attempts.iter().map(|attempt| attempt.state).collect()
 }
 
+/// A scenario, where it ends, its attempts, how often it was submitted and paid.
+type Line = (
+    &'static str,
+    PaymentState,
+    &'static [AttemptState],
+    u32,
+    u32,
+);
+
+const SCENARIOS: [Line; 9] = [
+    (
+        "SIMULATE_SUCCESS",
+        PaymentState::Dispatched,
+        &[Dispatched],
+        1,
+        1,
+    ),
+    (
+        "SIMULATE_TRANSIENT_FAILURE",
+        PaymentState::Dispatched,
+        &[Retryable, Dispatched],
+        2,
+        1,
+    ),
+    (
+        "SIMULATE_PERMANENT_FAILURE",
+        PaymentState::Failed,
+        &[Failed],
+        1,
+        0,
+    ),
+    (
+        "SIMULATE_UNREACHABLE",
+        PaymentState::Dispatched,
+        &[Retryable, Dispatched],
+        2,
+        1,
+    ),
+    (
+        "SIMULATE_LOST_REQUEST",
+        PaymentState::Dispatched,
+        &[Retryable, Dispatched],
+        2,
+        1,
+    ),
+    // Asked, not sent again.
+    (
+        "SIMULATE_LOST_REPLY",
+        PaymentState::Dispatched,
+        &[Retryable, Dispatched],
+        1,
+        1,
+    ),
+    (
+        "SIMULATE_TIMEOUT",
+        PaymentState::Dispatched,
+        &[Retryable, Dispatched],
+        1,
+        1,
+    ),
+    (
+        "SIMULATE_MISSING_REFERENCE",
+        PaymentState::Held,
+        &[Retryable],
+        1,
+        1,
+    ),
+    (
+        "SIMULATE_CANNOT_TELL",
+        PaymentState::Failed,
+        &[Retryable, Retryable, Retryable, Failed],
+        1,
+        1,
+    ),
+];
+
 /// EXW, P-15, P-16, P-17.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_scenario_comes_to_its_end_and_is_paid_at_most_once() {
     let shop = Shop::new().await;
     let rail = Arc::new(SimulatedRail::new());
     let worker = work(&shop, Arc::clone(&rail) as Arc<dyn Rail>);
-    // Scenario, where it ends, its attempts, how often it was submitted and paid.
-    let table: [(&str, PaymentState, &[AttemptState], u32, u32); 9] = [
-        (
-            "SIMULATE_SUCCESS",
-            PaymentState::Dispatched,
-            &[Dispatched],
-            1,
-            1,
-        ),
-        (
-            "SIMULATE_TRANSIENT_FAILURE",
-            PaymentState::Dispatched,
-            &[Retryable, Dispatched],
-            2,
-            1,
-        ),
-        (
-            "SIMULATE_PERMANENT_FAILURE",
-            PaymentState::Failed,
-            &[Failed],
-            1,
-            0,
-        ),
-        (
-            "SIMULATE_UNREACHABLE",
-            PaymentState::Dispatched,
-            &[Retryable, Dispatched],
-            2,
-            1,
-        ),
-        (
-            "SIMULATE_LOST_REQUEST",
-            PaymentState::Dispatched,
-            &[Retryable, Dispatched],
-            2,
-            1,
-        ),
-        // Asked, not sent again.
-        (
-            "SIMULATE_LOST_REPLY",
-            PaymentState::Dispatched,
-            &[Retryable, Dispatched],
-            1,
-            1,
-        ),
-        (
-            "SIMULATE_TIMEOUT",
-            PaymentState::Dispatched,
-            &[Retryable, Dispatched],
-            1,
-            1,
-        ),
-        (
-            "SIMULATE_MISSING_REFERENCE",
-            PaymentState::Held,
-            &[Retryable],
-            1,
-            1,
-        ),
-        (
-            "SIMULATE_CANNOT_TELL",
-            PaymentState::Failed,
-            &[Retryable, Retryable, Retryable, Failed],
-            1,
-            1,
-        ),
-    ];
-    for (n, (scenario, state, attempts, submissions, executions)) in table.into_iter().enumerate() {
+    for (n, (scenario, state, attempts, submissions, executions)) in
+        SCENARIOS.into_iter().enumerate()
+    {
         let id = shop.enqueue(n, payload(scenario)).await;
         comes_to(&shop, id, state).await;
         assert_eq!(story(&shop, id).await, attempts, "{scenario}");
