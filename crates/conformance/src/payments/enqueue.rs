@@ -377,7 +377,9 @@ pub(crate) async fn the_lane_of_payments_takes_nothing_else(harness: &dyn Harnes
     let till = Till::new(harness).await;
     let stranger = NewMessage::new(till.stage.lane.clone(), json!({"amount_minor": 1}));
     refused(
-        till.stage.try_enqueue(&[stranger.clone()]).await,
+        till.stage
+            .try_enqueue(std::slice::from_ref(&stranger))
+            .await,
         "invalid_input",
     );
     let keyed = stranger.with_key(Uuid::from_u128(5).to_string());
