@@ -73,7 +73,7 @@ FROM attempt
 WHERE CASE WHEN json_valid(result)
            THEN json_type(result, '$.http_status') = 'integer'
                 AND result ->> '$.http_status' BETWEEN 100 AND 599
-                AND json_type(result, '$.exec_result') = 'text'
+                AND json_type(result, '$.result_digest') = 'text' AND json_type(result, '$.exec_result') = 'text'
                 AND json_valid(result ->> '$.exec_result')
       END;
 
