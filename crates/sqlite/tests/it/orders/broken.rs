@@ -5,7 +5,7 @@ use std::any::Any;
 use async_trait::async_trait;
 use consign_conformance::{Factory, Harness, run};
 
-use super::execute;
+use super::{bench, bypass, doctor, execute};
 use crate::harness::Bench;
 
 /// A trigger in which something else is written in place of a part.
@@ -16,10 +16,8 @@ struct Broken {
     instead: &'static str,
 }
 
-#[async_trait]
-impl Factory for Broken {
-    async fn fresh(&self) -> Box<dyn Harness> {
-        let bench = Bench::new().await;
+impl Broken {
+    async fn breaks(&self, bench: &Bench) {
         let mut connection = bench.connect().await;
         let text: String = sqlx::query_scalar("SELECT sql FROM sqlite_schema WHERE name = ?1")
             .bind(self.trigger)
@@ -30,6 +28,14 @@ impl Factory for Broken {
         let broken = text.replace(self.part, self.instead);
         let statements = format!("DROP TRIGGER {}; {broken}", self.trigger);
         execute(&mut connection, &statements).await.unwrap();
+    }
+}
+
+#[async_trait]
+impl Factory for Broken {
+    async fn fresh(&self) -> Box<dyn Harness> {
+        let bench = Bench::new().await;
+        self.breaks(&bench).await;
         Box::new(bench)
     }
 }
@@ -185,4 +191,57 @@ async fn a_purge_that_leaves_something_behind_is_caught() {
         given_again,
     )
     .await;
+}
+
+/// Breaks a trigger; a rule for plain SQL must fail, since no operation of the store comes there.
+macro_rules! caught_by_hand {
+    ($rule:path: $(($trigger:literal, $part:expr, $instead:expr)),+ $(,)?) => {$(
+        let broken = Broken {
+            trigger: $trigger,
+            part: $part,
+            instead: $instead,
+        };
+        let desk = bench().await;
+        broken.breaks(&desk).await;
+        let examined = tokio::spawn(async move { $rule(&desk).await });
+        let what = format!("{} passes over {broken:?}", stringify!($rule));
+        examined.await.expect_err(&what);
+    )+};
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guard_against_plain_sql_that_is_broken_is_caught() {
+    let digest = |old_or_new: &str| {
+        format!(
+            "AND request_digest = (SELECT request_digest FROM order_message WHERE id = \
+             {old_or_new}.message_id)"
+        )
+    };
+    let (new, old): (&'static str, &'static str) = (digest("NEW").leak(), digest("OLD").leak());
+    caught_by_hand!(bypass::another_request_is_left_alone:
+        ("order_delivered", new, ""),
+        ("order_dead", new, ""),
+        ("order_requeued", old, ""),
+    );
+    caught_by_hand!(bypass::succeeded_is_final:
+        ("order_delivered", "AND status = 'accepted'", ""),
+        ("order_dead", "AND status = 'accepted'", ""),
+        ("idempo_ledger_final", "WHEN OLD", "WHEN 0 AND OLD"),
+        ("idempo_ledger_replace", "WHEN EXISTS", "WHEN 0 AND EXISTS"),
+        ("idempo_ledger_replace", "OR EXISTS", "AND EXISTS"),
+    );
+    caught_by_hand!(doctor::without_a_code_nothing_follows:
+        ("order_delivered", "AND NEW.code IS NOT NULL", ""),
+    );
+    caught_by_hand!(bypass::the_gate_is_shut:
+        ("message_delete", "NOT EXISTS (SELECT 1 FROM purging)", "0"),
+        ("attempt_delete", "NOT EXISTS (SELECT 1 FROM purging)", "0"),
+        ("message_purged", "(SELECT audit_id FROM purging)", "audit_id"),
+        ("purging_insert", "NEW.audit_id IS NOT (SELECT max(id) FROM audit)", "0"),
+        ("purging_insert", "OR NEW.audit_id <= (SELECT audit_id FROM purged)", ""),
+        ("purging_insert", "OR 'purge' IS NOT (SELECT action FROM audit WHERE id = NEW.audit_id)", ""),
+        ("purged_insert", "BEFORE INSERT ON purged", "BEFORE INSERT ON purged WHEN 0"),
+        ("purged_delete", "BEFORE DELETE ON purged", "BEFORE DELETE ON purged WHEN 0"),
+        ("purged_update", "NEW.message_id < OLD.message_id OR NEW.audit_id < OLD.audit_id", "0"),
+    );
 }

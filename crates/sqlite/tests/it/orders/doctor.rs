@@ -3,6 +3,7 @@
 use consign_kernel::{Outcome, Report, Store};
 
 use super::{accept, bench, claim, ended, execute, report};
+use crate::harness::Bench;
 
 /// Order 1 succeeded, 2 failed, 3 is on its way; then these statements.
 async fn after(statements: &str) -> String {
@@ -72,8 +73,12 @@ async fn a_ledger_that_is_behind_is_found() {
 
 #[tokio::test]
 async fn an_order_delivered_without_a_code_is_found() {
-    let bench = bench().await;
-    let id = accept(&bench, 1).await;
+    without_a_code_nothing_follows(&bench().await).await;
+}
+
+/// Lanes that give no codes pay nothing, and an order that was settled like them is found.
+pub(super) async fn without_a_code_nothing_follows(bench: &Bench) {
+    let id = accept(bench, 1).await;
     let lease = claim(&bench.store).await;
     let reports = [Report::delivered(id)];
     bench.store.settle(lease.token, &reports).await.unwrap();
