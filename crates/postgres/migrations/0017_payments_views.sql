@@ -106,12 +106,13 @@ CREATE VIEW consign.supervisor_outbox_status AS
 CREATE VIEW consign.payment_outbox_reused_references AS
     SELECT p.participant_id, p.rail_type, a.result->>'rail_reference' AS rail_reference,
            array_agg(p.outbox_id ORDER BY p.message_id) AS outbox_ids, max(a.finished_at) AS at
-        FROM (SELECT left(r.result->>'rail_reference', 200) AS reference FROM consign.attempt r
+        -- By their ids, so that the second look finds each by its key, whatever is known about the tables.
+        FROM (SELECT array_agg(r.message_id) AS ids FROM consign.attempt r
                   WHERE r.outcome = 'delivered' AND r.result ? 'rail_reference'
-                  GROUP BY left(r.result->>'rail_reference', 200) HAVING count(*) > 1) twice
-        JOIN consign.attempt a ON a.outcome = 'delivered' AND a.result ? 'rail_reference'
-            AND left(a.result->>'rail_reference', 200) = twice.reference
-        JOIN consign.payment p ON p.message_id = a.message_id
+                  GROUP BY left(r.result->>'rail_reference', 200) HAVING count(*) > 1) twice,
+            unnest(twice.ids) AS u (id)
+        JOIN consign.payment p ON p.message_id = u.id
+        JOIN consign.attempt a ON a.message_id = u.id AND a.outcome = 'delivered'
         GROUP BY p.participant_id, p.rail_type, a.result->>'rail_reference' HAVING count(*) > 1;
 
 -- What should be compared with the books of the rails. `kind`:
