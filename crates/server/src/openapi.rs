@@ -25,10 +25,10 @@ use crate::{
         flat_code,
     },
     routes::{
-        Endpoint, Routes, about, audit, claims, enqueue, health, lanes, leases, messages, orders,
-        redrives,
+        Contract, Endpoint, Routes, about, audit, claims, enqueue, health, lanes, leases, messages,
+        orders, payments, redrives,
     },
-    wire::{orders::OrderFailure, shapes},
+    wire::{orders::OrderFailure, payments::PaymentFailure, shapes},
 };
 
 /// What any guarded route may answer with.
@@ -75,6 +75,8 @@ const SCHEME: &str = "bearer";
         health::health, health::healthz, health::readyz, health::metrics, health::worker,
         enqueue::one, enqueue::batch,
         orders::place, orders::look,
+        payments::take, payments::list, payments::show,
+        payments::requeue, payments::hold, payments::release, payments::resolve,
         messages::list, messages::show, messages::attempts, messages::dead,
         messages::requeue, messages::hold, messages::unhold, messages::resolve,
         messages::requeue_many, messages::hold_many, messages::unhold_many, messages::resolve_many,
@@ -84,10 +86,11 @@ const SCHEME: &str = "bearer";
         redrives::start, redrives::list, redrives::show, redrives::stop, redrives::resume,
         audit::list,
     ),
-    components(schemas(shapes::Problem, OrderFailure)),
+    components(schemas(shapes::Problem, OrderFailure, PaymentFailure)),
     tags(
         (name = "enqueue", description = "For producers"),
         (name = "orders", description = "Orders with an idempotency ledger; errors are flat"),
+        (name = "payments", description = "Payments with gap-free sequences; errors are flat"),
         (name = "messages", description = "Where messages are, and why"),
         (name = "lanes", description = "Lanes and their policies"),
         (name = "operate", description = "Moving messages by hand, and the record of it"),
@@ -163,15 +166,9 @@ fn complete(operation: &mut Operation, endpoint: &Endpoint) {
     };
     // By status, the codes and what they mean.
     let mut by_status: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for reason in endpoint.reasons {
-        let status = reason.http_status().to_string();
-        let line = format!("`{reason}`");
-        by_status.entry(status).or_default().push(line);
-        // The database may be back when it is tried again.
-        if *reason == Reason::InternalError {
-            let line = format!("`{reason}`: the database failed");
-            by_status.entry("503".to_owned()).or_default().push(line);
-        }
+    for (status, line) in own_words(endpoint.contract) {
+        let lines = by_status.entry(status.to_string()).or_default();
+        lines.push(line);
     }
     let voice = endpoint.voice();
     for meaning in endpoint.problems.iter().chain(guarded).chain(with_body) {
@@ -187,14 +184,36 @@ fn complete(operation: &mut Operation, endpoint: &Endpoint) {
         let responses = &mut operation.responses.responses;
         responses
             .entry(status)
-            .or_insert_with(|| RefOr::T(failure_response(voice, &lines)));
+            .or_insert_with(|| RefOr::T(failure_response(endpoint.contract, &lines)));
     }
 }
 
-fn failure_response(voice: Voice, lines: &[String]) -> Response {
-    let (kind, schema) = match voice {
-        Voice::Problem => ("application/problem+json", "Problem"),
-        Voice::Flat => ("application/json", "OrderFailure"),
+/// What a contract of its own adds, by status.
+fn own_words(contract: Contract) -> Vec<(u16, String)> {
+    match contract {
+        Contract::Own => Vec::new(),
+        Contract::Payments(codes) => {
+            let line = |(status, code): &(u16, &str)| (*status, format!("`{code}`"));
+            codes.iter().map(line).collect()
+        }
+        Contract::Orders(reasons) => {
+            let line = |reason: &Reason| (reason.http_status(), format!("`{reason}`"));
+            let mut words: Vec<(u16, String)> = reasons.iter().map(line).collect();
+            // The database may be back when it is tried again.
+            if reasons.contains(&Reason::InternalError) {
+                let line = format!("`{}`: the database failed", Reason::InternalError);
+                words.push((503, line));
+            }
+            words
+        }
+    }
+}
+
+fn failure_response(contract: Contract, lines: &[String]) -> Response {
+    let (kind, schema) = match contract {
+        Contract::Own => ("application/problem+json", "Problem"),
+        Contract::Orders(_) => ("application/json", "OrderFailure"),
+        Contract::Payments(_) => ("application/json", "PaymentFailure"),
     };
     let mut response = Response::new(lines.join("; "));
     let content = Content::new(Some(Ref::from_schema_name(schema)));
@@ -247,8 +266,8 @@ mod tests {
     #[test]
     fn every_code_of_the_api_is_documented_somewhere_and_codes_are_unique() {
         let text = openapi_json();
-        // These belong to no route, or to every connection.
-        let elsewhere = ["not_found", "method_not_allowed"];
+        // These belong to no route, or to routes that spell them in capitals.
+        let elsewhere = ["not_found", "method_not_allowed", "tenant_mismatch"];
         let mut seen = BTreeSet::new();
         for meaning in codes::ALL {
             assert!(seen.insert(meaning.code), "{} twice", meaning.code);

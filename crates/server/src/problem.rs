@@ -24,8 +24,18 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub(crate) enum Voice {
     /// Problem details.
     Problem,
-    /// `{"error", "message"}`, as the contract of orders wants it.
+    /// `{"error", "message"}`, as the contracts of orders and payments want it.
     Flat,
+}
+
+impl Voice {
+    /// Whoever speaks such a contract is answered in its words, at whatever path below it.
+    pub(crate) fn of_path(path: &str) -> Self {
+        match path.starts_with("/do/") || path.starts_with("/v1/payments") {
+            true => Self::Flat,
+            false => Self::Problem,
+        }
+    }
 }
 
 /// An answer that says what went wrong.

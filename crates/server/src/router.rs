@@ -42,11 +42,7 @@ async fn other_methods(request: Request) -> Response {
 }
 
 fn refused(request: &Request, problem: Problem) -> Response {
-    // Whoever speaks the contract of orders is answered in its words.
-    let voice = match request.uri().path().starts_with("/do/") {
-        true => Voice::Flat,
-        false => Voice::Problem,
-    };
+    let voice = Voice::of_path(request.uri().path());
     let response = problem.in_voice(voice);
     observe::answered(request.method(), "none", &response, Duration::ZERO);
     response

@@ -4,15 +4,18 @@ use std::{sync::Arc, time::Duration};
 
 use axum::{
     Router,
+    body::Body,
     handler::Handler,
+    http::{HeaderName, HeaderValue, StatusCode, header},
     middleware::from_fn_with_state,
+    response::Response,
     routing::{MethodFilter, on},
 };
 
 use consign_orders::Reason;
 
 use crate::{
-    gate::{Gate, Shared, access::Access, pass},
+    gate::{Gate, Shared, access::Access, observe::Known, pass},
     problem::{
         Voice,
         codes::{self, Meaning},
@@ -29,6 +32,7 @@ pub(crate) mod lanes;
 pub(crate) mod leases;
 pub(crate) mod messages;
 pub(crate) mod orders;
+pub(crate) mod payments;
 pub(crate) mod redrives;
 
 /// One route, as far as the documentation is concerned.
@@ -39,16 +43,27 @@ pub(crate) struct Endpoint {
     pub(crate) access: Access,
     /// Problems of its own, besides those every guarded route may answer with.
     pub(crate) problems: &'static [&'static Meaning],
-    /// What the order service may answer; none for routes that are not about orders.
-    pub(crate) reasons: &'static [Reason],
+    /// What it may answer with besides, in the words of a contract of its own.
+    pub(crate) contract: Contract,
+}
+
+/// Whose words a route speaks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Contract {
+    /// Those of this API.
+    Own,
+    /// Those of orders, with these reasons.
+    Orders(&'static [Reason]),
+    /// Those of payments, with these codes by status.
+    Payments(&'static [(u16, &'static str)]),
 }
 
 impl Endpoint {
     /// How it words what went wrong.
     pub(crate) fn voice(&self) -> Voice {
-        match self.reasons {
-            [] => Voice::Problem,
-            _ => Voice::Flat,
+        match self.contract {
+            Contract::Own => Voice::Problem,
+            Contract::Orders(_) | Contract::Payments(_) => Voice::Flat,
         }
     }
 }
@@ -60,7 +75,7 @@ struct Way {
     path: &'static str,
     access: Access,
     problems: &'static [&'static Meaning],
-    reasons: &'static [Reason],
+    contract: Contract,
     /// How long its handler may wait, on top of the time for its work.
     patience: Duration,
 }
@@ -91,6 +106,7 @@ impl Routes {
         routes.about();
         routes.enqueueing();
         routes.ordering();
+        routes.paying();
         routes.reading();
         routes.operating();
         routes.working();
@@ -143,18 +159,81 @@ impl Routes {
             path: "/do/order",
             access: Access::ENQUEUE,
             problems: &[codes::NOT_FOUND],
-            reasons: Reason::ALL,
+            contract: Contract::Orders(Reason::ALL),
             patience: self.order_wait,
         };
         let look = Way {
             method: GET,
             path: "/do/order/{key}",
-            reasons: LOOK,
+            contract: Contract::Orders(LOOK),
             patience: Duration::ZERO,
             ..place
         };
         self.add_way(place, orders::place);
         self.add_way(look, orders::look);
+    }
+
+    fn paying(&mut self) {
+        const LATER: (u16, &str) = (503, "ATTESTATION_DURABILITY_FAILED");
+        const WRONG: (u16, &str) = (500, "INTERNAL_ERROR");
+        const TAKE: &[(u16, &str)] = &[
+            (400, "INVALID_REQUEST"),
+            (400, "SCHEMA_VALIDATION_FAILED"),
+            (403, "TENANT_MISMATCH"),
+            (409, "IDEMPOTENCY_CONFLICT"),
+            (413, "PAYLOAD_TOO_LARGE"),
+            WRONG,
+            LATER,
+        ];
+        const NOT_HERE: &[&Meaning] = &[codes::NOT_FOUND];
+        let take = Way {
+            method: POST,
+            path: "/v1/payments",
+            access: Access::ENQUEUE,
+            problems: NOT_HERE,
+            contract: Contract::Payments(TAKE),
+            patience: Duration::ZERO,
+        };
+        let read = Way {
+            method: GET,
+            access: Access::READ_OWN,
+            contract: Contract::Payments(&[WRONG]),
+            ..take
+        };
+        let list = Way {
+            problems: &[codes::NOT_FOUND, codes::BAD_QUERY, codes::TENANT_MISMATCH],
+            ..read
+        };
+        let show = Way {
+            path: "/v1/payments/{outbox_id}",
+            ..read
+        };
+        self.add_way(take, payments::take);
+        self.add_way(list, payments::list);
+        self.add_way(show, payments::show);
+        self.moving_payments(read);
+    }
+
+    fn moving_payments(&mut self, read: Way) {
+        const REASON: &Meaning = codes::REASON_REQUIRED;
+        let way = |path, problems| Way {
+            method: POST,
+            path,
+            access: Access::OPERATE,
+            problems,
+            ..read
+        };
+        let requeue = &[REASON, codes::NOT_FOUND, codes::NOT_DEAD];
+        let hold = &[REASON, codes::NOT_FOUND, codes::NOT_HOLDABLE];
+        let held = &[REASON, codes::NOT_FOUND, codes::NOT_HELD];
+        let requeue = way("/v1/payments/{outbox_id}/requeue", requeue);
+        let hold = way("/v1/payments/{outbox_id}/hold", hold);
+        let release = way("/v1/payments/{outbox_id}/release", held);
+        let resolve = way("/v1/payments/{outbox_id}/resolve", held);
+        self.add_way(requeue, payments::requeue);
+        self.add_way(hold, payments::hold);
+        self.add_way(release, payments::release);
+        self.add_way(resolve, payments::resolve);
     }
 
     fn reading(&mut self) {
@@ -277,7 +356,7 @@ impl Routes {
             path,
             access,
             problems,
-            reasons: &[],
+            contract: Contract::Own,
             patience,
         };
         self.add_way(way, handler);
@@ -294,7 +373,7 @@ impl Routes {
             path: way.path,
             access: way.access,
             problems: way.problems,
-            reasons: way.reasons,
+            contract: way.contract,
         };
         let gate = Gate {
             shared: Arc::clone(&self.shared),
@@ -307,6 +386,23 @@ impl Routes {
         self.router = std::mem::take(&mut self.router).route(way.path, guarded);
         self.endpoints.push(endpoint);
     }
+}
+
+/// An answer in the words of a contract of its own.
+fn flat_answer(status: u16, headers: Vec<(&'static str, String)>, body: String) -> Response {
+    let mut response = Response::new(Body::from(body));
+    let status = StatusCode::from_u16(status);
+    *response.status_mut() = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    for (name, value) in headers {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            let name = HeaderName::from_static(name);
+            response.headers_mut().append(name, value);
+        }
+    }
+    response.extensions_mut().insert(Known);
+    response
 }
 
 /// The Link header that leads to the next page: the same query from another place on.

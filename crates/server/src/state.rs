@@ -1,15 +1,17 @@
 //! What the handlers share.
 
-use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use consign_kernel::Store;
 use consign_orders::OrderService;
+use consign_payments::{PaymentService, Payments};
 use consign_worker::WorkerStatus;
 use jiff::Timestamp;
 use tokio::{
     sync::{Mutex, Notify, watch},
     time::Instant,
 };
+use uuid::Uuid;
 
 use crate::options::ServerOptions;
 
@@ -36,6 +38,24 @@ type SchemaCheck =
 /// When the database was checked, and what was wrong with it.
 pub(crate) type Checked = (Instant, Option<String>);
 
+/// Payments, where they are taken.
+pub struct PaymentsHere {
+    /// Who takes and shows them.
+    pub service: PaymentService,
+    /// Where they are kept.
+    pub store: Arc<dyn Payments>,
+    /// The tenants that tokens are bound to, by their names. A token without one may speak for all.
+    pub tenants: BTreeMap<String, Uuid>,
+}
+
+impl fmt::Debug for PaymentsHere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PaymentsHere")
+            .field("tenants", &self.tenants)
+            .finish_non_exhaustive()
+    }
+}
+
 /// What the handlers share. Clones share it too.
 #[derive(Clone)]
 pub struct AppState {
@@ -45,6 +65,8 @@ pub struct AppState {
     pub(crate) orders: Option<Arc<OrderService>>,
     /// The longest wait for the result of one.
     pub(crate) order_wait_max: Duration,
+    /// Who takes payments, where payments are taken.
+    pub(crate) payments: Option<Arc<PaymentsHere>>,
     pub(crate) metrics: Metrics,
     pub(crate) schema_check: Option<SchemaCheck>,
     pub(crate) clock: Clock,
@@ -67,6 +89,7 @@ impl AppState {
             worker: None,
             orders: None,
             order_wait_max: Duration::ZERO,
+            payments: None,
             metrics: Arc::new(String::new),
             schema_check: None,
             clock: Arc::new(Timestamp::now),
@@ -95,6 +118,15 @@ impl AppState {
         Self {
             orders: Some(orders),
             order_wait_max: wait_max,
+            ..self
+        }
+    }
+
+    /// The same with payments at `/v1/payments`; without, none are taken.
+    #[must_use]
+    pub fn with_payments(self, payments: PaymentsHere) -> Self {
+        Self {
+            payments: Some(Arc::new(payments)),
             ..self
         }
     }

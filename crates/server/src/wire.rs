@@ -10,6 +10,7 @@ pub(crate) mod leases;
 pub(crate) mod messages;
 pub(crate) mod operate;
 pub(crate) mod orders;
+pub(crate) mod payments;
 pub(crate) mod redrives;
 pub(crate) mod shapes;
 pub(crate) mod worker;

@@ -31,6 +31,9 @@ impl Access {
     pub(crate) const ENQUEUE: Self = Self::Scopes(&[Scope::Producer]);
     pub(crate) const WORK: Self = Self::Scopes(&[Scope::Worker]);
     pub(crate) const OPERATE: Self = Self::Scopes(&[Scope::Operator]);
+    /// Reading, and what is the caller's own.
+    pub(crate) const READ_OWN: Self =
+        Self::Scopes(&[Scope::Producer, Scope::Auditor, Scope::Operator]);
     pub(crate) const READ: Self = Self::Scopes(&[Scope::Auditor, Scope::Operator]);
 
     /// The scopes of which one is needed; none where no token is ever needed.
@@ -52,6 +55,8 @@ pub(crate) struct Caller {
     pub(crate) actor: String,
     /// The name of the token that was presented; none where none is needed.
     pub(crate) token: Option<String>,
+    /// Whether it may read whatever there is.
+    pub(crate) is_reader: bool,
 }
 
 /// Lets a caller in, or says why not.
@@ -62,6 +67,7 @@ pub(crate) fn admit(
 ) -> Result<Caller, Problem> {
     let peer = request.extensions.get::<Peer>().copied();
     let address = peer.map(|Peer(peer)| peer.ip().to_canonical());
+    let mut is_reader = true;
     let name = match access {
         Access::Open => None,
         Access::Metrics if metrics_are_open(options, address, &request.headers) => {
@@ -76,6 +82,8 @@ pub(crate) fn admit(
         Access::Metrics | Access::Scopes(_) => {
             let entry = authenticate(&options.tokens, &request.headers)?;
             check_scopes(entry, access.scopes())?;
+            let mut reads = Access::READ.scopes().iter();
+            is_reader = reads.any(|scope| entry.scopes.contains(scope));
             Some(entry.name.clone())
         }
     };
@@ -87,6 +95,7 @@ pub(crate) fn admit(
         actor: actor(&client, &request.headers)?,
         client,
         token: name,
+        is_reader,
     })
 }
 

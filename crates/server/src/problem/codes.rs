@@ -57,6 +57,10 @@ codes! {
     NOT_IN_LEASE "not_in_lease" CONFLICT
         "the lease does not hold these messages" "report only messages of this lease"
 
+    // Of payments.
+    TENANT_MISMATCH "tenant_mismatch" FORBIDDEN
+        "the token belongs to another tenant" "use a token of that tenant, or one that is bound to none"
+
     // Of moves by hand.
     NO_SUCH_MESSAGE "no_such_message" NOT_FOUND
         "there is no such message" "mend the id"

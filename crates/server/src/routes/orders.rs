@@ -5,18 +5,20 @@ use std::sync::Arc;
 
 use axum::{
     Extension,
-    body::Body,
     extract::{Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
+    http::HeaderMap,
     response::Response,
 };
 use consign_orders::{Answer, Client, OrderService, PlaceCall};
 use serde_json::Map;
 
-use super::enqueue::{IDEMPOTENCY_KEY, continue_trace, unquoted};
+use super::{
+    enqueue::{IDEMPOTENCY_KEY, continue_trace, unquoted},
+    flat_answer,
+};
 use crate::{
     extract::{InPath, check_type, whole},
-    gate::{Shared, access::Caller, observe::Known, slots::Slot},
+    gate::{Shared, access::Caller, slots::Slot},
     prefer,
     problem::{Flat, Problem, codes},
     state::AppState,
@@ -124,19 +126,7 @@ fn header_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
 }
 
 fn rendered(answer: Answer) -> Response {
-    let mut response = Response::new(Body::from(answer.body));
-    let status = StatusCode::from_u16(answer.status);
-    *response.status_mut() = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let headers = response.headers_mut();
-    let json = HeaderValue::from_static("application/json");
-    headers.insert(header::CONTENT_TYPE, json);
-    for (name, value) in answer.headers {
-        if let Ok(value) = HeaderValue::from_str(&value) {
-            headers.append(HeaderName::from_static(name), value);
-        }
-    }
-    response.extensions_mut().insert(Known);
-    response
+    flat_answer(answer.status, answer.headers, answer.body)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A server in the test's own process, on a store of the test's choosing.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
 use axum::{
     Router,
@@ -9,12 +9,14 @@ use axum::{
 };
 use consign_kernel::{By, LaneName, LanePolicy, ManualClock, ReferenceStore, Store};
 use consign_orders::{Ledger, OrderService, OrdersOptions};
-use consign_server::{AppState, Peer, ServerOptions, router};
+use consign_payments::{PaymentService, Payments, PaymentsOptions};
+use consign_server::{AppState, PaymentsHere, Peer, ServerOptions, router};
 use consign_sqlite::{Clock, SqliteOptions, SqliteStore};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tower::ServiceExt as _;
+use uuid::Uuid;
 
 use crate::contract;
 
@@ -28,6 +30,8 @@ pub(crate) struct Bench {
     pub(crate) router: Router,
     /// Where there are orders.
     pub(crate) ledger: Option<Arc<dyn Ledger>>,
+    /// Where there are payments.
+    pub(crate) payments: Option<Arc<dyn Payments>>,
     /// Goes last: the store may still be writing.
     _directory: Option<TempDir>,
 }
@@ -58,8 +62,33 @@ impl Bench {
             .migrate_on_open(true);
         let store = Arc::new(SqliteStore::open(&options).await.unwrap());
         let ledger: Arc<dyn Ledger> = Arc::clone(&store) as Arc<dyn Ledger>;
+        let payments: Arc<dyn Payments> = Arc::clone(&store) as Arc<dyn Payments>;
         let bench = Self::on(store, clock, Some(directory)).await;
-        bench.with_orders(ledger, &OrdersOptions::default()).await
+        let bench = bench.with_orders(ledger, &OrdersOptions::default()).await;
+        bench.with_payments(payments, BTreeMap::new()).await
+    }
+
+    /// The same with payments, which nobody dispatches.
+    pub(crate) async fn with_payments(
+        self,
+        payments: Arc<dyn Payments>,
+        tenants: BTreeMap<String, Uuid>,
+    ) -> Self {
+        let by = By::new("test", "set up");
+        let options = PaymentsOptions::default();
+        let policy = consign_payments::lane_policy(&options);
+        let lane = consign_payments::lane();
+        self.store.put_lane(&lane, &policy, &by).await.unwrap();
+        let here = PaymentsHere {
+            service: PaymentService::new(Arc::clone(&payments), options),
+            store: Arc::clone(&payments),
+            tenants,
+        };
+        let bench = self.with_state(|state| state.with_payments(here));
+        Self {
+            payments: Some(payments),
+            ..bench
+        }
     }
 
     /// The same with orders, which nobody sends.
@@ -102,6 +131,7 @@ impl Bench {
             state,
             router,
             ledger: None,
+            payments: None,
             _directory: directory,
         }
     }

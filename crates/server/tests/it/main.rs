@@ -15,6 +15,7 @@ mod limits;
 mod logs;
 mod messages;
 mod orders;
+mod payments;
 mod postgres;
 mod redrives;
 mod serve;

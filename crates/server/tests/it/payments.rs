@@ -1,0 +1,310 @@
+//! Payments over HTTP: what the routes add to the payment service, and that every answer is
+//! described.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use axum::http::Method;
+use consign_kernel::{Claim, LaneName};
+use consign_payments::{Completion, OutboxId, Payments, PaymentsOptions};
+use consign_postgres::{PostgresOptions, PostgresStore};
+use consign_server::{Scope, ServerOptions, Token, TokenEntry};
+use consign_testkit::TestDatabase;
+use serde_json::{Value, json};
+
+use crate::bench::{Answer, Bench, request, set};
+
+const TENANT: &str = "0190f3a2-7b1c-7000-8000-00000000000a";
+const OTHER: &str = "0190f3a2-7b1c-7000-8000-00000000000b";
+
+fn payment(number: u32) -> Value {
+    json!({
+        "instruction_id": format!("0190f3a2-7b1c-7000-8000-{number:012}"),
+        "idempotency_key": format!("key-{number}"),
+        "tenant_id": TENANT,
+        "participant_id": "bank-a",
+        "rail_type": "PAYMENT",
+        "amount_minor": 1250,
+        "currency_code": "ZMW",
+        "beneficiary_ref_hash": "9f2c",
+        "submitted_at_utc": "2026-11-16T03:00:00Z",
+    })
+}
+
+async fn pay(bench: &Bench, number: u32) -> String {
+    let answer = bench.post("/v1/payments", payment(number)).await;
+    answer.is(202);
+    answer.json["outbox_id"].as_str().unwrap().to_owned()
+}
+
+async fn show(bench: &Bench, id: &str) -> Answer {
+    bench.get(&format!("/v1/payments/{id}")).await
+}
+
+/// A bench on PostgreSQL, with its database.
+async fn postgres() -> (TestDatabase, Bench) {
+    let database = TestDatabase::create(async |_| {}).await;
+    consign_postgres::migrate(database.url()).await.unwrap();
+    let connect = PostgresOptions::new(database.url());
+    let store = Arc::new(PostgresStore::connect(&connect).await.unwrap());
+    let payments = Arc::clone(&store) as Arc<dyn Payments>;
+    let clock = consign_kernel::ManualClock::at(jiff::Timestamp::now());
+    let bench = Bench::on(store, clock, None).await;
+    (
+        database,
+        bench.with_payments(payments, BTreeMap::new()).await,
+    )
+}
+
+/// Ends the one payment that is ready as a worker would.
+async fn dispatch(bench: &Bench, id: &str) {
+    let lane: LaneName = consign_payments::LANE.parse().unwrap();
+    let claim = Claim::new(lane, "w1", 1);
+    let lease = bench.store.claim(&claim).await.unwrap().unwrap();
+    let id: OutboxId = id.parse().unwrap();
+    let completion = Completion::dispatched(id, "RAIL-1");
+    let payments = bench.payments.as_ref().unwrap();
+    let done = payments.complete(lease.token, "w1", &[completion]).await;
+    done.unwrap();
+}
+
+/// P-18: a repeat is answered with the first payment, whatever has become of it.
+async fn a_repeat_finds_the_first_payment(bench: &Bench) {
+    let first = bench.post("/v1/payments", payment(1)).await;
+    first.is(202);
+    assert_eq!(first.header("idempotency-replayed"), "");
+    assert_eq!(first.json["outbox_state"], "PENDING");
+    assert_eq!(first.json["sequence_id"], 1);
+    let id = first.json["outbox_id"].as_str().unwrap();
+    let again = bench.post("/v1/payments", payment(1)).await;
+    again.is(202);
+    assert_eq!(again.header("idempotency-replayed"), "true");
+    assert_eq!(again.json, first.json);
+
+    let mut twin = payment(1);
+    twin["amount_minor"] = json!(1251);
+    let conflict = bench.post("/v1/payments", twin).await;
+    conflict.is_flat(409, "IDEMPOTENCY_CONFLICT");
+    assert_eq!(conflict.json["field"], "payload");
+    assert_eq!(conflict.json["outbox_id"], id);
+
+    dispatch(bench, id).await;
+    let seen = show(bench, id).await;
+    seen.is(200);
+    assert_eq!(seen.json["state"], "DISPATCHED");
+    let attempt = &seen.json["attempts"][0];
+    assert_eq!(attempt["state"], "DISPATCHED");
+    assert_eq!(attempt["rail_reference"], "RAIL-1");
+    let after = bench.post("/v1/payments", payment(1)).await;
+    assert_eq!(after.json["outbox_id"], id);
+    assert_eq!(after.json["outbox_state"], "DISPATCHED");
+}
+
+#[tokio::test]
+async fn p_18_a_repeat_finds_the_first_payment_on_sqlite() {
+    a_repeat_finds_the_first_payment(&Bench::sqlite().await).await;
+}
+
+#[tokio::test]
+async fn p_18_a_repeat_finds_the_first_payment_on_postgresql() {
+    let (_database, bench) = postgres().await;
+    a_repeat_finds_the_first_payment(&bench).await;
+}
+
+/// B9: every wrong field is named, and what cannot be read is told apart.
+#[tokio::test]
+async fn every_bad_field_is_named() {
+    let bench = Bench::sqlite().await;
+    let mut bad = payment(1);
+    bad["amount_minor"] = json!("1250");
+    bad["currency_code"] = json!("zmw");
+    bad["tenant_id"] = json!("tenant");
+    let answer = bench.post("/v1/payments", bad).await;
+    answer.is_flat(400, "SCHEMA_VALIDATION_FAILED");
+    let errors = answer.json["errors"].as_array().unwrap();
+    for name in ["amount_minor", "currency_code", "tenant_id"] {
+        let is_named = errors.iter().any(|error| error["field"] == name);
+        assert!(is_named, "{name}: {}", answer.text);
+    }
+    bench
+        .post("/v1/payments", json!([]))
+        .await
+        .is_flat(400, "INVALID_REQUEST");
+    let mut plain = request(Method::POST, "/v1/payments", Some(payment(1)));
+    set(&mut plain, &[("content-type", "text/plain")]);
+    bench
+        .call(plain)
+        .await
+        .is_flat(415, "UNSUPPORTED_MEDIA_TYPE");
+    let list = bench.get("/v1/payments").await;
+    assert_eq!(list.json["payments"], json!([]), "nothing was taken");
+}
+
+#[tokio::test]
+async fn lists_are_filtered_and_come_page_by_page() {
+    let bench = Bench::sqlite().await;
+    for number in 1..=3 {
+        pay(&bench, number).await;
+    }
+    let mut other = payment(4);
+    other["tenant_id"] = json!(OTHER);
+    other["participant_id"] = json!("bank-b");
+    bench.post("/v1/payments", other).await.is(202);
+    let sequences = async |query: &str| {
+        let answer = bench.get(&format!("/v1/payments?{query}")).await;
+        answer.is(200);
+        let payments = answer.json["payments"].as_array().unwrap();
+        let numbers = payments.iter().map(|p| p["sequence_id"].as_i64().unwrap());
+        (numbers.collect::<Vec<_>>(), answer)
+    };
+    assert_eq!(sequences(&format!("tenant_id={TENANT}")).await.0, [3, 2, 1]);
+    assert_eq!(sequences(&format!("tenant_id={OTHER}")).await.0, [1]);
+    assert_eq!(sequences("participant_id=bank-a").await.0, [3, 2, 1]);
+    assert_eq!(sequences("state=DISPATCHED").await.0, [] as [i64; 0]);
+    assert_eq!(sequences("state=PENDING").await.0.len(), 4);
+    let (first, page) = sequences("participant_id=bank-a&limit=2").await;
+    assert_eq!(first, [3, 2]);
+    let next = page.json["next"].as_i64().unwrap();
+    let link = format!("</v1/payments?participant_id=bank-a&limit=2&before={next}>; rel=\"next\"");
+    assert_eq!(page.header("link"), link);
+    let (rest, last) = sequences(&format!("participant_id=bank-a&before={next}")).await;
+    assert_eq!(rest, [1]);
+    assert!(last.json["next"].is_null());
+    for bad in ["tenant_id=x", "state=paid", "colour=red"] {
+        let answer = bench.get(&format!("/v1/payments?{bad}")).await;
+        answer.is_flat(400, "BAD_QUERY");
+    }
+}
+
+#[tokio::test]
+async fn a_person_moves_payments_by_their_outbox_id() {
+    let bench = Bench::sqlite().await;
+    let id = pay(&bench, 1).await;
+    let reason = json!({"reason": "compliance"});
+    let act = async |what: &str, body: Value| {
+        let path = format!("/v1/payments/{id}/{what}");
+        bench.post(&path, body).await
+    };
+    act("hold", json!({})).await.is_flat(400, "REASON_REQUIRED");
+    act("requeue", reason.clone())
+        .await
+        .is_flat(409, "NOT_DEAD");
+    act("release", reason.clone())
+        .await
+        .is_flat(409, "NOT_HELD");
+    let held = act("hold", reason.clone()).await;
+    held.is(200);
+    assert_eq!(held.json, json!({"outbox_id": id, "state": "HELD"}));
+    act("hold", reason.clone())
+        .await
+        .is_flat(409, "NOT_HOLDABLE");
+    act("release", reason.clone()).await.is(200);
+    act("hold", reason.clone()).await.is(200);
+    let failed = json!({"outcome": "failed", "reason": "the rail does not know it"});
+    let resolved = act("resolve", failed).await;
+    assert_eq!(resolved.json["state"], "FAILED");
+    assert_eq!(show(&bench, &id).await.json["state"], "FAILED");
+    let requeued = act("requeue", reason.clone()).await;
+    assert_eq!(requeued.json["state"], "PENDING");
+    let nowhere = format!("/v1/payments/{TENANT}/hold");
+    bench.post(&nowhere, reason).await.is_flat(404, "NOT_FOUND");
+    show(&bench, TENANT).await.is_flat(404, "NOT_FOUND");
+    show(&bench, "7").await.is_flat(404, "NOT_FOUND");
+    let bad = bench
+        .post("/v1/payments/7/hold", json!({"reason": "x"}))
+        .await;
+    bad.is_flat(400, "INVALID_INPUT");
+}
+
+fn entry(name: &str, scope: Scope) -> TokenEntry {
+    TokenEntry {
+        name: name.into(),
+        hash: Token::new(name).hash(),
+        scopes: vec![scope],
+    }
+}
+
+/// P-20 over HTTP: a token that is bound to a tenant sees and moves nothing else, and a producer
+/// that is bound to none sees nothing.
+#[tokio::test]
+async fn p_20_tokens_keep_to_their_tenants() {
+    let bench = Bench::sqlite().await;
+    let payments = bench.payments.clone().unwrap();
+    let tenants = BTreeMap::from([
+        ("shop".to_owned(), TENANT.parse().unwrap()),
+        ("rival".to_owned(), OTHER.parse().unwrap()),
+        ("clerk".to_owned(), OTHER.parse().unwrap()),
+    ]);
+    let options = ServerOptions {
+        tokens: vec![
+            entry("shop", Scope::Producer),
+            entry("rival", Scope::Producer),
+            entry("open", Scope::Producer),
+            entry("clerk", Scope::Operator),
+            entry("audit", Scope::Auditor),
+        ],
+        ..ServerOptions::default()
+    };
+    let bench = bench.with_payments(payments, tenants).await;
+    let bench = bench.with_options(&options);
+    let call = async |token: &str, method: Method, path: &str, body: Option<Value>| {
+        let mut call = request(method, path, body);
+        set(&mut call, &[("authorization", &format!("Bearer {token}"))]);
+        bench.call(call).await
+    };
+    let taken = call("shop", Method::POST, "/v1/payments", Some(payment(1))).await;
+    taken.is(202);
+    let foreign = call("rival", Method::POST, "/v1/payments", Some(payment(1))).await;
+    foreign.is_flat(403, "TENANT_MISMATCH");
+    call("open", Method::POST, "/v1/payments", Some(payment(1)))
+        .await
+        .is(202);
+    call("audit", Method::POST, "/v1/payments", Some(payment(1)))
+        .await
+        .is_flat(403, "SCOPE_MISSING");
+    let one = format!("/v1/payments/{}", taken.json["outbox_id"].as_str().unwrap());
+    for (token, status) in [("shop", 200), ("audit", 200), ("rival", 404), ("open", 403)] {
+        let seen = call(token, Method::GET, &one, None).await;
+        assert_eq!(seen.status.as_u16(), status, "{token}: {}", seen.text);
+    }
+    let count = async |token: &str| {
+        let list = call(token, Method::GET, "/v1/payments", None).await;
+        list.json["payments"].as_array().map(Vec::len)
+    };
+    assert_eq!(count("shop").await, Some(1));
+    assert_eq!(count("rival").await, Some(0));
+    assert_eq!(count("open").await, None);
+    let wanted = format!("/v1/payments?tenant_id={TENANT}");
+    call("rival", Method::GET, &wanted, None)
+        .await
+        .is_flat(403, "TENANT_MISMATCH");
+    let hold = format!("{one}/hold");
+    let reason = || Some(json!({"reason": "x"}));
+    call("clerk", Method::POST, &hold, reason())
+        .await
+        .is_flat(404, "NOT_FOUND");
+    call("shop", Method::POST, &hold, reason())
+        .await
+        .is_flat(403, "SCOPE_MISSING");
+}
+
+#[tokio::test]
+async fn where_no_payments_are_taken_that_is_said() {
+    let bench = Bench::reference().await;
+    let answer = bench.post("/v1/payments", payment(1)).await;
+    answer.is_flat(404, "NOT_FOUND");
+    bench.get("/v1/payments").await.is_flat(404, "NOT_FOUND");
+    bench
+        .get("/v1/payments/1/2/3")
+        .await
+        .is_flat(404, "NOT_FOUND");
+}
+
+#[tokio::test]
+async fn a_large_request_is_refused_by_its_size() {
+    let bench = Bench::sqlite().await;
+    let options = PaymentsOptions::default();
+    let mut large = payment(1);
+    large["details"] = json!({"note": "x".repeat(options.request_bytes_max)});
+    let answer = bench.post("/v1/payments", large).await;
+    answer.is_flat(413, "PAYLOAD_TOO_LARGE");
+}
