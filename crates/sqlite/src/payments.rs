@@ -36,7 +36,8 @@ impl Payments for SqliteStore {
     }
 
     async fn payment(&self, id: OutboxId) -> Result<Option<(PaymentView, Value)>> {
-        snapshot!(self, "read a payment", |tx| rows::one(&mut tx, id))
+        let now = self.inner.clock.now();
+        snapshot!(self, "read a payment", |tx| rows::one(&mut tx, now, id))
     }
 
     async fn payments(
@@ -86,8 +87,9 @@ impl Payments for SqliteStore {
     }
 
     async fn reconcile_payments(&self, limit: u32) -> Result<Reconciliation> {
+        let now = self.inner.clock.now();
         snapshot!(self, "reconcile payments", |tx| reconcile::examine(
-            &mut tx, limit
+            &mut tx, now, limit
         ))
     }
 }

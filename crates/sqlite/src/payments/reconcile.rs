@@ -2,6 +2,7 @@
 
 use consign_kernel::{MessageId, Outcome};
 use consign_payments::{LateSuccess, Reconciliation, ReusedReference};
+use jiff::Timestamp;
 use sqlx::SqliteConnection;
 
 use super::rows::{ViewRow, one, outbox_id};
@@ -12,10 +13,11 @@ use crate::{
 
 pub(super) async fn examine(
     connection: &mut SqliteConnection,
+    now: Timestamp,
     limit: u32,
 ) -> Result<Reconciliation> {
     let mut found = Reconciliation {
-        late_successes: late_successes(connection, limit).await?,
+        late_successes: late_successes(connection, now, limit).await?,
         reused_references: reused(connection, limit).await?,
         ..Reconciliation::default()
     };
@@ -48,7 +50,11 @@ fn cut<T>(list: &mut Vec<T>, limit: usize) -> bool {
     is_cut
 }
 
-async fn late_successes(connection: &mut SqliteConnection, limit: u32) -> Result<Vec<LateSuccess>> {
+async fn late_successes(
+    connection: &mut SqliteConnection,
+    now: Timestamp,
+    limit: u32,
+) -> Result<Vec<LateSuccess>> {
     let found: Vec<(i64, String)> = sqlx::query_as(sql!("payment_late"))
         .bind(i64::from(limit) + 1)
         .fetch_all(&mut *connection)
@@ -56,7 +62,7 @@ async fn late_successes(connection: &mut SqliteConnection, limit: u32) -> Result
     let mut late_successes = Vec::new();
     for (message_id, id) in found {
         let outbox_id = outbox_id(&id)?;
-        let Some((view, _)) = one(connection, outbox_id).await? else {
+        let Some((view, _)) = one(connection, now, outbox_id).await? else {
             return Err(Failure::corrupt("a payment is gone"));
         };
         for late in witness::late(connection, MessageId(message_id)).await? {

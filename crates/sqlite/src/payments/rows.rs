@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use consign_kernel::{Cursor, Fence, MessageId, PAGE_ENTRIES_MAX, Page, StateKind};
+use consign_kernel::{Cursor, Fence, MessageId, PAGE_ENTRIES_MAX, Page, State, StateKind, codes};
 use consign_payments::{
     AttemptState, InFlight, OutboxId, PaymentFilter, PaymentState, PaymentView, PaymentsStatus,
-    Stored,
+    RETRY_CEILING_EXCEEDED, Stored,
 };
 use jiff::Timestamp;
 use serde_json::Value;
@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::{
     error::{Failure, Result},
-    rows, sql,
+    read, rows, sql,
 };
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -68,8 +68,10 @@ impl ViewRow {
     }
 }
 
+/// One payment, as quickly as it can be found: most that are asked about are finished.
 pub(super) async fn one(
     connection: &mut SqliteConnection,
+    now: Timestamp,
     id: OutboxId,
 ) -> Result<Option<(PaymentView, Value)>> {
     let found = sqlx::query(sql!("payment_get"))
@@ -79,12 +81,30 @@ pub(super) async fn one(
     let Some(row) = found else {
         return Ok(None);
     };
-    let ViewRow(view) = ViewRow::new(&row)?;
-    let payload: String = sqlx::query_scalar(sql!("payment_payload"))
-        .bind(view.message_id.0)
-        .fetch_one(&mut *connection)
-        .await?;
-    let stored: Stored = rows::document(&payload)?;
+    let ViewRow(mut view) = ViewRow::new(&row)?;
+    let Some(story) = read::explain(connection, now, view.message_id).await? else {
+        return Err(Failure::corrupt(format!("payment {id} has no message")));
+    };
+    view.place = story.state.kind();
+    view.state = view.place.into();
+    view.attempt_count = story.attempts;
+    match story.state {
+        State::Ready { due_at } => view.next_attempt_at = Some(due_at),
+        State::Leased {
+            owner, expires_at, ..
+        } => {
+            view.claimed_by = Some(owner);
+            view.lease_expires_at = Some(expires_at);
+        }
+        State::Held { reason, .. } => view.reason = Some(reason),
+        State::Dead { code, .. } if code == codes::ATTEMPTS_EXHAUSTED => {
+            view.reason = Some(RETRY_CEILING_EXCEEDED.to_owned());
+        }
+        State::Dead { code, .. } => view.reason = Some(code),
+        State::Waiting { .. } | State::Delivered { .. } => {}
+    }
+    let stored = Stored::read(&story.message.payload);
+    let stored = stored.map_err(|error| Failure::corrupt(format!("payment {id} is {error}")))?;
     Ok(Some((view, stored.payload)))
 }
 
