@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand, error::ErrorKind};
 use crate::{
     commands::{
         bench, completions, config, demo, doctor, enqueue, explain, hold, lanes, leases, ls,
-        migrate, orders, pause, redrive, requeue, resolve, serve, show, token, work,
+        migrate, orders, pause, payments, redrive, requeue, resolve, serve, show, token, work,
     },
     config::Sources,
     context::Context,
@@ -20,7 +20,7 @@ Exit codes:
   1  something is wrong: doctor found something, or a message could not be moved
   2  the command line or the configuration does not make sense
   3  the input was refused: unknown lane, key conflict, bad JSON
-  4  there is no such message, order or redrive
+  4  there is no such message, order, payment or redrive
   5  the database cannot be used: not reachable, not migrated, not permitted
   130, 143  serve and work: told twice to stop (SIGINT, SIGTERM), stopped at once";
 
@@ -76,6 +76,8 @@ enum Command {
     Redrive(redrive::RedriveCommand),
     /// List, show, requeue and purge orders
     Orders(orders::OrdersCommand),
+    /// List, show, repair and move payments; reconcile and import them
+    Payments(payments::PaymentsCommand),
     /// Park messages that are ready or waiting
     Hold(hold::Hold),
     /// Put held messages back
@@ -128,6 +130,7 @@ impl Cli {
             Command::Requeue(command) => Box::pin(command.run(&context)).await,
             Command::Redrive(command) => Box::pin(command.run(&context)).await,
             Command::Orders(command) => Box::pin(command.run(&context)).await,
+            Command::Payments(command) => Box::pin(command.run(&context)).await,
             Command::Hold(command) => Box::pin(command.run(&context)).await,
             Command::Unhold(command) => Box::pin(command.run(&context)).await,
             Command::Resolve(command) => Box::pin(command.run(&context)).await,

@@ -14,6 +14,7 @@ pub(crate) mod ls;
 pub(crate) mod migrate;
 pub(crate) mod orders;
 pub(crate) mod pause;
+pub(crate) mod payments;
 pub(crate) mod redrive;
 pub(crate) mod requeue;
 pub(crate) mod resolve;

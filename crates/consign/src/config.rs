@@ -11,7 +11,9 @@ mod lanes;
 mod orders;
 mod origin;
 mod path;
+mod payments;
 mod problem;
+mod protocol;
 mod secrets;
 mod settings;
 #[cfg(test)]
@@ -185,12 +187,13 @@ impl Config {
             .extend(policies.filter(|(path, _)| is_policy(path)));
         self.settings.lanes = other.settings.lanes;
         self.settings.orders.take_policy(other.settings.orders);
+        self.settings.payments.take_policy(other.settings.payments);
     }
 }
 
 /// Whether a setting changes without a restart.
 fn is_policy(path: &KeyPath) -> bool {
-    lanes::is_policy(path) || orders::is_policy(path)
+    lanes::is_policy(path) || orders::is_policy(path) || payments::is_policy(path)
 }
 
 /// The file that was named, else the one in the working directory if it is there.

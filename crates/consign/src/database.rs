@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use consign_kernel::{Error, Store};
 use consign_orders::Ledger;
+use consign_payments::Payments;
 
 pub(crate) use address::{Address, without_password};
 pub(crate) use postgres::Reach;
@@ -23,14 +24,17 @@ pub(crate) struct Opened {
     pub(crate) store: Arc<dyn Store>,
     /// The ledger of orders.
     pub(crate) ledger: Arc<dyn Ledger>,
+    /// The books of payments.
+    pub(crate) payments: Arc<dyn Payments>,
 }
 
 impl Opened {
-    fn new<S: Store + Ledger + 'static>(store: S) -> Self {
+    fn new<S: Store + Ledger + Payments + 'static>(store: S) -> Self {
         let store = Arc::new(store);
         Self {
             store: Arc::clone(&store) as Arc<dyn Store>,
-            ledger: store,
+            ledger: Arc::clone(&store) as Arc<dyn Ledger>,
+            payments: store,
         }
     }
 }

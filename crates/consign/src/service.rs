@@ -10,6 +10,8 @@ mod http;
 mod lanes;
 mod opening;
 mod orders;
+mod own_lane;
+mod payments;
 mod redrives;
 mod reload;
 mod schema;
@@ -29,6 +31,7 @@ use self::{
     http::Http,
     opening::Opening,
     orders::Orders,
+    payments::Payments,
     signals::{Signals, Told},
     systemd::Systemd,
     watchdog::Watchdog,
@@ -72,6 +75,7 @@ pub(crate) enum Role {
 pub(crate) async fn check(config: &Config) -> Result<(), Failure> {
     check_exposure(&config.settings.server).map_err(|error| misconfigured(&error))?;
     orders::Orders::prepare(config).await?;
+    Payments::prepare(config, &address_of(config)?)?;
     lanes::work(config).await.map(drop)
 }
 
@@ -83,7 +87,10 @@ impl Service {
         let systemd = Systemd::from_environment();
         let address = address_of(&self.config)?;
         let mut work = lanes::work(&self.config).await?;
-        let mut orders = Orders::prepare(&self.config).await?;
+        let mut protocols = Protocols {
+            orders: Orders::prepare(&self.config).await?,
+            payments: Payments::prepare(&self.config, &address)?,
+        };
         let http = Http::start(
             &self.config.settings.server,
             &self.role,
@@ -98,19 +105,19 @@ impl Service {
             out: self.out,
             systemd: &systemd,
         };
-        let (opened, has_orders) = tokio::select! {
+        let (opened, has) = tokio::select! {
             opened = opening.open() => opened?,
             _ = signals.stop() => return Ok(Exit::Fine),
         };
-        orders = orders.filter(|_| has_orders);
-        work.extend(orders.as_ref().map(|orders| orders.work(&opened)));
+        protocols.keep(has);
+        work.extend(protocols.work(&opened));
         let store = &opened.store;
         let worker = self.start_worker(store, work, &address, &telemetry);
-        let state = state(&opened, orders.as_ref(), &worker, &address, &telemetry);
+        let state = state(&opened, &protocols, &worker, &address, &telemetry);
         if let Some(http) = &http {
             http.open(&state, self.server_options(), &self.role);
         }
-        let helpers = self.start_helpers(&opened, orders.as_ref(), &state, &telemetry);
+        let helpers = self.start_helpers(&opened, &protocols, &state, &telemetry);
         let url = http.as_ref().map(|http| http.url.as_str());
         // Whoever closed standard output does without the banner, not without the service.
         let banner = Banner {
@@ -118,7 +125,8 @@ impl Service {
             config: &self.config,
             address: &address,
             url,
-            orders: orders.as_ref().map(Orders::summary),
+            orders: protocols.orders.as_ref().map(Orders::summary),
+            payments: protocols.payments.as_ref().map(Payments::summary),
             role: &self.role,
         };
         if let Err(failure) = banner.print(&worker) {
@@ -205,11 +213,12 @@ impl Service {
     fn start_helpers(
         &self,
         opened: &Opened,
-        orders: Option<&Orders>,
+        protocols: &Protocols,
         state: &AppState,
         telemetry: &Telemetry,
     ) -> Vec<JoinHandle<()>> {
         let every = Duration::from_millis(self.config.settings.telemetry.sample_interval_ms);
+        let Protocols { orders, payments } = protocols;
         let sampled = match orders {
             Some(_) => opened.clone().into(),
             None => Sampled::from(Arc::clone(&opened.store)),
@@ -217,9 +226,37 @@ impl Service {
         let sampler = Sampler::new(sampled, every, telemetry.upkeep());
         let redrives = redrives::run(Arc::clone(&opened.store), state.clone());
         let mut helpers = vec![tokio::spawn(sampler.run()), tokio::spawn(redrives)];
-        let purge = orders.and_then(|orders| orders.purge(opened, &self.role));
+        let purge = orders
+            .as_ref()
+            .and_then(|orders| orders.purge(opened, &self.role));
         helpers.extend(purge.map(tokio::spawn));
+        let watch = payments
+            .as_ref()
+            .and_then(|payments| payments.watch(opened, &self.role));
+        helpers.extend(watch.map(tokio::spawn));
         helpers
+    }
+}
+
+/// What is spoken here besides the API of messages.
+struct Protocols {
+    orders: Option<Orders>,
+    payments: Option<Payments>,
+}
+
+impl Protocols {
+    /// Gives up what turned out to be others' business.
+    fn keep(&mut self, has: opening::Has) {
+        let Self { orders, payments } = self;
+        orders.take_if(|_| !has.orders);
+        payments.take_if(|_| !has.payments);
+    }
+
+    /// Their lanes with their sinks.
+    fn work(&self, opened: &Opened) -> impl Iterator<Item = LaneWork> {
+        let orders = self.orders.as_ref().map(|orders| orders.work(opened));
+        let payments = self.payments.as_ref().and_then(Payments::work);
+        orders.into_iter().chain(payments)
     }
 }
 
@@ -268,7 +305,7 @@ async fn listening(http: &mut Option<Http>) {
 
 fn state(
     opened: &Opened,
-    orders: Option<&Orders>,
+    protocols: &Protocols,
     worker: &WorkerHandle,
     address: &Address,
     telemetry: &Telemetry,
@@ -279,8 +316,12 @@ fn state(
         .with_worker(move || worker.status())
         .with_metrics(telemetry.renderer())
         .with_schema_check(move || schema.clone().fits());
-    match orders {
+    let state = match &protocols.orders {
         Some(orders) => state.with_orders(orders.service(opened), orders.wait_max()),
+        None => state,
+    };
+    match &protocols.payments {
+        Some(payments) => state.with_payments(payments.here(opened)),
         None => state,
     }
 }

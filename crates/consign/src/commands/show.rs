@@ -131,7 +131,7 @@ pub(crate) fn print_attempts(
 }
 
 /// Results that came after their lease was lost: evidence, not outcomes.
-fn print_late(out: Output, late: &[LateResult], now: Timestamp) -> Result<(), Failure> {
+pub(crate) fn print_late(out: Output, late: &[LateResult], now: Timestamp) -> Result<(), Failure> {
     if late.is_empty() {
         return Ok(());
     }

@@ -7,7 +7,8 @@ use consign_kernel::{LaneName, nearest};
 
 use crate::{
     config::{Config, Flags},
-    context::Context,
+    context::{Context, address_of},
+    database::Address,
     failure::{Exit, Failure},
     service::{Role, Service},
 };
@@ -37,6 +38,7 @@ impl Work {
             let wanted = |lane: &LaneName| self.lanes.contains(lane);
             config.settings.lanes.retain(|lane| wanted(&lane.name));
             config.settings.orders.enabled &= self.lanes.iter().any(is_orders);
+            config.settings.payments.options.enabled &= self.lanes.iter().any(is_payments);
         }
         let service = Service {
             config,
@@ -56,17 +58,24 @@ fn is_orders(lane: &LaneName) -> bool {
     lane.as_str() == consign_orders::LANE
 }
 
+fn is_payments(lane: &LaneName) -> bool {
+    lane.as_str() == consign_payments::LANE
+}
+
 /// Refuses lanes that cannot be worked, and to run for nothing.
 fn known(config: &Config, wanted: &[LaneName]) -> Result<(), Failure> {
     let lanes = &config.settings.lanes;
     let has_orders = config.settings.orders.enabled;
+    let is_shared = matches!(address_of(config)?, Address::Postgres { .. });
+    let has_payments = config.settings.payments.are_dispatched(is_shared);
     let with_sink = || lanes.iter().filter(|lane| lane.sink.is_some());
-    if with_sink().next().is_none() && !has_orders {
+    if with_sink().next().is_none() && !has_orders && !has_payments {
         let message = "no lane of the configuration has a sink: there is nothing to work on";
         return Err(Failure::usage(message));
     }
     for name in wanted {
-        if with_sink().any(|lane| lane.name == *name) || (has_orders && is_orders(name)) {
+        let is_own = (has_orders && is_orders(name)) || (has_payments && is_payments(name));
+        if is_own || with_sink().any(|lane| lane.name == *name) {
             continue;
         }
         let names = with_sink().map(|lane| lane.name.as_str());

@@ -1,12 +1,22 @@
 //! The settings of orders: their names are those of another document, which writes them in capitals.
 
-use consign_kernel::Error;
 use consign_orders::{LANE, OrdersOptions};
 use serde_json::Value;
 
-use super::{Entry, KeyPath, Layer, Problem, key::KEYS, origin::Origin, tree};
+use super::{Entry, KeyPath, Layer, Problem, key::KEYS, origin::Origin, protocol::Protocol, tree};
 
-const TABLE: &str = "orders";
+const TABLE: &str = LANE;
+
+const ORDERS: Protocol = Protocol {
+    table: TABLE,
+    owner: "the orders of POST /do/order",
+    policy: &[
+        "outbox_concurrency",
+        "outbox_lock_lease_sec",
+        "outbox_max_attempts",
+        "outbox_backoff_sec",
+    ],
+};
 
 /// How the names begin that are variables by themselves. The rest is said as `CONSIGN_ORDERS__NAME`:
 /// other programs have instruments and ticks too.
@@ -14,14 +24,6 @@ const VARIABLES: &[&str] = &["outbox_", "broker_", "idempo_", "rl_", "daily_quot
 
 /// An older name of a variable, weaker than the newer.
 const OLDER: (&str, &str) = ("DO_FEATURE_OUTBOX", "outbox_enabled");
-
-/// Settings that are the policy of the lane: these change without a restart.
-const POLICY: &[&str] = &[
-    "outbox_concurrency",
-    "outbox_lock_lease_sec",
-    "outbox_max_attempts",
-    "outbox_backoff_sec",
-];
 
 /// What the configuration says about orders.
 #[derive(Clone, Debug)]
@@ -96,9 +98,7 @@ pub(super) fn read(entries: &Layer, problems: &mut Vec<Problem>) -> Option<Order
         Some(Value::Bool(enabled)) => enabled,
         _ => true,
     };
-    let is_said = entries
-        .iter()
-        .any(|(path, entry)| path.starts_with(&table) && entry.origin != Origin::Default);
+    let is_said = ORDERS.is_said(entries);
     let options: OrdersOptions = match serde_json::from_value(said) {
         Ok(options) => options,
         Err(error) => {
@@ -119,20 +119,15 @@ pub(super) fn read(entries: &Layer, problems: &mut Vec<Problem>) -> Option<Order
         });
     }
     if let Err(error) = options.validate() {
-        problems.push(refused(entries, &error));
+        problems.push(ORDERS.refused(entries, &error));
         return None;
     }
     if let Some(problem) = too_slow(entries, &options) {
         problems.push(problem);
         return None;
     }
-    let lane = KeyPath::of("lanes").child(LANE);
-    if let Some(entry) = entries.iter().find(|(path, _)| path.starts_with(&lane)) {
-        let what = format!(
-            "lane {LANE} belongs to the orders of POST /do/order: [orders] has its settings. Give \
-             this lane another name, or set orders.enabled = false"
-        );
-        problems.push(Problem::at(&entry.1.origin, &lane, what));
+    if let Some(problem) = ORDERS.lane_is_wanted(entries) {
+        problems.push(problem);
         return None;
     }
     Some(Orders {
@@ -167,20 +162,7 @@ fn too_slow(entries: &Layer, options: &OrdersOptions) -> Option<Problem> {
     Some(Problem { origin, path, what })
 }
 
-/// What cannot be, at the setting it names.
-fn refused(entries: &Layer, error: &Error) -> Problem {
-    let (path, what) = match error {
-        Error::InvalidInput { what, why } => (KeyPath::of(what), why.clone()),
-        error => (KeyPath::of(TABLE), error.to_string()),
-    };
-    let origin = entries.get(&path).map(|entry| entry.origin.clone());
-    Problem { origin, path, what }
-}
-
 /// Whether a setting is about the policy of the lane.
 pub(super) fn is_policy(path: &KeyPath) -> bool {
-    match path.segments() {
-        [table, name] => table == TABLE && POLICY.contains(&name.as_str()),
-        _ => false,
-    }
+    ORDERS.is_policy(path)
 }

@@ -9,6 +9,7 @@ use super::{
     KeyPath, Layer, Problem,
     lanes::{self, LaneConfig},
     orders::{self, Orders},
+    payments::{self, Payments},
     tree,
 };
 
@@ -21,6 +22,7 @@ pub(crate) struct Settings {
     pub(crate) log: Log,
     pub(crate) telemetry: Telemetry,
     pub(crate) orders: Orders,
+    pub(crate) payments: Payments,
     /// By name.
     pub(crate) lanes: Vec<LaneConfig>,
 }
@@ -88,6 +90,7 @@ impl Settings {
         let mut problems = wrong_tokens(entries);
         let lanes = lanes::read(entries, &mut problems);
         let orders = orders::read(entries, &mut problems);
+        let payments = payments::read(entries, &mut problems);
         if !problems.is_empty() {
             return Err(problems);
         }
@@ -116,6 +119,7 @@ impl Settings {
             log,
             telemetry,
             orders: orders.expect("invariant: what cannot be read is a problem"),
+            payments: payments.expect("invariant: what cannot be read is a problem"),
             lanes,
         })
     }

@@ -313,6 +313,11 @@ fn named_in(text: &str) -> BTreeSet<String> {
         let words = line.split_once(" = ").map(|(name, _)| name.trim());
         let name = words.map(|name| name.rsplit(' ').next().unwrap_or(name));
         if let Some(name) = name.filter(|_| !table.is_empty()) {
+            let name = if table == "payments.tenants" {
+                "*"
+            } else {
+                name
+            };
             named.insert(format!("{table}.{name}"));
         }
     }
@@ -356,6 +361,12 @@ fn the_defaults_are_those_of_the_parts() {
     let orders = consign_orders::OrdersOptions::default();
     assert_eq!(config.settings.orders.options, orders);
     assert!(config.settings.orders.enabled && !config.settings.orders.is_said);
+    let payments = &config.settings.payments;
+    assert_eq!(
+        payments.options,
+        consign_payments::PaymentsOptions::default()
+    );
+    assert!(!payments.is_said && !payments.is_rail_said);
     let worker = consign_worker::WorkerOptions::new("w");
     assert_eq!(
         u128::from(config.settings.worker.grace_ms),

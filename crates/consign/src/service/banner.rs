@@ -3,7 +3,7 @@
 use consign_worker::WorkerHandle;
 use serde_json::{Value, json};
 
-use super::{Role, orders::Summary};
+use super::{Role, orders, payments};
 use crate::{
     config::Config,
     database::Address,
@@ -17,13 +17,17 @@ const PAYLOAD: &str = r#"{"payload": {"text": "hello"}}"#;
 const ORDER: &str =
     r#"{"instrument": "USDJPY", "side": "BUY", "qty": 0.1, "idempotency_key": "order-0001"}"#;
 
+/// Paid by nobody, unless somebody said otherwise.
+const PAYMENT: &str = r#"{"instruction_id": "0190f3a2-7b1c-7000-8000-000000000001", "idempotency_key": "invoice-17", "tenant_id": "0190f3a2-7b1c-7000-8000-00000000000a", "participant_id": "bank-a", "rail_type": "PAYMENT", "amount_minor": 1250, "currency_code": "ZMW", "beneficiary_ref_hash": "9f2c", "submitted_at_utc": "2026-11-16T03:00:00Z"}"#;
+
 /// What there is to say.
 pub(super) struct Banner<'a> {
     pub(super) out: Output,
     pub(super) config: &'a Config,
     pub(super) address: &'a Address,
     pub(super) url: Option<&'a str>,
-    pub(super) orders: Option<Summary>,
+    pub(super) orders: Option<orders::Summary>,
+    pub(super) payments: Option<payments::Summary>,
     pub(super) role: &'a Role,
 }
 
@@ -40,6 +44,7 @@ fn print(banner: &Banner<'_>, worker: &WorkerHandle) -> Result<(), Failure> {
         address,
         url,
         orders,
+        payments,
         role,
     } = *banner;
     let status = worker.status();
@@ -58,6 +63,7 @@ fn print(banner: &Banner<'_>, worker: &WorkerHandle) -> Result<(), Failure> {
             "orders": orders.map(|orders| {
                 json!({"adapter": orders.adapter, "outbox": orders.outbox})
             }),
+            "payments": payments.map(|payments| json!({"rail": payments.rail})),
         }))?);
     }
     out.line(format_args!("consign {version}"))?;
@@ -93,14 +99,22 @@ fn print(banner: &Banner<'_>, worker: &WorkerHandle) -> Result<(), Failure> {
     if let (Role::Serve, Some(orders)) = (role, orders) {
         out.line(format_args!("orders     {}", orders.sentence()))?;
     }
+    if let (Role::Serve, Some(payments)) = (role, payments) {
+        out.line(format_args!("payments   {}", payments.sentence()))?;
+    }
     if let (Role::Serve, Some(url)) = (role, url) {
-        tries(out, config, url, orders.is_some())?;
+        tries(out, config, url, (orders.is_some(), payments.is_some()))?;
     }
     Ok(())
 }
 
 /// Commands that work as they stand. A test runs exactly these.
-fn tries(out: Output, config: &Config, url: &str, has_orders: bool) -> Result<(), Failure> {
+fn tries(
+    out: Output,
+    config: &Config,
+    url: &str,
+    (has_orders, has_payments): (bool, bool),
+) -> Result<(), Failure> {
     let lanes = &config.settings.lanes;
     let lane = lanes
         .iter()
@@ -125,6 +139,11 @@ fn tries(out: Output, config: &Config, url: &str, has_orders: bool) -> Result<()
         out.line(format_args!(
             "  {curl} {url}/do/order -H 'idempotency-key: order-0001' -H 'prefer: wait=5' {json} \
              -d '{ORDER}'"
+        ))?;
+    }
+    if has_payments {
+        out.line(format_args!(
+            "  {curl} {url}/v1/payments {json} -d '{PAYMENT}'"
         ))?;
     }
     Ok(())

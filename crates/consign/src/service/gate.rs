@@ -63,8 +63,8 @@ impl Gate {
             None if path == "/healthz" || path == "/health" => {
                 Json(json!({"status": "starting"})).into_response()
             }
-            // The contract of orders has an error shape of its own.
-            None if path.starts_with("/do/") => {
+            // The contracts of orders and payments have an error shape of their own.
+            None if path.starts_with("/do/") || path.starts_with("/v1/payments") => {
                 let body = json!({
                     "error": "DATABASE_UNAVAILABLE", "message": "waiting for the database",
                     "outcome": "not_done", "retry_after": 1,

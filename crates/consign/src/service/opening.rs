@@ -4,11 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::{
-    lanes,
-    orders::{self, Put},
-    systemd::Systemd,
-};
+use super::{lanes, orders, own_lane::Put, payments, systemd::Systemd};
 use crate::{
     config::Config,
     database::{self, Address, Opened, Reach},
@@ -24,6 +20,13 @@ const SAY_EVERY: Duration = Duration::from_secs(30);
 /// What the service manager is asked for while we wait.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// What is this process's business, as far as the database lets it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Has {
+    pub(super) orders: bool,
+    pub(super) payments: bool,
+}
+
 /// What it takes to open the database of a service.
 pub(super) struct Opening<'a> {
     pub(super) address: &'a Address,
@@ -38,8 +41,8 @@ impl Opening<'_> {
     /// The database with the lanes of the configuration in it. Waits for a server that does not
     /// answer; gives up only where waiting would not help.
     ///
-    /// The second half of the answer says whether orders are taken and sent here.
-    pub(super) async fn open(&self) -> Result<(Opened, bool), Failure> {
+    /// The second half of the answer says what is done here besides.
+    pub(super) async fn open(&self) -> Result<(Opened, Has), Failure> {
         let mut pause = PAUSE_MIN;
         let mut said: Option<Instant> = None;
         loop {
@@ -63,26 +66,32 @@ impl Opening<'_> {
         }
     }
 
-    async fn try_open(&self) -> Result<(Opened, bool), Failure> {
+    async fn try_open(&self) -> Result<(Opened, Has), Failure> {
         if self.migrate {
             database::migrate(self.address).await?;
         }
         let opened = database::open(self.address, &self.reach, self.out).await?;
         let mut changed = lanes::put(&*opened.store, self.config).await?;
-        let put = orders::put(&*opened.store, self.config).await?;
-        let has_orders = put != Put::LeftToOthers;
-        match put {
-            Put::Set(lane) => changed.push(lane),
-            Put::AsItIs => {}
-            Put::LeftToOthers => tracing::info!(
-                "no orders are taken or sent here: making their lane needs the role \
-                 consign_operator, and nobody has made it"
-            ),
+        let orders = orders::put(&*opened.store, self.config).await?;
+        let payments = payments::put(&*opened.store, self.config).await?;
+        let has = Has {
+            orders: orders != Put::LeftToOthers,
+            payments: payments != Put::LeftToOthers,
+        };
+        for (put, what) in [(orders, "orders"), (payments, "payments")] {
+            match put {
+                Put::Set(lane) => changed.push(lane),
+                Put::AsItIs => {}
+                Put::LeftToOthers => tracing::info!(
+                    "no {what} are taken or sent here: making their lane needs the role \
+                     consign_operator, and nobody has made it"
+                ),
+            }
         }
         for lane in changed {
             tracing::info!(%lane, "lane {lane} is set as the configuration says");
         }
-        Ok((opened, has_orders))
+        Ok((opened, has))
     }
 
     /// A server may come; a file does not.

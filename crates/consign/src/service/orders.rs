@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 use consign_orders::{Adapter, Broker, OrderService, OrderSink, OrdersOptions};
 use consign_worker::LaneWork;
 
-pub(super) use self::lane::{Put, put};
+pub(super) use self::lane::put;
 use self::taken_over::TakenOver;
 use crate::{
     config::Config,

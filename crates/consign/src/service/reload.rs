@@ -3,10 +3,7 @@
 
 use consign_kernel::{Error, LaneName, Store};
 
-use super::{
-    lanes,
-    orders::{self, Put},
-};
+use super::{lanes, orders, own_lane::Put, payments};
 use crate::config::{Config, Sources};
 
 /// Reads the configuration again and applies what can be. A configuration that does not fit is
@@ -46,8 +43,13 @@ pub(super) async fn reload(config: &mut Config, sources: &Sources, store: &dyn S
 /// Writes the policies of all lanes; answers with those that were changed.
 async fn put(store: &dyn Store, config: &Config) -> Result<Vec<LaneName>, Error> {
     let mut changed = lanes::put(store, config).await?;
-    if let Put::Set(lane) = orders::put(store, config).await? {
-        changed.push(lane);
-    }
+    let puts = [
+        orders::put(store, config).await?,
+        payments::put(store, config).await?,
+    ];
+    changed.extend(puts.into_iter().filter_map(|put| match put {
+        Put::Set(lane) => Some(lane),
+        Put::AsItIs | Put::LeftToOthers => None,
+    }));
     Ok(changed)
 }

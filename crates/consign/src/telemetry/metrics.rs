@@ -41,6 +41,7 @@ pub(crate) fn install() -> Result<PrometheusHandle, Failure> {
     consign_worker::metrics::describe();
     consign_server::metrics::describe();
     consign_orders::metrics::describe();
+    consign_payments::metrics::describe();
     Ok(handle)
 }
 

@@ -1,0 +1,240 @@
+//! `consign payments requeue`, `hold`, `release` and `resolve`: moving payments by hand.
+
+use clap::{ArgGroup, Args};
+use consign_kernel::{By, Move, StateKind};
+use consign_payments::{OutboxId, PaymentState, Payments};
+use serde::Serialize;
+use serde_json::json;
+
+use super::which::Which;
+use crate::{
+    arguments::ByArgs,
+    context::Context,
+    failure::{Exit, Failure},
+    output::{Output, plain},
+};
+
+/// Which payments, who and why.
+#[derive(Args, Debug)]
+struct Moving {
+    /// The payments: their outbox_id, or the ids of their messages
+    #[arg(required = true, value_name = "PAYMENT")]
+    which: Vec<Which>,
+    /// Only show what would be done
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    by: ByArgs,
+}
+
+/// Give failed payments a fresh set of tries.
+///
+/// One that may have reached the rail is asked about first. Many at once: `consign redrive`.
+#[derive(Args, Debug)]
+pub(super) struct Requeue {
+    #[command(flatten)]
+    moving: Moving,
+}
+
+/// Park payments that wait: no worker gets them until they are released.
+#[derive(Args, Debug)]
+pub(super) struct Hold {
+    #[command(flatten)]
+    moving: Moving,
+}
+
+/// Put held payments back.
+///
+/// One whose outcome is not known is asked about before it is sent again; one that the rail accepted
+/// without a reference is better resolved.
+#[derive(Args, Debug)]
+pub(super) struct Release {
+    #[command(flatten)]
+    moving: Moving,
+}
+
+/// Record what became of held payments, as you found in the rail's books. Nothing is sent.
+#[derive(Args, Debug)]
+#[command(group = ArgGroup::new("outcome").required(true).args(["dispatched", "failed"]))]
+pub(super) struct Resolve {
+    /// The rail has paid them
+    #[arg(long)]
+    dispatched: bool,
+    /// The rail has not paid them, and shall not
+    #[arg(long)]
+    failed: bool,
+    #[command(flatten)]
+    moving: Moving,
+}
+
+impl Requeue {
+    pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
+        self.moving.run(context, Action::Requeue).await
+    }
+}
+
+impl Hold {
+    pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
+        self.moving.run(context, Action::Hold).await
+    }
+}
+
+impl Release {
+    pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
+        self.moving.run(context, Action::Release).await
+    }
+}
+
+impl Resolve {
+    pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
+        let as_dispatched = self.dispatched;
+        self.moving
+            .run(context, Action::Resolve { as_dispatched })
+            .await
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Action {
+    Requeue,
+    Hold,
+    Release,
+    Resolve { as_dispatched: bool },
+}
+
+impl Action {
+    /// Unless another reason was given.
+    fn reason(self) -> &'static str {
+        match self {
+            Self::Requeue => "requeued by hand",
+            Self::Hold => "held by hand",
+            Self::Release => "released by hand",
+            Self::Resolve { .. } => "resolved by hand",
+        }
+    }
+
+    async fn run(
+        self,
+        payments: &dyn Payments,
+        id: OutboxId,
+        by: &By,
+    ) -> Result<Option<Move>, Failure> {
+        let ids = [id];
+        let moved = match self {
+            Self::Requeue => payments.requeue_payments(&ids, by).await?,
+            Self::Hold => payments.hold_payments(&ids, by).await?,
+            Self::Release => payments.release_payments(&ids, by).await?,
+            Self::Resolve { as_dispatched } => {
+                payments.resolve_payments(&ids, as_dispatched, by).await?
+            }
+        };
+        Ok(moved.first().map(|moved| moved.answer))
+    }
+
+    /// What would become of a payment in this place.
+    fn preview(self, place: StateKind) -> Move {
+        match (self, place) {
+            (Self::Requeue, StateKind::Dead) | (Self::Release, StateKind::Held) => Move::Moved {
+                state: StateKind::Ready,
+            },
+            (Self::Requeue, state) => Move::NotDead { state },
+            (Self::Hold, StateKind::Ready | StateKind::Waiting) => Move::Moved {
+                state: StateKind::Held,
+            },
+            (Self::Hold, state) => Move::NotHoldable { state },
+            (Self::Resolve { as_dispatched }, StateKind::Held) => Move::Moved {
+                state: match as_dispatched {
+                    true => StateKind::Delivered,
+                    false => StateKind::Dead,
+                },
+            },
+            (Self::Release | Self::Resolve { .. }, state) => Move::NotHeld { state },
+        }
+    }
+}
+
+/// What became of one payment.
+#[derive(Serialize)]
+struct Answer {
+    payment: String,
+    moved: bool,
+    /// How it stands now, or would.
+    state: Option<PaymentState>,
+    /// Why it stayed.
+    why: Option<String>,
+    #[serde(skip)]
+    exit: Exit,
+}
+
+impl Moving {
+    async fn run(self, context: &Context, action: Action) -> Result<Exit, Failure> {
+        let payments = context.open().await?.payments;
+        let by = self.by.by(action.reason());
+        let mut answers = Vec::new();
+        for which in &self.which {
+            let moved = match which.find(&*payments).await? {
+                None => None,
+                Some(id) if self.dry_run => {
+                    let found = payments.payment(id).await?;
+                    found.map(|(view, _)| action.preview(view.place))
+                }
+                Some(id) => action.run(&*payments, id, &by).await?,
+            };
+            answers.push(answer(*which, moved, self.dry_run));
+        }
+        report(context.out, self.dry_run, &answers)
+    }
+}
+
+fn answer(which: Which, moved: Option<Move>, is_dry_run: bool) -> Answer {
+    let stays = |why: String, exit: Exit| Answer {
+        payment: which.to_string(),
+        moved: false,
+        state: None,
+        why: Some(why),
+        exit,
+    };
+    let wrong = |state: StateKind, only: &str| {
+        let (state, place) = (PaymentState::from(state), state);
+        let why = format!("left as it is: {state} ({place}); {only}");
+        stays(why, Exit::Wrong)
+    };
+    match moved {
+        Some(Move::Moved { state }) => Answer {
+            payment: which.to_string(),
+            moved: !is_dry_run,
+            state: Some(state.into()),
+            why: None,
+            exit: Exit::Fine,
+        },
+        Some(Move::NotDead { state }) => wrong(state, "only failed ones can be requeued"),
+        Some(Move::NotHeld { state }) => wrong(state, "only held ones can be released or resolved"),
+        Some(Move::NotHoldable { state }) => wrong(state, "only those that wait can be held"),
+        Some(Move::NoSuchMessage) | None => {
+            stays("there is no such payment".to_owned(), Exit::NotFound)
+        }
+    }
+}
+
+fn report(out: Output, is_dry_run: bool, answers: &[Answer]) -> Result<Exit, Failure> {
+    if out.is_json() {
+        out.json(&json!({"dry_run": is_dry_run, "payments": answers}))?;
+    } else {
+        for answer in answers {
+            let told = match (&answer.why, answer.state, is_dry_run) {
+                (Some(why), _, _) => why.clone(),
+                (None, Some(state), true) => format!("would be {state}"),
+                (None, Some(state), false) => format!("now {state}"),
+                (None, None, _) => "-".to_owned(),
+            };
+            out.line(format_args!("{}: {}", plain(&answer.payment), plain(&told)))?;
+        }
+    }
+    // An unknown payment weighs more: it is likelier a mistake.
+    let has = |exit: Exit| answers.iter().any(|answer| answer.exit == exit);
+    Ok(match () {
+        () if has(Exit::NotFound) => Exit::NotFound,
+        () if has(Exit::Wrong) => Exit::Wrong,
+        () => Exit::Fine,
+    })
+}

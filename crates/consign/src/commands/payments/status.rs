@@ -1,0 +1,92 @@
+//! `consign payments status`: the supervisor's figures.
+
+use clap::Args;
+use consign_payments::{InFlight, PaymentsStatus};
+use jiff::Timestamp;
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::{
+    context::Context,
+    failure::{Exit, Failure},
+    output::{Output, Table},
+    when::{age, stamp},
+};
+
+/// Show the figures, and who holds what.
+#[derive(Args, Debug)]
+pub(super) struct Status {
+    /// Only this tenant's figures
+    #[arg(long, value_name = "UUID")]
+    tenant: Option<Uuid>,
+    /// At most this many payments in flight
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    limit: u32,
+}
+
+impl Status {
+    pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
+        let payments = context.open().await?.payments;
+        let status = payments.payments_status(self.tenant).await?;
+        let in_flight = payments.in_flight(self.limit).await?;
+        if context.out.is_json() {
+            context
+                .out
+                .json(&json!({"status": status, "in_flight": in_flight}))?;
+            return Ok(Exit::Fine);
+        }
+        print(context.out, &status, &in_flight, Timestamp::now())?;
+        Ok(Exit::Fine)
+    }
+}
+
+fn print(
+    out: Output,
+    status: &PaymentsStatus,
+    in_flight: &[InFlight],
+    now: Timestamp,
+) -> Result<(), Failure> {
+    let mut table = Table::new(["payments", ">count"]);
+    for (what, count) in [
+        ("pending", status.pending),
+        ("  due", status.due),
+        ("  due later", status.scheduled),
+        ("  waiting for their turn", status.waiting),
+        ("  in leases", status.leased),
+        ("    that have ended", status.expired),
+        ("held", status.held),
+        ("failed", status.failed),
+    ] {
+        table.row([what.to_owned(), count.to_string()]);
+    }
+    for (state, count) in &status.last_hour {
+        table.row([
+            format!("{} in the last hour", state.as_str()),
+            count.to_string(),
+        ]);
+    }
+    out.table(&table)?;
+    if let Some(at) = status.oldest_pending_at {
+        out.line(format_args!("\noldest pending: {}", age(at, now)))?;
+    }
+    if in_flight.is_empty() {
+        return Ok(());
+    }
+    out.line("")?;
+    let mut table = Table::new(["in flight", "held by", ">fence", "until", "the rail"]);
+    for payment in in_flight {
+        let until = stamp(payment.lease_expires_at, now);
+        let begun = match payment.has_begun {
+            true => "was called",
+            false => "not yet called",
+        };
+        table.row([
+            payment.outbox_id.to_string(),
+            payment.claimed_by.clone(),
+            payment.fence.to_string(),
+            until,
+            begun.to_owned(),
+        ]);
+    }
+    Ok(out.table(&table)?)
+}
