@@ -5,6 +5,10 @@ pub const MESSAGE_CHARS_MAX: usize = 512;
 
 const MASK: &str = "***";
 
+/// So much of a text is looked at once secrets of our own are out. What is kept is far shorter, and
+/// a broker may send much.
+const READ_BYTES_MAX: usize = 4 * 1024;
+
 /// Shorter ones would be found in ordinary words; no secret worth the name is that short.
 const SECRET_CHARS_MIN: usize = 4;
 
@@ -69,7 +73,7 @@ impl Masker {
         for secret in self.secrets.iter().map(String::as_str).chain(also) {
             text = text.replace(secret, MASK);
         }
-        let text = without_private_keys(&text);
+        let text = without_private_keys(beginning(&text));
         let text = without_documents(&text);
         let text = without_named_values(&text);
         let text = without_words(&text);
@@ -79,6 +83,17 @@ impl Masker {
 
 fn is_maskable(secret: &str) -> bool {
     secret.chars().count() >= SECRET_CHARS_MIN
+}
+
+/// The part of a long text that is looked at, up to a blank: half a word may be half a secret, which
+/// is not known by its half.
+fn beginning(text: &str) -> &str {
+    if text.len() <= READ_BYTES_MAX {
+        return text;
+    }
+    let head = &text[..text.floor_char_boundary(READ_BYTES_MAX)];
+    head.rfind(char::is_whitespace)
+        .map_or(head, |at| &head[..at])
 }
 
 /// A PEM block and whatever follows it.
@@ -121,35 +136,43 @@ fn without_named_values(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut at = 0;
     while at < text.len() {
-        let Some((value_at, value_end)) = named_value(&lower, at) else {
-            let c = lower[at..].chars().next().map_or(1, char::len_utf8);
-            out.push_str(&text[at..at + c]);
-            at += c;
-            continue;
+        let (copied_to, go_on_at) = match named_value(&lower, at) {
+            Ok((value_at, value_end)) => (value_at, value_end),
+            Err(next) => (next, next),
         };
-        out.push_str(&text[at..value_at]);
-        out.push_str(MASK);
-        at = value_end;
+        out.push_str(&text[at..copied_to]);
+        if go_on_at > copied_to {
+            out.push_str(MASK);
+        }
+        at = go_on_at;
     }
     out
 }
 
-/// Where the value is of a secret's name that begins at `at`.
-fn named_value(lower: &str, at: usize) -> Option<(usize, usize)> {
+/// Where the value is of a secret's name that begins at `at`; if there is none, where to look next.
+fn named_value(lower: &str, at: usize) -> Result<(usize, usize), usize> {
     let rest = &lower[at..];
+    let next = at + rest.chars().next().map_or(1, char::len_utf8);
     if let Some(scheme) = SCHEMES.iter().find(|scheme| rest.starts_with(**scheme)) {
         let value = rest[scheme.len()..].trim_start();
         let start = lower.len() - value.len();
-        return (!value.is_empty()).then(|| (start, start + word_end(value)));
+        return match value.is_empty() {
+            true => Err(next),
+            false => Ok((start, start + word_end(value))),
+        };
     }
     let is_line = LINES.iter().find(|name| rest.starts_with(**name));
-    let name = is_line.or_else(|| NAMES.iter().find(|name| rest.starts_with(**name)))?;
+    let name = is_line.or_else(|| NAMES.iter().find(|name| rest.starts_with(**name)));
+    let name = name.ok_or(next)?;
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     let after = rest[name.len()..].trim_start_matches(is_name);
+    // Names further on in the same word have the same after them. Its end may be that of a scheme.
+    let scheme_max = SCHEMES.iter().map(|scheme| scheme.len()).max();
+    let word_end_at = lower.len() - after.len();
+    let without_value = next.max(word_end_at.saturating_sub(scheme_max.unwrap_or(0)));
     let after = after.trim_start_matches(['"', '\'', '\\', ' ']);
-    let value = after
-        .strip_prefix([':', '='])?
-        .trim_start_matches([' ', '=']);
+    let value = after.strip_prefix([':', '=']).ok_or(without_value)?;
+    let value = value.trim_start_matches([' ', '=']);
     let quote = value
         .chars()
         .find(|c| *c != '\\')
@@ -161,7 +184,10 @@ fn named_value(lower: &str, at: usize) -> Option<(usize, usize)> {
         None if is_line.is_some() => inner.find(['\r', '\n']).unwrap_or(inner.len()),
         None => word_end(inner),
     };
-    (length > 0).then(|| (start, start + length))
+    match length {
+        0 => Err(without_value),
+        length => Ok((start, start + length)),
+    }
 }
 
 /// Where a word ends that may hold anything a credential may.
@@ -281,6 +307,55 @@ mod tests {
         assert_eq!(masker().mask(&exact, &[]), exact);
         let at_the_cut = format!("{}hunter22", "a".repeat(MESSAGE_CHARS_MAX - 4));
         assert!(!masker().mask(&at_the_cut, &[]).contains("hun"));
+    }
+
+    /// A broker that answers at length must not keep a worker busy: each of these took minutes when
+    /// every name was followed to the end of its word.
+    #[test]
+    fn long_texts_are_masked_in_no_time() {
+        let started = std::time::Instant::now();
+        for part in [
+            "token",
+            "token ",
+            "token=",
+            "bearer ",
+            "\"",
+            "{",
+            "eyJ.",
+            "authorization-",
+        ] {
+            let long = part.repeat(256 * 1024 / part.len());
+            without_named_values(&long);
+            masker().mask(&long, &[]);
+        }
+        let took = started.elapsed();
+        assert!(took < std::time::Duration::from_secs(20), "{took:?}");
+    }
+
+    #[test]
+    fn what_a_long_text_is_cut_through_is_not_shown_by_half() {
+        let filler = format!("{{{}}}", "a b ".repeat(READ_BYTES_MAX / 4 - 8));
+        for tail in [
+            "https://me:hidden@host/p",
+            "eyJhidden.eyJzdWIi.c2ln",
+            "hunter22",
+        ] {
+            for shift in 0..40 {
+                let text = format!("{}{filler} {tail} end", "x".repeat(shift));
+                let masked = masker().mask(&text, &[]);
+                for word in ["hid", "hun"] {
+                    assert!(!masked.contains(word), "{masked}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_scheme_at_the_end_of_a_name_is_seen() {
+        assert_eq!(
+            masker().mask("tokenbearer abc.def x", &[]),
+            "tokenbearer *** x"
+        );
     }
 
     proptest::proptest! {
