@@ -14,7 +14,7 @@ use tracing::{Instrument, error, field::Empty, info, info_span};
 use uuid::Uuid;
 
 use crate::{
-    Accepted, Answer, Broker, Client, Filled, Ledger, LedgerEntry, LedgerStatus, NewOrder,
+    Accepted, Answer, Broker, Client, Filled, Ledger, LedgerEntry, LedgerStatus, Masker, NewOrder,
     OrderKey, OrderRequest, OrdersOptions, Reason, Rules, Stored,
     acceptor::Acceptor,
     answer::RETRY_AFTER,
@@ -275,7 +275,8 @@ fn settled(entry: &LedgerEntry, answer: Answer, is_new: bool) -> Settled {
 /// again with the same key.
 fn unavailable(error: &Error) -> Settled {
     let code = error.code();
-    error!(code, "an order could not be recorded: {error}");
+    let told = told(error);
+    error!(code, "an order could not be recorded: {told}");
     let status = if error.is_retryable() { 503 } else { 500 };
     let why = "the order could not be recorded; ask again with the same key";
     let answer = Answer::refused_with(status, Reason::InternalError, why, Value::Null);
@@ -286,11 +287,43 @@ fn unavailable(error: &Error) -> Settled {
     Settled::refused(answer, Outcome::Unavailable, Reason::InternalError)
 }
 
+/// An error without what a client calls its order.
+fn told(error: &Error) -> String {
+    match error {
+        Error::KeyConflict { .. } => "its key names a message that the ledger does not know".into(),
+        other => Masker::default().mask(&other.to_string(), &[]),
+    }
+}
+
 fn with_allowance(answer: Answer, allowance: Option<Allowance>) -> Answer {
     match allowance {
         None => answer,
         Some(allowance) => answer
             .with_header("x-ratelimit-limit", allowance.limit)
             .with_header("x-ratelimit-remaining", allowance.remaining),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// CO-52: keys stand in logs as hashes only.
+    #[test]
+    fn an_error_is_told_without_the_key_of_the_order() {
+        let conflict = Error::KeyConflict {
+            lane: crate::LANE.parse().unwrap(),
+            key: "desk-7/key-\"hidden\"".to_owned(),
+            id: None,
+        };
+        assert!(
+            conflict.to_string().contains("hidden"),
+            "or this proves nothing"
+        );
+        assert!(!told(&conflict).contains("hidden"));
+        assert_eq!(
+            told(&Error::invalid("ttl", "too long")),
+            Error::invalid("ttl", "too long").to_string()
+        );
     }
 }
