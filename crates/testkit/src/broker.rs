@@ -1,9 +1,11 @@
-//! A broker of orders that does what it is told and remembers what it did.
+//! A broker of orders, and a rail of payments, that does what it is told and remembers what it did.
 
 mod journal;
 mod order;
+mod payment;
 mod process;
 mod step;
+mod ware;
 mod wire;
 
 use std::{net::SocketAddr, path::PathBuf, process::Command, sync::Mutex, time::Duration};
@@ -30,6 +32,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// of one by `GET .../KEY`. It writes down every send and every execution before it answers, so a
 /// killed broker that is started again has forgotten nothing. What it does about an order is said by
 /// the order's tags ([`Step`]), about all of them by [`tell`](Self::tell).
+///
+/// It is a rail as well: payments are posted to [`payments_url`](Self::payments_url), their steps in
+/// `payload.steps`.
 #[derive(Debug)]
 pub struct HonestBroker {
     daemon: Daemon,
@@ -72,6 +77,11 @@ impl HonestBroker {
     /// Where orders are sent.
     pub fn url(&self) -> String {
         format!("http://{}/orders", self.address)
+    }
+
+    /// Where payments are sent; asked about one below it.
+    pub fn payments_url(&self) -> String {
+        format!("http://{}{}", self.address, ware::PAYMENTS)
     }
 
     /// Where it listens.

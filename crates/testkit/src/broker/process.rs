@@ -16,8 +16,8 @@ use tokio::{
 
 use super::{
     journal::{BrokerEvent, BrokerJournal, Pen},
-    order::Order,
     step::{BrokerManner, Step},
+    ware::{self, Ware},
     wire::{self, Reply, Request},
 };
 
@@ -124,16 +124,20 @@ impl Broker {
     fn tell(&self, request: &Request) -> Reply {
         let key = request.target.rsplit('/').next().unwrap_or_default();
         let key = wire::decode(key);
-        let is_willing = self.manner.borrow().answers_queries;
+        let (is_willing, is_open) = {
+            let manner = self.manner.borrow();
+            (manner.answers_queries, manner.is_open)
+        };
         self.remember(|memory| {
             let answer = memory.answers.get(&key).cloned();
+            let is_pending = !is_open && memory.sends.contains_key(&key);
             memory.pen.write(&BrokerEvent::Asked {
                 key,
                 was_told: is_willing && answer.is_some(),
             });
             match (is_willing, answer) {
                 (false, _) => Reply::json(501, "{}".into()),
-                (true, None) => Reply::json(404, "{}".into()),
+                (true, None) => Reply::json(404, ware::unknown(&request.target, is_pending)),
                 (true, Some(answer)) => Reply::json(200, answer),
             }
         })
@@ -164,7 +168,7 @@ impl Broker {
         if is_other && manner.dedupes {
             return Reply::json(409, r#"{"error":"another order has this key"}"#.into());
         }
-        let order = match Order::parse(&request.body) {
+        let order = match Ware::parse(&request.target, &request.body) {
             Ok(order) => order,
             Err(error) => return Reply::json(422, format!("{{\"error\":{error:?}}}")),
         };
@@ -177,7 +181,7 @@ impl Broker {
     }
 
     /// Executes an order unless its key was executed before and that counts; the answer.
-    fn execute(&self, key: &str, order: &Order<'_>, qty: &str, dedupes: bool) -> String {
+    fn execute(&self, key: &str, order: &Ware<'_>, qty: &str, dedupes: bool) -> String {
         self.remember(|memory| {
             match memory.answers.get(key) {
                 Some(answer) if dedupes => return answer.clone(),
@@ -223,17 +227,17 @@ impl Memory {
 /// Plays a step.
 async fn act(
     step: Step,
-    order: &Order<'_>,
+    order: &Ware<'_>,
     request: &Request,
     execute: impl Fn(&str) -> String,
 ) -> Reply {
     match step {
-        Step::Fill => Reply::json(200, execute(order.qty())),
+        Step::Fill => Reply::json(200, execute(&order.qty())),
         Step::Partial(qty) => Reply::json(200, execute(&qty)),
         Step::Nothing => Reply::json(200, execute("0")),
         Step::Slow(time) => {
             rest(time).await;
-            Reply::json(200, execute(order.qty()))
+            Reply::json(200, execute(&order.qty()))
         }
         Step::Reject => Reply::json(200, order.rejected()),
         Step::Refuse(status) => Reply::json(status, format!(r#"{{"error":"{status}"}}"#)),
@@ -247,15 +251,15 @@ async fn act(
         Step::Drop => Reply::Close,
         Step::Garbage => Reply::json(200, UNREADABLE.into()),
         Step::ExecuteHang => {
-            execute(order.qty());
+            execute(&order.qty());
             Reply::Silence
         }
         Step::ExecuteDrop => {
-            execute(order.qty());
+            execute(&order.qty());
             Reply::Close
         }
         Step::ExecuteGarbage => {
-            execute(order.qty());
+            execute(&order.qty());
             Reply::json(200, UNREADABLE.into())
         }
     }

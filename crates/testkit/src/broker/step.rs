@@ -15,9 +15,9 @@ pub(super) const STEP_TAG: &str = "broker:";
 pub enum Step {
     /// Executes the order and says so.
     Fill,
-    /// Executes this much of it and says so.
+    /// Executes this much of it and says so; of a payment, under this reference.
     Partial(String),
-    /// Says that it is done, with nothing executed.
+    /// Says that it is done, with nothing executed; of a payment, paid under no reference.
     Nothing,
     /// Executes it after this long.
     Slow(Duration),
