@@ -112,17 +112,41 @@ impl Stored {
         if request.idempotency_key != self.key {
             return Err(Malformed::new("body has another key than was accepted"));
         }
-        let filled = &self.filled;
-        let is_same = filled.instrument == request.instrument
-            && filled.side == request.side
-            && filled.qty <= request.qty
-            && filled.qty.is_positive()
-            && filled.price.is_some() == request.price.is_some();
-        if !is_same {
+        if !is_filled_from(&self.filled, &request) {
             return Err(Malformed::new("order is not what body asks for"));
         }
         Ok(Order::new(request, self.filled.clone()))
     }
+}
+
+/// Whether what the server filled in is what the client asked for, and rounded in its favour only.
+/// The grid is not looked at: it may have changed since, and orders are sent as they were accepted.
+fn is_filled_from(filled: &Filled, request: &OrderRequest) -> bool {
+    let is_kept =
+        |name: &Option<String>, kept: &str| name.as_deref().is_none_or(|name| name == kept);
+    let is_fair_price = match (filled.price, request.price) {
+        (None, None) => true,
+        (Some(rounded), Some(asked)) => {
+            rounded.is_positive()
+                && match request.side {
+                    Side::Buy => rounded <= asked,
+                    Side::Sell => rounded >= asked,
+                }
+        }
+        _ => false,
+    };
+    let asked_spread = request.risk_constraints.and_then(|risk| risk.max_spread);
+    filled.instrument == request.instrument
+        && filled.side == request.side
+        && filled.qty <= request.qty
+        && filled.qty.is_positive()
+        && is_fair_price
+        && asked_spread.is_none_or(|asked| filled.max_spread == Some(asked))
+        && is_kept(&request.order_id, &filled.order_id)
+        && is_kept(&request.trace_id, &filled.trace_id)
+        && request
+            .requested_at
+            .is_none_or(|at| filled.requested_at <= at)
 }
 
 fn amount(text: &str) -> Option<Amount> {

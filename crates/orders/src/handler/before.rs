@@ -7,7 +7,7 @@ use consign_worker::{About, Delivery, Verdict};
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::error;
 
-use super::{OrderSink, codes, subject, unsent, verdict};
+use super::{AGAIN_IN, OrderSink, codes, subject, unsent, unsent_unless_in_doubt, verdict};
 use crate::{
     Asked, BrokerFailure, LedgerEntry, LedgerStatus, Order, Reason, Stored, Verified, metrics,
     options::LEDGER_PATIENCE,
@@ -17,8 +17,6 @@ use crate::{
 const LOOK_MAX: Duration = Duration::from_secs(3);
 const REST_MIN: Duration = Duration::from_millis(20);
 const REST_MAX: Duration = Duration::from_millis(500);
-/// When to try again after the ledger could not be asked.
-const AGAIN_IN: Duration = Duration::from_secs(1);
 
 impl OrderSink {
     /// The order to send, or what became of it instead.
@@ -92,6 +90,9 @@ impl OrderSink {
             )));
         }
         match entry.status {
+            LedgerStatus::Accepted if entry.outbox_id != Some(delivery.message.id) => {
+                Err(self.not_its_row(delivery, stored))
+            }
             LedgerStatus::Accepted => Ok(()),
             LedgerStatus::Succeeded | LedgerStatus::Failed => {
                 Err(Box::new(self.synced(delivery, entry)))
@@ -119,8 +120,8 @@ impl OrderSink {
         }
     }
 
-    fn malformed(&self, delivery: &Delivery, why: &str) -> Box<Verdict> {
-        unsent(self, delivery, Reason::ValidationError, why)
+    pub(super) fn malformed(&self, delivery: &Delivery, why: &str) -> Box<Verdict> {
+        unsent_unless_in_doubt(self, delivery, Reason::ValidationError, why)
     }
 
     /// Nothing tells whether the order may be sent. That should not happen, so somebody is told.
@@ -136,35 +137,56 @@ impl OrderSink {
         unsent(self, delivery, Reason::LedgerMissing, why)
     }
 
+    /// The row is of another message, or of a call that sends it itself: sent by this one too, the
+    /// order would be sent twice.
+    fn not_its_row(&self, delivery: &Delivery, stored: &Stored) -> Box<Verdict> {
+        let id = delivery.message.id;
+        error!(
+            outbox_id = %id,
+            idempotency_key = self.keys.hash(&stored.client, &stored.key),
+            code = Reason::LedgerMissing.as_str(),
+            "message {id} is not the one that the ledger has for its order; it was not sent. Find \
+             out who wrote it"
+        );
+        let why = "the ledger has this order with another message; this one was not sent";
+        unsent(self, delivery, Reason::LedgerMissing, why)
+    }
+
     /// Its time is over. If an earlier send may have arrived, the broker is asked first: an executed
     /// order did not expire.
     async fn expired(&self, delivery: &Delivery, stored: &Stored, order: &Order) -> Box<Verdict> {
-        let mut why = "the order waited for longer than it may; it was not sent";
-        if delivery.in_doubt {
-            why = "the order waited for longer than it may; it was not sent again, but an earlier \
-                   send may have been executed";
-            if self.dispatcher.broker().can_be_asked() {
-                let limit = self.dispatcher.timeout(order.time_in_force);
-                match self.ask(stored, limit).await {
-                    Asked::Executed(result) => {
-                        if let Some(Ok(verdict)) = self.decided(*result, order) {
-                            return Box::new(verdict);
-                        }
-                    }
-                    Asked::NotExecuted => {
-                        why = "the order waited for longer than it may; it was not executed";
-                    }
-                    Asked::Unknown(_) => {}
+        let reason = Reason::OrderExpired;
+        if delivery.in_doubt && self.dispatcher.broker().can_be_asked() {
+            let limit = self.dispatcher.timeout(order.time_in_force);
+            let known = match self.ask(stored, limit).await {
+                Asked::Executed(result) => self.decided(*result, order),
+                Asked::NotExecuted => None,
+                Asked::Unknown(why) => Some(Err(why)),
+            };
+            match known {
+                None => {
+                    let why = "the order waited for longer than it may; it was not executed";
+                    return unsent(self, delivery, reason, why);
                 }
+                Some(Ok(verdict)) => return Box::new(verdict),
+                Some(Err(_)) => {}
             }
         }
-        unsent(self, delivery, Reason::OrderExpired, why)
+        let why = match delivery.in_doubt {
+            true => {
+                "the order waited for longer than it may and was not sent again, but nobody knows \
+                 what became of an earlier send"
+            }
+            false => "the order waited for longer than it may; it was not sent",
+        };
+        unsent_unless_in_doubt(self, delivery, reason, why)
     }
 
     /// The ledger could not be asked, so nothing was sent.
     fn not_looked_up(&self, delivery: &Delivery, error: &Error) -> Box<Verdict> {
         let why = format!("nothing was sent: the ledger could not be asked ({error})");
         let failure = BrokerFailure::new(Reason::InternalError, why).with_retry_in(Some(AGAIN_IN));
+        let failure = self.still_doubted(delivery, failure);
         let verdict = verdict::failed(&self.dispatcher, subject(delivery), &failure);
         Box::new(verdict)
     }

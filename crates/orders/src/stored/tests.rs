@@ -143,6 +143,9 @@ fn o11_a_body_that_is_not_the_accepted_one_is_malformed() {
         }),
         ("nothing", |s| s.filled.qty = Amount::ZERO),
         ("no limit", |s| s.filled.price = None),
+        ("a worse limit", |s| {
+            s.filled.price = Some("1".parse().unwrap())
+        }),
     ];
     for (name, change) in table {
         let mut stored = stored();
@@ -154,6 +157,37 @@ fn o11_a_body_that_is_not_the_accepted_one_is_malformed() {
     let mut stored = stored();
     stored.body = stored.body.replace("0.109", "0.1090");
     assert!(stored.order().is_ok());
+}
+
+/// What a client gave itself is kept as it came, and prices are rounded in its favour only.
+#[test]
+fn o11_what_a_client_gave_is_not_filled_in_otherwise() {
+    type Change = fn(&mut Filled);
+    let body = r#"{"instrument":"USDJPY","side":"BUY","qty":1,"price":146.12345,
+        "idempotency_key":"key-00001","order_id":"o","trace_id":"t",
+        "requested_at":"2025-08-24T00:00:00Z","risk_constraints":{"max_spread":0.5}}"#;
+    let rules = Rules::default();
+    let request = OrderRequest::parse(body.as_bytes(), &rules).unwrap();
+    let filled = Filled::new(&request, &rules, Timestamp::MAX, uuid::Uuid::nil());
+    let whole = Stored::new("desk-7".parse().unwrap(), &request, filled, body);
+    assert!(whole.order().is_ok());
+    let table: &[(&str, Change)] = &[
+        ("another name", |filled| filled.order_id = "p".into()),
+        ("another trace", |filled| filled.trace_id = "u".into()),
+        ("asked later", |filled| filled.requested_at = Timestamp::MAX),
+        ("no spread", |filled| filled.max_spread = None),
+        ("a higher limit", |filled| {
+            filled.price = Some("146.124".parse().unwrap());
+        }),
+        ("no limit worth the name", |filled| {
+            filled.price = Some(Amount::ZERO);
+        }),
+    ];
+    for (name, change) in table {
+        let mut stored = whole.clone();
+        change(&mut stored.filled);
+        stored.order().expect_err(name);
+    }
 }
 
 #[test]

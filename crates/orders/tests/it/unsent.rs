@@ -91,6 +91,22 @@ async fn o12_without_a_row_in_the_ledger_nothing_is_sent() {
     assert_eq!(last_attempt(&bench).await, missing);
 }
 
+/// A row of another message, or of a call that sends its order itself: this message is a copy.
+#[tokio::test]
+async fn a_message_that_is_not_the_one_of_the_ledger_is_not_sent() {
+    for of_another in ["99", "NULL"] {
+        let bench = Bench::new(quick()).await;
+        bench.place("key-0001", &[]).await;
+        let moved = format!("UPDATE idempo_ledger SET outbox_id = {of_another}");
+        assert_eq!(bench.sql(&moved).await, 1);
+        let before = bench.entry("key-0001").await;
+        worked_off(&bench, StateKind::Dead).await;
+        let missing = (AttemptOutcome::Dead, "LEDGER_MISSING".to_owned());
+        assert_eq!(last_attempt(&bench).await, missing);
+        assert_eq!(bench.entry("key-0001").await, before, "not its row");
+    }
+}
+
 /// O-19, CO-34.
 #[tokio::test]
 async fn o19_an_order_that_waited_too_long_is_not_sent() {
