@@ -52,15 +52,19 @@ const UNCERTAIN: Next = Next::Held {
     reason: codes::UNCERTAIN,
 };
 
+fn exhausted() -> Next {
+    Next::Dead {
+        code: codes::ATTEMPTS_EXHAUSTED.to_owned(),
+    }
+}
+
 /// Where a reported message goes. `tries` are the counted tries before this one.
 ///
 /// `chance` in `[0, 1)` spreads the retry delay.
 pub fn after_settle(policy: &LanePolicy, tries: u32, report: &Report, chance: f64) -> Next {
-    let again = || {
+    let again = |exhausted: Next| {
         if tries + 1 >= policy.attempts_max {
-            return Next::Dead {
-                code: codes::ATTEMPTS_EXHAUSTED.to_owned(),
-            };
+            return exhausted;
         }
         let delay = report
             .retry_in
@@ -79,8 +83,9 @@ pub fn after_settle(policy: &LanePolicy, tries: u32, report: &Report, chance: f6
                 .clone()
                 .unwrap_or_else(|| codes::DEAD.to_owned()),
         },
-        (Outcome::Retry, _) => again(),
-        (Outcome::Uncertain, OnUncertain::Resend | OnUncertain::Probe) => again(),
+        (Outcome::Retry, _) | (Outcome::Uncertain, OnUncertain::Resend) => again(exhausted()),
+        // Dead would say that it did not arrive, and nobody knows that.
+        (Outcome::Uncertain, OnUncertain::Probe) => again(UNCERTAIN),
         (Outcome::Uncertain, OnUncertain::Hold) => UNCERTAIN,
     }
 }
@@ -96,12 +101,10 @@ pub fn after_expiry(policy: &LanePolicy, tries: u32, begun: bool, alone: bool) -
         return (UNCERTAIN, tries);
     }
     if alone && tries >= policy.attempts_max {
-        return (
-            Next::Dead {
-                code: codes::ATTEMPTS_EXHAUSTED.to_owned(),
-            },
-            tries,
-        );
+        return match begun && policy.on_uncertain == OnUncertain::Probe {
+            true => (UNCERTAIN, tries),
+            false => (exhausted(), tries),
+        };
     }
     (
         Next::Ready {
@@ -152,7 +155,9 @@ mod tests {
             (Retry, Resend, 2, dead(codes::ATTEMPTS_EXHAUSTED)),
             (Uncertain, Resend, 0, ready(1_000)),
             (Uncertain, Probe, 1, ready(2_000)),
-            (Uncertain, Probe, 2, dead(codes::ATTEMPTS_EXHAUSTED)),
+            (Uncertain, Probe, 2, UNCERTAIN),
+            (Retry, Probe, 2, dead(codes::ATTEMPTS_EXHAUSTED)),
+            (Uncertain, Resend, 2, dead(codes::ATTEMPTS_EXHAUSTED)),
             (Uncertain, Hold, 2, UNCERTAIN),
         ];
         for (outcome, on_uncertain, tries, expected) in table {
@@ -204,7 +209,9 @@ mod tests {
             (Resend, 1, false, true, (ready(0), 2)),
             (Resend, 2, false, true, (dead(codes::ATTEMPTS_EXHAUSTED), 3)),
             (Resend, 2, true, false, (ready(0), 2)),
-            (Probe, 2, true, true, (dead(codes::ATTEMPTS_EXHAUSTED), 3)),
+            (Probe, 2, true, true, (UNCERTAIN, 3)),
+            (Probe, 2, false, true, (dead(codes::ATTEMPTS_EXHAUSTED), 3)),
+            (Resend, 2, true, true, (dead(codes::ATTEMPTS_EXHAUSTED), 3)),
             (Hold, 0, true, false, (UNCERTAIN, 0)),
             (Hold, 2, true, true, (UNCERTAIN, 3)),
             (Hold, 0, false, false, (ready(0), 0)),

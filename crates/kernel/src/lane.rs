@@ -67,7 +67,8 @@ impl fmt::Display for LaneName {
 pub enum OnUncertain {
     /// Send again: the sink is idempotent.
     Resend,
-    /// Hand it out again marked `in_doubt`; the worker asks the sink before sending.
+    /// Hand it out again marked `in_doubt`; the worker asks the sink before sending. Parked when
+    /// its tries are used up and the doubt is still there.
     Probe,
     /// Park it until a person decides.
     Hold,

@@ -23,8 +23,9 @@ BEGIN
         SELECT e.id, e.tries + v_alone::int AS tries, e.attempts + 1 AS attempts, e.ord,
                e.id = ANY (p_lease.begun) AS begun,
                CASE WHEN e.id = ANY (p_lease.begun) AND v_policy->>'on_uncertain' = 'hold' THEN 'held'
-                    WHEN v_alone AND e.tries + 1 >= (v_policy->>'attempts_max')::int THEN 'dead'
-                    ELSE 'ready' END AS next
+                    WHEN NOT v_alone OR e.tries + 1 < (v_policy->>'attempts_max')::int THEN 'ready'
+                    WHEN e.id = ANY (p_lease.begun) AND v_policy->>'on_uncertain' = 'probe' THEN 'held'
+                    ELSE 'dead' END AS next
             FROM unnest(p_lease.ids, p_lease.tries, p_lease.attempts)
                 WITH ORDINALITY AS e (id, tries, attempts, ord)),
     recorded AS (

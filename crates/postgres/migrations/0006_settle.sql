@@ -14,7 +14,8 @@ CREATE FUNCTION consign.recorded(p_token uuid, p_ids bigint[], p_fresh boolean)
         ORDER BY u.ord $$;
 REVOKE ALL ON FUNCTION consign.recorded(uuid, bigint[], boolean) FROM PUBLIC;
 
--- Writes the attempts of a settle, files every message where it goes next, shrinks the lease.
+-- Writes the attempts of a settle, files every message where it goes next, shrinks the lease. Where it
+-- goes is said by after_settle in the kernel.
 CREATE FUNCTION consign.record(p_lease consign.lease, p_now timestamptz, p_ids bigint[], p_outcomes text[],
                                p_codes text[], p_details text[], p_results jsonb[], p_delays interval[])
     RETURNS void
@@ -28,9 +29,11 @@ BEGIN
     WITH report AS (
         SELECT r.*, e.tries + 1 AS tries, e.attempts + 1 AS attempts,
                CASE WHEN r.outcome IN ('delivered', 'dead') THEN r.outcome
-                    WHEN r.outcome = 'uncertain' AND v_policy->>'on_uncertain' = 'hold' THEN 'held'
-                    WHEN e.tries + 1 >= (v_policy->>'attempts_max')::int THEN 'dead'
-                    ELSE 'ready' END AS next
+                    WHEN r.outcome = 'uncertain' AND (v_policy->>'on_uncertain' = 'hold' OR r.code = 'MISSING_RAIL_REFERENCE')
+                        THEN 'held'
+                    WHEN e.tries + 1 < (v_policy->>'attempts_max')::int THEN 'ready'
+                    WHEN r.outcome = 'uncertain' AND v_policy->>'on_uncertain' = 'probe' THEN 'held'
+                    ELSE 'dead' END AS next
             FROM unnest(p_ids, p_outcomes, p_codes, p_details, p_results, p_delays)
                 WITH ORDINALITY AS r (id, outcome, code, detail, result, delay, ord)
             JOIN unnest(p_lease.ids, p_lease.tries, p_lease.attempts) AS e (id, tries, attempts) ON e.id = r.id),
@@ -51,7 +54,8 @@ BEGIN
             FROM fate WHERE next = 'dead'),
     parked AS (
         INSERT INTO consign.held (message_id, lane, at, reason, tries, attempts)
-        SELECT id, p_lease.lane, p_now, 'uncertain', tries, attempts FROM fate WHERE next = 'held'),
+        SELECT id, p_lease.lane, p_now, CASE WHEN code = 'MISSING_RAIL_REFERENCE' THEN code ELSE 'uncertain' END, tries, attempts
+            FROM fate WHERE next = 'held'),
     returned AS (
         -- One run per due time, of at most 200 messages.
         INSERT INTO consign.ready (lane, due_at, apart, ids, tries, attempts)
