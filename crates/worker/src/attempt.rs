@@ -29,17 +29,17 @@ pub mod codes {
 /// Delivers one message.
 pub(crate) async fn attempt(
     context: Arc<Context>,
-    delivery: Delivery,
+    mut delivery: Delivery,
     on_uncertain: OnUncertain,
 ) -> Verdict {
-    let work = resolve(&context, &delivery, on_uncertain);
     if !tracing::enabled!(target: "consign_worker::deliver", Level::INFO) {
-        return work.await;
+        return resolve(&context, &mut delivery, on_uncertain).await;
     }
     let span = span(&delivery);
     if let Some(hook) = &context.options.span_hook {
         hook(&span, &delivery);
     }
+    let work = resolve(&context, &mut delivery, on_uncertain);
     let verdict = work.instrument(span.clone()).await;
     span.record("outcome", outcome_word(verdict.outcome));
     if let Some(code) = &verdict.code {
@@ -71,10 +71,11 @@ fn outcome_word(outcome: Outcome) -> &'static str {
 }
 
 /// Asks first where an earlier delivery may have arrived and the lane wants to know, then sends.
-async fn resolve(context: &Context, delivery: &Delivery, on_uncertain: OnUncertain) -> Verdict {
+async fn resolve(context: &Context, delivery: &mut Delivery, on_uncertain: OnUncertain) -> Verdict {
     if delivery.in_doubt && on_uncertain == OnUncertain::Probe {
         match probe(context, delivery).await {
-            Probe::NotDelivered => {}
+            // Nor does the sink need to doubt it any more.
+            Probe::NotDelivered => delivery.in_doubt = false,
             Probe::Delivered(result) => {
                 return Verdict {
                     code: Some(codes::PROBED.to_owned()),
@@ -104,15 +105,13 @@ async fn resolve(context: &Context, delivery: &Delivery, on_uncertain: OnUncerta
             codes::TIMEOUT,
             format!("no answer within {:?}", delivery.timeout),
         ),
-        Err(Cut::Panic(text)) => {
-            // What had been sent before the panic is not known. Where that matters, it is said.
-            let outcome = match on_uncertain {
-                OnUncertain::Resend => Outcome::Retry,
-                OnUncertain::Probe | OnUncertain::Hold => Outcome::Uncertain,
-            };
-            let detail = format!("the sink panicked: {text}");
-            Verdict::failed(outcome, About::Message, codes::PANIC, detail)
-        }
+        // What had been sent before the panic is not known.
+        Err(Cut::Panic(text)) => Verdict::failed(
+            Outcome::Uncertain,
+            About::Message,
+            codes::PANIC,
+            format!("the sink panicked: {text}"),
+        ),
     }
 }
 

@@ -13,7 +13,8 @@ pub struct Delivery {
     pub message: Arc<Message>,
     /// The number its attempt row will get.
     pub attempt_no: u32,
-    /// Whether an earlier delivery may have happened.
+    /// Whether an earlier delivery may have happened. Not set any more once a probe has said that
+    /// none did.
     pub in_doubt: bool,
     /// The lease's number; travels to the far side, which may refuse older ones.
     pub fence: Fence,

@@ -2,7 +2,9 @@
 
 use std::{mem, sync::Arc};
 
-use consign_kernel::{BeginAnswer, Fence, MessageId, Outcome, ReleaseAnswer, Report, SettleAnswer};
+use consign_kernel::{
+    BeginAnswer, ClaimedMessage, Fence, MessageId, Outcome, ReleaseAnswer, Report, SettleAnswer,
+};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
@@ -196,8 +198,8 @@ impl LaneLoop {
             None
         };
         if let Some(why) = why {
-            let ids = starting.iter().map(|message| message.message.id);
-            held.finished.extend(ids.map(|id| not_sent(id, why)));
+            let reports = starting.iter().map(|claimed| not_sent(claimed, why));
+            held.finished.extend(reports);
             return;
         }
         let policy = self.policy.clone();
@@ -310,13 +312,17 @@ impl LaneLoop {
 /// It counts as a try: the store cannot take a beginning back, and leaving the message to the end
 /// of its lease would count too if it were alone there, and make it wait besides. Where one try is
 /// all a lane allows, such a message dies with this report as its reason, and may be requeued
-/// without the risk of a duplicate.
-fn not_sent(id: MessageId, why: &str) -> Report {
+/// without the risk of a duplicate. What an earlier delivery left in doubt stays so.
+fn not_sent(claimed: &ClaimedMessage, why: &str) -> Report {
+    let outcome = match claimed.in_doubt {
+        true => Outcome::Uncertain,
+        false => Outcome::Retry,
+    };
     Report {
         code: Some(codes::INTERRUPTED.to_owned()),
         detail: Some(why.to_owned()),
         retry_in: Some(std::time::Duration::ZERO),
-        ..Report::new(id, Outcome::Retry)
+        ..Report::new(claimed.message.id, outcome)
     }
 }
 
@@ -330,5 +336,35 @@ pub(super) fn cut_off(id: MessageId, since: Instant) -> Report {
         )),
         retry_in: Some(std::time::Duration::ZERO),
         ..Report::new(id, Outcome::Uncertain)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use consign_kernel::Message;
+    use jiff::Timestamp;
+    use serde_json::{Map, Value};
+
+    use super::*;
+
+    #[test]
+    fn what_was_in_doubt_stays_so_when_it_is_not_sent() {
+        for (in_doubt, outcome) in [(true, Outcome::Uncertain), (false, Outcome::Retry)] {
+            let claimed = ClaimedMessage {
+                message: Message {
+                    id: MessageId(7),
+                    lane: "a".parse().unwrap(),
+                    key: None,
+                    group: None,
+                    payload: Value::Null,
+                    headers: Map::new(),
+                    created_at: Timestamp::UNIX_EPOCH,
+                },
+                attempt_no: 2,
+                tries: 1,
+                in_doubt,
+            };
+            assert_eq!(not_sent(&claimed, "stopped").outcome, outcome);
+        }
     }
 }

@@ -145,7 +145,7 @@ async fn a_panic_is_that_messages_failure_and_nobody_elses() {
     for (index, text) in [(3, "cannot stand three"), (5, "cannot stand five")] {
         all_are(&*store, &ids[index..=index], StateKind::Dead).await;
         let history = store.history(ids[index]).await.unwrap();
-        assert_eq!(history[0].outcome, AttemptOutcome::Retry);
+        assert_eq!(history[0].outcome, AttemptOutcome::Uncertain);
         assert_eq!(history[0].code.as_deref(), Some("panic"));
         let detail = history[0].detail.as_deref().unwrap();
         assert!(detail.ends_with(text), "{detail}");
