@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use crate::{Amount, ExecResult, ExecStatus, Fault, Masker, Order, Reason};
+use crate::{Amount, ExecResult, ExecStatus, Fault, Masker, Order, Reason, Traded};
 
 mod factory;
 mod http;
@@ -40,8 +40,13 @@ pub struct BrokerFailure {
     pub message: String,
     /// When to try again, if the broker said so.
     pub retry_in: Option<Duration>,
-    /// Whether the order may have been executed all the same.
+    /// Whether this send may have executed the order all the same.
     pub is_uncertain: bool,
+    /// Whether the broker itself spoke about this order. From one that recognises keys that is a
+    /// word about earlier sends too.
+    pub knows_order: bool,
+    /// What was traded although the order failed.
+    pub traded: Option<Box<Traded>>,
 }
 
 impl BrokerFailure {
@@ -53,6 +58,8 @@ impl BrokerFailure {
             message: message.into(),
             retry_in: None,
             is_uncertain: reason == Reason::BrokerTimeout,
+            knows_order: !reason.is_retried(),
+            traded: None,
         }
     }
 
@@ -60,6 +67,14 @@ impl BrokerFailure {
     pub fn uncertain(self) -> Self {
         Self {
             is_uncertain: true,
+            ..self
+        }
+    }
+
+    /// The same, but not from somebody who knows the order: a gateway, or nobody knows who.
+    pub fn from_a_stranger(self) -> Self {
+        Self {
+            knows_order: false,
             ..self
         }
     }
@@ -110,7 +125,7 @@ pub trait Broker: Send + Sync + fmt::Debug {
 /// What a broker's answer is worth: an executed order, or a failure.
 ///
 /// An answer that breaks the contract is a failure that may have been executed, unless it says that
-/// nothing was. A good one comes back as it is kept: what is merely strange about it is added to its
+/// nothing was, or what was. One about another order says nothing about ours. A good one comes back as it is kept: what is merely strange about it is added to its
 /// warnings, what a broker said that nobody should see is masked.
 pub fn vetted(
     result: ExecResult,
@@ -119,16 +134,8 @@ pub fn vetted(
     masker: &Masker,
 ) -> Result<ExecResult, BrokerFailure> {
     let faults = result.faults(order, qty_step);
-    if let Some(first) = faults.first() {
-        let final_one = faults.iter().find(|fault| !fault.reason().is_retried());
-        let reason = final_one.unwrap_or(first).reason();
-        let told: Vec<String> = faults.iter().map(ToString::to_string).collect();
-        let message = format!("the broker's answer is no result: {}", told.join("; "));
-        let failure = BrokerFailure::new(reason, message);
-        return Err(match faults.iter().any(Fault::is_uncertain) {
-            true => failure.uncertain(),
-            false => failure,
-        });
+    if !faults.is_empty() {
+        return Err(broken(result, &faults));
     }
     if result.status == ExecStatus::Error {
         let reason = result.reason_code.unwrap_or(Reason::InternalError);
@@ -139,6 +146,24 @@ pub fn vetted(
         return Err(BrokerFailure::new(reason, message));
     }
     Ok(result.kept(order, masker))
+}
+
+/// What an answer that breaks the contract comes to.
+fn broken(result: ExecResult, faults: &[Fault]) -> BrokerFailure {
+    let told: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    let message = format!("the broker's answer is no result: {}", told.join("; "));
+    if faults.iter().any(Fault::is_about_something_else) {
+        return BrokerFailure::new(Reason::InternalError, message).uncertain();
+    }
+    let final_one = faults.iter().find(|fault| !fault.reason().is_retried());
+    let failure = match final_one {
+        Some(fault) => BrokerFailure::new(fault.reason(), message),
+        None => BrokerFailure::new(Reason::InternalError, message).uncertain(),
+    };
+    BrokerFailure {
+        traded: Traded::of(result).map(Box::new),
+        ..failure
+    }
 }
 
 #[cfg(test)]

@@ -139,6 +139,22 @@ impl Dispatcher {
         )
     }
 
+    /// What is to be remembered of a failure, should it be the last word. Where the order may have
+    /// been executed, that is what counts, whatever went wrong last. `failure` is masked already.
+    pub(crate) fn remembered(&self, subject: Subject, failure: &BrokerFailure) -> ExecResult {
+        let result = match failure.is_uncertain {
+            true => {
+                let message = format!("the order may have been executed: {}", failure.message);
+                self.failed(subject, Reason::BrokerTimeout, &message)
+            }
+            false => self.failed(subject, failure.reason, &failure.message),
+        };
+        match &failure.traded {
+            Some(traded) => traded.added_to(result),
+            None => result,
+        }
+    }
+
     fn note(&self, is_down: bool) -> f64 {
         let mut recent = self
             .recent

@@ -8,8 +8,10 @@ use crate::{Amount, Masker, Order, Reason, Side, digest, ledger::Ended, stored::
 
 mod fault;
 mod lenient;
+mod traded;
 
 pub use fault::Fault;
+pub use traded::Traded;
 
 /// Whether an order was executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -32,7 +34,7 @@ impl ExecStatus {
 }
 
 /// One trade by which an order was executed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fill {
     /// At which price.
     pub px: Amount,
@@ -222,23 +224,25 @@ impl ExecResult {
         let mut warnings = self.remarks();
         warnings.extend(self.warnings.iter().map(|text| masker.mask(text, &[key])));
         warnings.truncate(WARNINGS_MAX);
-        let line = |text: String| {
-            let text = text.replace(char::is_control, " ");
-            text.chars().take(REF_CHARS_MAX).collect()
-        };
         Self {
             message: self.message.map(|text| masker.mask(&text, &[key])),
             trace_id: order.trace_id.clone(),
             idempotency_key: Some(key.to_owned()),
             completed_at: self.completed_at.max(self.requested_at),
             broker: BrokerRef {
-                name: line(self.broker.name),
-                order_ref: self.broker.order_ref.map(line),
+                name: line(&self.broker.name),
+                order_ref: self.broker.order_ref.as_deref().map(line),
             },
             warnings,
             ..self
         }
     }
+}
+
+/// A name or reference on one line.
+fn line(text: &str) -> String {
+    let text = text.chars().take(REF_CHARS_MAX);
+    text.map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 /// More say nothing.

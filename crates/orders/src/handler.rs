@@ -16,7 +16,8 @@ use tokio::time::{Instant, timeout};
 use tracing::{Instrument, field::Empty, info, info_span};
 
 use crate::{
-    Asked, Broker, ExecResult, Ledger, Order, OrdersOptions, Reason, Stored, Subject,
+    Asked, Broker, BrokerFailure, ExecResult, Ledger, Order, OrdersOptions, Reason, Stored,
+    Subject,
     dispatch::{Dispatcher, Send, millis},
     keys::Keys,
     metrics,
@@ -24,6 +25,9 @@ use crate::{
 };
 
 pub use self::verdict::codes;
+
+/// When to look again at an order that was not sent, without a word from the broker.
+const AGAIN_IN: Duration = Duration::from_secs(1);
 
 /// Sends the orders of the lane `orders` to a broker.
 pub struct OrderSink {
@@ -72,7 +76,20 @@ impl OrderSink {
         park("orders.after_send").await;
         match answer {
             Ok(result) => verdict::executed(&result, codes::EXECUTED),
-            Err(failure) => verdict::failed(&self.dispatcher, (&order).into(), &failure),
+            Err(failure) => {
+                let failure = self.still_doubted(delivery, failure);
+                verdict::failed(&self.dispatcher, (&order).into(), &failure)
+            }
+        }
+    }
+
+    /// A send that did not execute the order clears no earlier one, unless the broker says so of
+    /// this key: the outcome of the order is in doubt for as long as nobody knows.
+    fn still_doubted(&self, delivery: &Delivery, failure: BrokerFailure) -> BrokerFailure {
+        let is_clear = failure.knows_order && self.dispatcher.broker().takes_keys();
+        match delivery.in_doubt && !is_clear {
+            true => failure.uncertain(),
+            false => failure,
         }
     }
 
@@ -163,9 +180,12 @@ impl Sink for OrderSink {
     async fn probe(&self, delivery: &Delivery) -> Probe {
         let read = Stored::parse(&delivery.message.payload)
             .and_then(|stored| Ok((stored.order()?, stored)));
-        // Delivering finds out what is wrong with it and ends it without sending.
-        let Ok((order, stored)) = read else {
-            return Probe::NotDelivered;
+        let (order, stored) = match read {
+            Ok(read) => read,
+            Err(malformed) => {
+                let verdict = self.malformed(delivery, &malformed.to_string());
+                return Probe::Decided(verdict);
+            }
         };
         let limit = self.dispatcher.timeout(order.time_in_force);
         match self.ask(&stored, limit).await {
@@ -207,4 +227,22 @@ fn unsent(sink: &OrderSink, delivery: &Delivery, reason: Reason, why: &str) -> B
         reason,
         why,
     ))
+}
+
+/// The same, unless an earlier send left the order in doubt. Then it does not end at once, or the
+/// doubt would be over as well: it is looked at again until its attempts are used up.
+fn unsent_unless_in_doubt(
+    sink: &OrderSink,
+    delivery: &Delivery,
+    reason: Reason,
+    why: &str,
+) -> Box<Verdict> {
+    if !delivery.in_doubt {
+        return unsent(sink, delivery, reason, why);
+    }
+    let subject = subject(delivery);
+    let key = subject.idempotency_key.clone().unwrap_or_default();
+    let failure = BrokerFailure::new(reason, sink.dispatcher.mask(why, &key)).uncertain();
+    let failure = failure.with_retry_in(Some(AGAIN_IN));
+    Box::new(verdict::failed(&sink.dispatcher, subject, &failure))
 }

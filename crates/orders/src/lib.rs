@@ -29,7 +29,9 @@ mod stored;
 pub use amount::{Amount, NotAnAmount};
 pub use answer::Answer;
 pub use broker::{Asked, Broker, BrokerFailure, Http, Outgoing, Paper, Script, broker};
-pub use exec_result::{BrokerRef, ExecResult, ExecStatus, Fault, Fill, LatencyMs, average_price};
+pub use exec_result::{
+    BrokerRef, ExecResult, ExecStatus, Fault, Fill, LatencyMs, Traded, average_price,
+};
 pub use handler::{OrderSink, codes};
 pub use instruments::{BadInstrument, Instrument, Instruments};
 pub use ledger::{

@@ -91,14 +91,60 @@ fn o20_an_answer_that_breaks_the_contract_is_in_doubt() {
     );
 }
 
-/// O-20: a fill-or-kill order that was filled in part ends at once, whatever else is wrong.
+/// An answer about another order, or from another time, ends nothing, whatever it says.
+#[test]
+fn o20_an_answer_about_another_order_is_never_final() {
+    let nothing = |change: fn(&mut ExecResult)| {
+        let order = order("");
+        let mut answer = good(&order);
+        answer.fills.clear();
+        answer.executed_qty = Amount::ZERO;
+        change(&mut answer);
+        vetted(answer, &order, step(), &Masker::default()).unwrap_err()
+    };
+    let ours = nothing(|_| {});
+    assert_eq!(
+        (ours.reason, ours.is_uncertain),
+        (Reason::BrokerRejected, false)
+    );
+    let others: [fn(&mut ExecResult); 4] = [
+        |answer| answer.order_id = "ord-2".into(),
+        |answer| answer.instrument = "EURUSD".into(),
+        |answer| answer.side = None,
+        |answer| answer.completed_at = "2025-08-23T20:00:00Z".parse().unwrap(),
+    ];
+    for change in others {
+        let failure = nothing(change);
+        assert_eq!(
+            (
+                failure.reason,
+                failure.is_uncertain,
+                failure.traded.as_ref()
+            ),
+            (Reason::InternalError, true, None),
+            "{failure}"
+        );
+    }
+}
+
+/// O-20: a fill-or-kill order that was filled in part ends at once, whatever else is wrong, and with
+/// what was traded.
 #[test]
 fn o20_a_part_of_fill_or_kill_is_final() {
     let order = order(r#","time_in_force":"FOK""#);
     let mut part = good(&order);
     part.executed_qty = "0.04".parse().unwrap();
-    let failure = vetted(part, &order, step(), &Masker::default()).unwrap_err();
-    assert_eq!(failure.reason, Reason::BrokerRejected);
-    assert!(!failure.reason.is_retried());
+    let failure = vetted(part.clone(), &order, step(), &Masker::default()).unwrap_err();
+    assert_eq!(
+        (failure.reason, failure.is_uncertain),
+        (Reason::BrokerRejected, false)
+    );
     assert!(failure.message.contains("0.04 of 0.1"), "{failure}");
+    let told = failed(&order, failure.reason);
+    let kept = failure.traded.unwrap().added_to(told);
+    assert_eq!(kept.status, ExecStatus::Error);
+    assert_eq!(
+        (kept.executed_qty, kept.fills, kept.broker.order_ref),
+        (part.executed_qty, part.fills, part.broker.order_ref)
+    );
 }

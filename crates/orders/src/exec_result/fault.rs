@@ -86,9 +86,9 @@ impl Fault {
         }
     }
 
-    /// Whether it leaves open if anything was executed.
-    pub fn is_uncertain(&self) -> bool {
-        *self != Self::NotExecuted
+    /// Whether it says that the answer is not about the order that was sent.
+    pub fn is_about_something_else(&self) -> bool {
+        matches!(self, Self::OtherOrder { .. } | Self::Time)
     }
 }
 

@@ -180,17 +180,14 @@ fn o20_a_result_is_about_the_order_that_was_sent_and_not_over_before_it() {
 #[test]
 fn o20_nothing_executed_is_final_unless_the_order_stands() {
     let nothing = executed(&[], "0");
-    for (time_in_force, fault, reason, is_uncertain) in [
-        ("IOC", Fault::NotExecuted, Reason::BrokerRejected, false),
-        ("FOK", Fault::NotExecuted, Reason::BrokerRejected, false),
-        ("GTC", Fault::NotYetExecuted, Reason::InternalError, true),
+    for (time_in_force, fault, reason) in [
+        ("IOC", Fault::NotExecuted, Reason::BrokerRejected),
+        ("FOK", Fault::NotExecuted, Reason::BrokerRejected),
+        ("GTC", Fault::NotYetExecuted, Reason::InternalError),
     ] {
         let found = faults(&nothing, time_in_force);
         assert_eq!(found, std::slice::from_ref(&fault), "{time_in_force}");
-        assert_eq!(
-            (fault.reason(), fault.is_uncertain()),
-            (reason, is_uncertain)
-        );
+        assert_eq!(fault.reason(), reason);
     }
 }
 

@@ -46,7 +46,7 @@ pub(super) fn failed(
     failure: &BrokerFailure,
 ) -> Verdict {
     let (reason, message) = (failure.reason, &failure.message);
-    let result = dispatcher.failed(subject, reason, message);
+    let result = dispatcher.remembered(subject, failure);
     Verdict::failed(outcome(failure), about(reason), reason.as_str(), message)
         .with_result(remembered(&result.ended()))
         .with_retry_in(failure.retry_in)
@@ -68,8 +68,8 @@ pub(super) fn ended(
 
 fn outcome(failure: &BrokerFailure) -> Outcome {
     match failure {
-        failure if !failure.reason.is_retried() => Outcome::Dead,
         failure if failure.is_uncertain => Outcome::Uncertain,
+        failure if !failure.reason.is_retried() => Outcome::Dead,
         _ => Outcome::Retry,
     }
 }
