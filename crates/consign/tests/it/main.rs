@@ -19,6 +19,7 @@ mod orders;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod outage;
+mod payments;
 mod postgres;
 mod read;
 mod receiver;

@@ -3,7 +3,7 @@
 //! Names of tests begin with the number of their scenario.
 
 mod accept;
-mod bench;
+pub(crate) mod bench;
 mod direct;
 mod kills;
 mod leases;
@@ -14,7 +14,7 @@ mod many;
 mod privacy;
 mod refuse;
 mod retries;
-mod sql;
+pub(crate) mod sql;
 #[cfg(feature = "otlp")]
 mod traces;
 

@@ -145,6 +145,11 @@ impl Bench {
         (service, parked)
     }
 
+    /// Where the database is without whatever is in between.
+    pub(crate) fn direct(&self) -> &str {
+        &self.direct
+    }
+
     /// The database, past whatever is between it and consign.
     pub(crate) async fn sql(&self) -> Sql {
         Sql::connect(&self.direct).await

@@ -1,0 +1,9 @@
+//! Payments, from HTTP to the rail and back: real processes, killed for real, on both stores.
+//!
+//! Names of tests begin with the number of their scenario.
+
+mod desk;
+mod kills;
+mod rail;
+mod surface;
+mod wake;
