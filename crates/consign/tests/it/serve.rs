@@ -158,9 +158,11 @@ async fn json_says_where_it_listens_and_logs_are_json_too() {
         json!([
             {"lane": "b", "sink": "discard", "destination": "nowhere"},
             {"lane": "orders", "sink": "orders", "destination": "paper"},
+            {"lane": "payments", "sink": "rail", "destination": "simulated"},
         ])
     );
     assert_eq!(said["orders"], json!({"adapter": "paper", "outbox": true}));
+    assert_eq!(said["payments"], json!({"rail": "simulated"}));
     service.logs("lane a is set").await;
     for line in service.log().lines() {
         let line = json(line);
