@@ -61,8 +61,8 @@ impl AttemptState {
     /// What the kernel's attempt means here.
     ///
     /// From the attempt alone, because attempts never change: a message that will be tried again
-    /// has `next_due_at`, one that was given up has not. A success without a reference is held,
-    /// so it is neither.
+    /// has `next_due_at`, one that was given up has not. What is in doubt is never given up: on its
+    /// last try, or without a reference, it is held.
     pub fn of(
         outcome: AttemptOutcome,
         code: Option<&str>,
@@ -71,11 +71,11 @@ impl AttemptState {
         match outcome {
             AttemptOutcome::Delivered => Self::Dispatched,
             AttemptOutcome::Dead => Self::Failed,
-            AttemptOutcome::Uncertain if code == Some(MISSING_RAIL_REFERENCE) => Self::Retryable,
+            AttemptOutcome::Uncertain if code == Some(codes::LEASE_EXPIRED) => Self::ZombieRequeue,
+            AttemptOutcome::Uncertain => Self::Retryable,
             _ if next_due_at.is_none() => Self::Failed,
-            _ if code == Some(codes::LEASE_EXPIRED) => Self::ZombieRequeue,
             AttemptOutcome::Expired => Self::ZombieRequeue,
-            AttemptOutcome::Retry | AttemptOutcome::Uncertain => Self::Retryable,
+            AttemptOutcome::Retry => Self::Retryable,
         }
     }
 }
@@ -290,10 +290,10 @@ mod tests {
             (Retry, Some("RAIL_DOWN"), again, Retryable),
             (Retry, Some("RAIL_DOWN"), never, Failed),
             (Uncertain, Some("DISPATCH_TIMEOUT"), again, Retryable),
-            (Uncertain, Some("DISPATCH_TIMEOUT"), never, Failed),
+            (Uncertain, Some("DISPATCH_TIMEOUT"), never, Retryable),
             (Uncertain, Some(MISSING_RAIL_REFERENCE), never, Retryable),
             (Uncertain, Some(codes::LEASE_EXPIRED), again, ZombieRequeue),
-            (Uncertain, Some(codes::LEASE_EXPIRED), never, Failed),
+            (Uncertain, Some(codes::LEASE_EXPIRED), never, ZombieRequeue),
             (Expired, Some(codes::LEASE_EXPIRED), again, ZombieRequeue),
             (Expired, Some(codes::LEASE_EXPIRED), never, Failed),
         ];

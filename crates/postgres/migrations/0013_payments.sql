@@ -49,17 +49,19 @@ CREATE TRIGGER append_only BEFORE DELETE OR TRUNCATE ON consign.participant_outb
     FOR EACH STATEMENT EXECUTE FUNCTION consign.refuse_change();
 
 -- What an attempt means in the words of payments; from the attempt alone, because attempts never
--- change. What will be tried again has a time for it; what was given up has none. The same table as
--- AttemptState::of in the crate for payments; a test holds the two together.
+-- change. What will be tried again has a time for it; what was given up has none. What is in doubt is
+-- never given up: on its last try, or without a reference, it is held. The same table as AttemptState::of
+-- in the crate for payments; a test holds the two together.
 CREATE FUNCTION consign.outbox_attempt_state(p_outcome consign.outcome, p_code text, p_next_due_at timestamptz)
     RETURNS consign.outbox_attempt_state
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN CASE
         WHEN p_outcome = 'delivered' THEN 'DISPATCHED'::consign.outbox_attempt_state
         WHEN p_outcome = 'dead' THEN 'FAILED'
-        WHEN p_outcome = 'uncertain' AND p_code = 'MISSING_RAIL_REFERENCE' THEN 'RETRYABLE'
+        WHEN p_outcome = 'uncertain' AND p_code = 'lease_expired' THEN 'ZOMBIE_REQUEUE'
+        WHEN p_outcome = 'uncertain' THEN 'RETRYABLE'
         WHEN p_next_due_at IS NULL THEN 'FAILED'
-        WHEN p_outcome = 'expired' OR p_code = 'lease_expired' THEN 'ZOMBIE_REQUEUE'
+        WHEN p_outcome = 'expired' THEN 'ZOMBIE_REQUEUE'
         ELSE 'RETRYABLE'
     END;
 REVOKE ALL ON FUNCTION consign.outbox_attempt_state(consign.outcome, text, timestamptz) FROM PUBLIC;
@@ -115,15 +117,15 @@ REVOKE ALL ON FUNCTION consign.require_payment() FROM PUBLIC;
 CREATE TRIGGER payments_only BEFORE INSERT ON consign.message
     FOR EACH ROW WHEN (NEW.lane = 'payments') EXECUTE FUNCTION consign.require_payment();
 
--- A payment in doubt is asked about, never parked unasked: its attempt would read like one given up.
+-- A payment in doubt is asked about or parked, never sent again unasked.
 CREATE FUNCTION consign.require_probing() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
-    RAISE EXCEPTION 'policy.on_uncertain: must be probe or resend in lane payments' USING ERRCODE = 'CN006';
+    RAISE EXCEPTION 'policy.on_uncertain: must be probe or hold in lane payments' USING ERRCODE = 'CN006';
 END $$;
 REVOKE ALL ON FUNCTION consign.require_probing() FROM PUBLIC;
 
 CREATE TRIGGER payments_probe BEFORE INSERT OR UPDATE ON consign.lane
-    FOR EACH ROW WHEN (NEW.name = 'payments' AND NEW.policy->>'on_uncertain' = 'hold')
+    FOR EACH ROW WHEN (NEW.name = 'payments' AND NEW.policy->>'on_uncertain' = 'resend')
     EXECUTE FUNCTION consign.require_probing();

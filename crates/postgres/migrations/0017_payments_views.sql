@@ -49,7 +49,7 @@ CREATE VIEW consign.payment_outbox_attempts AS
                WHEN 'FAILED' THEN CASE WHEN a.outcome = 'dead' THEN a.code ELSE 'RETRY_CEILING_EXCEEDED' END
                ELSE a.code END AS error_code,
            -- The last error of what was tried too often stands before the message.
-           CASE WHEN a.outcome NOT IN ('delivered', 'dead') AND a.next_due_at IS NULL AND a.code IS DISTINCT FROM 'MISSING_RAIL_REFERENCE'
+           CASE WHEN a.outcome IN ('retry', 'expired') AND a.next_due_at IS NULL
                 THEN nullif(left(concat_ws(': ', a.code, a.detail), 1200), '') ELSE left(a.detail, 1000) END AS error_message,
            (a.result->>'latency_ms')::bigint AS latency_ms, a.owner AS worker_id, a.token AS lease_token, a.fence,
            p.tenant_id, p.correlation_id, a.finished_at AS created_at, a.next_due_at AS next_attempt_at

@@ -106,16 +106,18 @@ JOIN message AS m ON m.id = w.message_id
 WHERE w.place <> 'dead';
 
 -- What happened to payments, in the protocol's words: from the attempt alone, because attempts never
--- change. What will be tried again has a time for it; what was given up has none.
+-- change. What will be tried again has a time for it; what was given up has none. What is in doubt is
+-- never given up: on its last try, or without a reference, it is held.
 CREATE VIEW payment_outbox_attempts AS
 WITH said AS (
     SELECT a.*, p.outbox_id, p.instruction_id, p.participant_id, p.sequence_id, p.idempotency_key,
            p.rail_type, p.tenant_id, p.correlation_id,
            CASE WHEN a.outcome = 'delivered' THEN 'DISPATCHED'
                 WHEN a.outcome = 'dead' THEN 'FAILED'
-                WHEN a.outcome = 'uncertain' AND a.code = 'MISSING_RAIL_REFERENCE' THEN 'RETRYABLE'
+                WHEN a.outcome = 'uncertain' AND a.code = 'lease_expired' THEN 'ZOMBIE_REQUEUE'
+                WHEN a.outcome = 'uncertain' THEN 'RETRYABLE'
                 WHEN a.next_due_at IS NULL THEN 'FAILED'
-                WHEN a.outcome = 'expired' OR a.code = 'lease_expired' THEN 'ZOMBIE_REQUEUE'
+                WHEN a.outcome = 'expired' THEN 'ZOMBIE_REQUEUE'
                 ELSE 'RETRYABLE' END AS state
     FROM payment AS p JOIN attempt AS a ON a.message_id = p.message_id
 )

@@ -24,9 +24,9 @@ impl Work<'_> {
     ) -> Result<Lane> {
         by.validate()?;
         policy.validate()?;
-        if name.as_str() == consign_payments::LANE && policy.on_uncertain == OnUncertain::Hold {
-            // Its attempts would read like those of payments that were given up.
-            let why = "must be probe or resend in lane payments";
+        if name.as_str() == consign_payments::LANE && policy.on_uncertain == OnUncertain::Resend {
+            // A payment in doubt is asked about or parked, never sent again unasked.
+            let why = "must be probe or hold in lane payments";
             return Err(Error::invalid("policy.on_uncertain", why).into());
         }
         if let Some(lane) = lane(self.connection, name).await? {

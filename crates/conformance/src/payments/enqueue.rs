@@ -385,12 +385,12 @@ pub(crate) async fn the_lane_of_payments_takes_nothing_else(harness: &dyn Harnes
     let keyed = stranger.with_key(Uuid::from_u128(5).to_string());
     refused(till.stage.try_enqueue(&[keyed]).await, "invalid_input");
     till.stage.claim_nothing("nothing came in").await;
-    let mut parking = rules();
-    parking.on_uncertain = OnUncertain::Hold;
+    let mut careless = rules();
+    careless.on_uncertain = OnUncertain::Resend;
     let answer = till
         .stage
         .store
-        .put_lane(&till.stage.lane, &parking, &by())
+        .put_lane(&till.stage.lane, &careless, &by())
         .await;
     refused(answer, "invalid_input");
 }

@@ -273,7 +273,9 @@ pub(crate) async fn what_may_have_been_paid_is_reconciled(harness: &dyn Harness)
     for _ in 0..3 {
         report(Outcome::Uncertain).await;
     }
-    assert_eq!(till.view(given_up).await.state, PaymentState::Failed);
+    // What may have been paid is not given up as failed.
+    assert_eq!(till.view(given_up).await.state, PaymentState::Held);
+    assert_eq!(till.story(given_up).await, [AttemptState::Retryable; 3]);
     till.enqueue_one(&payment(2)).await;
     report(Outcome::Dead).await;
     till.enqueue_one(&payment(3)).await;

@@ -286,7 +286,7 @@ async fn what_is_no_payment_is_refused() {
             "CN006",
         ),
         (
-            "SELECT consign.put_lane('payments', consign.payments_policy() || '{\"on_uncertain\": \"hold\"}', 'a', 'b')",
+            "SELECT consign.put_lane('payments', consign.payments_policy() || '{\"on_uncertain\": \"resend\"}', 'a', 'b')",
             "CN006",
         ),
     ] {

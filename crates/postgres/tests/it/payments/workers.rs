@@ -83,15 +83,10 @@ async fn sixteen_workers_in_another_language_with_kills_pay_each_payment_once() 
             &format!("worker-{}", victim % 12),
             100 + kill,
         );
-        if kill < PRODUCERS {
-            producers[kill].kill9();
-            producers[kill] = start(
-                python,
-                "produce",
-                &url,
-                &format!("producer-{kill}"),
-                PAYMENTS / PRODUCERS,
-            );
+        if let Some(producer) = producers.get_mut(kill) {
+            producer.kill9();
+            let name = format!("producer-{kill}");
+            *producer = start(python, "produce", &url, &name, PAYMENTS / PRODUCERS);
         }
     }
     for producer in &mut producers {
