@@ -174,7 +174,7 @@ impl Broker for Http {
                 return Ok(*result);
             }
         }
-        answer.result()
+        answer.result(self.takes_keys)
     }
 
     /// 200: the result. 404: it does not know the key. Anything else says nothing.

@@ -57,12 +57,21 @@ async fn send(
     order: &Order,
     timeout_ms: u64,
 ) -> Result<ExecResult, BrokerFailure> {
+    send_as(KEY, options, order, timeout_ms).await
+}
+
+async fn send_as(
+    key: &str,
+    options: &OrdersOptions,
+    order: &Order,
+    timeout_ms: u64,
+) -> Result<ExecResult, BrokerFailure> {
     let mut headers = Map::new();
     headers.insert("traceparent".into(), Value::from("00-1-2-01"));
     headers.insert("cookie".into(), Value::from("not for brokers"));
     let outgoing = Outgoing {
         order,
-        key: KEY,
+        key,
         timeout: Duration::from_millis(timeout_ms),
         attempt_no: 1,
         headers: &headers,
@@ -127,6 +136,55 @@ async fn each_answer_is_a_result_or_a_failure_and_certain_or_not() {
             "{said}: never by itself again"
         );
     }
+}
+
+/// Such a broker would execute a repeat, so only its own word counts: anybody on the way may answer
+/// with a status after the order has passed.
+#[tokio::test]
+async fn co33_a_broker_that_takes_no_keys_is_believed_only_in_its_own_words() {
+    let server = HonestBroker::start(broker_command).await;
+    let without = OrdersOptions {
+        broker_takes_keys: false,
+        ..options(&server.url())
+    };
+    let table = [
+        (Step::Refuse(400), Reason::BrokerRejected, false),
+        (Step::Refuse(422), Reason::ValidationError, false),
+        (Step::Busy(2), Reason::RateLimited, false),
+        (Step::Refuse(307), Reason::BrokerDown, true),
+        (Step::Refuse(404), Reason::BrokerDown, true),
+        (Step::Refuse(410), Reason::BrokerDown, true),
+        (Step::Refuse(425), Reason::InternalError, true),
+        (Step::Refuse(500), Reason::InternalError, true),
+        (Step::Refuse(503), Reason::BrokerDown, true),
+    ];
+    for (step, reason, is_uncertain) in table {
+        let order = order(&[step.tag()]);
+        let answer = send_as(&format!("desk-7/{step}"), &without, &order, 2_000).await;
+        let failure = answer.unwrap_err();
+        let found = (failure.reason, failure.is_uncertain);
+        assert_eq!(found, (reason, is_uncertain), "{step}: {failure}");
+    }
+    let silent = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n";
+    for (takes_keys, is_uncertain) in [(false, true), (true, false)] {
+        let options = OrdersOptions {
+            broker_takes_keys: takes_keys,
+            ..answering(silent, 1).await
+        };
+        let failure = send(&options, &order(&[]), 2_000).await.unwrap_err();
+        assert_eq!(failure.is_uncertain, is_uncertain, "{failure}");
+        assert!(!failure.knows_order, "nobody knows who said that");
+    }
+    // Nobody there: certain for everybody.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let gone = format!("http://{}/orders", listener.local_addr().unwrap());
+    drop(listener);
+    let nobody = OrdersOptions {
+        broker_takes_keys: false,
+        ..options(&gone)
+    };
+    let failure = send(&nobody, &order(&[]), 2_000).await.unwrap_err();
+    assert!(!failure.is_uncertain, "{failure}");
 }
 
 #[tokio::test]

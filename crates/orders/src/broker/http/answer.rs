@@ -80,6 +80,9 @@ fn unreadable(why: &str) -> BrokerFailure {
     BrokerFailure::new(Reason::InternalError, why).uncertain()
 }
 
+/// Statuses by which whoever stands in front of the broker says that it let nothing pass.
+const GATES: [u16; 3] = [401, 403, 407];
+
 fn is_refusal(status: StatusCode) -> bool {
     status.is_client_error() || status == StatusCode::SERVICE_UNAVAILABLE
 }
@@ -103,8 +106,17 @@ impl Answer {
         ExecResult::parse(&self.body).is_ok_and(|result| result.status == ExecStatus::Ok)
     }
 
-    /// The result, or what the status comes to.
-    pub(super) fn result(self) -> Result<ExecResult, BrokerFailure> {
+    /// The result, or what the status comes to. A broker that takes no keys would execute a repeat:
+    /// what it has not refused itself may have been executed.
+    pub(super) fn result(self, takes_keys: bool) -> Result<ExecResult, BrokerFailure> {
+        let is_certain = takes_keys || self.is_refused();
+        self.read().map_err(|failure| match is_certain {
+            true => failure,
+            false => failure.uncertain(),
+        })
+    }
+
+    fn read(self) -> Result<ExecResult, BrokerFailure> {
         if self.is_repeat() {
             let why = "the broker has had this order before and does not say what became of it";
             return Err(BrokerFailure::new(Reason::InternalError, why).uncertain());
@@ -147,10 +159,30 @@ impl Answer {
             _ => (Reason::InternalError, true),
         };
         let failure = BrokerFailure::new(reason, self.told()).with_retry_in(self.retry_after);
+        let failure = match self.has_words() && !GATES.contains(&self.status.as_u16()) {
+            true => failure,
+            false => failure.from_a_stranger(),
+        };
         match is_uncertain {
             true => failure.uncertain(),
             false => failure,
         }
+    }
+
+    /// Whether the broker itself says that it did not take the order. Anybody between it and us may
+    /// answer with a status; words are the broker's own.
+    fn is_refused(&self) -> bool {
+        let failure = self.failure();
+        match failure.reason {
+            Reason::RateLimited => self.has_words() || self.retry_after.is_some(),
+            reason => !reason.is_retried() && self.has_words(),
+        }
+    }
+
+    fn has_words(&self) -> bool {
+        let words = self.words();
+        let said = [&words.code, &words.reason_code, &words.message];
+        words.error.is_some() || said.into_iter().any(Option::is_some)
     }
 
     /// The status, and the broker's own sentence if it has one.
