@@ -29,6 +29,8 @@ pub const BROKER_LATENCY_SECONDS: &str = "broker_latency_seconds";
 pub const BROKER_QUERIES_TOTAL: &str = "broker_queries_total";
 /// Share of the last calls that timed out or found the broker down, by adapter.
 pub const BROKER_FAIL_RATIO: &str = "broker_fail_ratio";
+/// Results of orders sent within their request that could not be recorded, by status.
+pub const ORDER_RESULTS_DROPPED_TOTAL: &str = "order_results_dropped_total";
 /// How long a worker's look at the ledger took (`verify`) and its send (`send`).
 pub const OUTBOX_LATENCY_SECONDS: &str = "outbox_latency_seconds";
 /// Orders a worker ended without sending them, by code.
@@ -65,6 +67,10 @@ pub fn describe() {
         (
             BROKER_QUERIES_TOTAL,
             "Questions to a broker about an earlier send.",
+        ),
+        (
+            ORDER_RESULTS_DROPPED_TOTAL,
+            "Results of orders sent within their request that could not be recorded.",
         ),
         (
             OUTBOX_UNSENT_TOTAL,
@@ -173,6 +179,10 @@ pub(crate) fn broker_fail_ratio(adapter: &'static str, ratio: f64) {
 
 pub(crate) fn broker_queried(adapter: &'static str, answer: &'static str) {
     counter!(BROKER_QUERIES_TOTAL, "adapter" => adapter, "answer" => answer).increment(1);
+}
+
+pub(crate) fn result_dropped(status: &'static str) {
+    counter!(ORDER_RESULTS_DROPPED_TOTAL, "status" => status).increment(1);
 }
 
 pub(crate) fn unsent(code: &'static str) {

@@ -91,9 +91,7 @@ impl Sending {
             Ok(result) => (LedgerStatus::Succeeded, result.ended()),
             Err(failure) => {
                 let subject = (&order).into();
-                let result = self
-                    .dispatcher
-                    .failed(subject, failure.reason, &failure.message);
+                let result = self.dispatcher.remembered(subject, &failure);
                 (LedgerStatus::Failed, result.ended())
             }
         }
@@ -106,7 +104,10 @@ impl Sending {
         loop {
             let error = match self.ledger.close_direct(&self.order, status, ended).await {
                 Ok(Some(entry)) => {
-                    metrics::written(entry.status.as_str(), false);
+                    match entry.result_digest.as_ref() == Some(&ended.result_digest) {
+                        true => metrics::written(entry.status.as_str(), false),
+                        false => self.dropped(status, ended, "the ledger had given it up by then"),
+                    }
                     return Ok(entry);
                 }
                 Ok(None) => Error::Corrupt {
@@ -116,17 +117,23 @@ impl Sending {
             };
             let next = Instant::now() + rest;
             if !error.is_retryable() || next >= self.ends {
-                let digest = &ended.result_digest;
-                error!(
-                    code = error.code(),
-                    status = status.as_str(),
-                    result_digest = digest,
-                    "the result of an order could not be recorded: {error}"
-                );
+                self.dropped(status, ended, error.code());
                 return Err(error);
             }
             sleep_until(next).await;
             rest = (rest * 2).min(REST_MAX);
         }
+    }
+
+    /// The broker's answer will not be found in the ledger. The log is the last place that knows it.
+    fn dropped(&self, status: LedgerStatus, ended: &Ended, why: &str) {
+        let key = self.order.key.as_str();
+        metrics::result_dropped(status.as_str());
+        error!(
+            status = status.as_str(),
+            result_digest = ended.result_digest,
+            result = self.dispatcher.mask(&ended.exec_result, key),
+            "the result of an order was not recorded: {why}"
+        );
     }
 }

@@ -1,11 +1,18 @@
 //! Without the outbox: one send within the request.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    },
+    time::Duration,
+};
 
 use consign_kernel::ManualClock;
-use consign_orders::{LedgerStatus, OrdersOptions, Reason};
+use consign_orders::{LedgerStatus, OrdersOptions, Reason, metrics::ORDER_RESULTS_DROPPED_TOTAL};
 use consign_testkit::eventually;
 use jiff::SignedDuration;
+use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, SharedString, Unit};
 use serde_json::json;
 
 use crate::support::{
@@ -133,4 +140,64 @@ async fn an_order_without_a_result_is_given_up() {
     assert_eq!(bench.desk.sent().len(), 1, "never a second send");
     call.abort();
     assert!(bench.options.wait_max() > Duration::ZERO);
+}
+
+/// Counts one metric, whatever its labels.
+struct Counted(&'static str, Arc<AtomicU64>);
+
+impl metrics::Recorder for Counted {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+        match key.name() == self.0 {
+            true => Counter::from_arc(Arc::clone(&self.1)),
+            false => Counter::noop(),
+        }
+    }
+
+    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+        Gauge::noop()
+    }
+
+    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+        Histogram::noop()
+    }
+}
+
+/// What the broker says after the ledger gave the order up changes nothing, but is not lost.
+#[tokio::test]
+async fn a_result_that_comes_too_late_is_counted() {
+    let dropped = Arc::new(AtomicU64::new(0));
+    let counted = Counted(ORDER_RESULTS_DROPPED_TOTAL, Arc::clone(&dropped));
+    // Everything here runs on this thread.
+    let _guard = metrics::set_default_local_recorder(&counted);
+    let clock = ManualClock::at("2026-11-16T00:00:00Z".parse().unwrap());
+    let options = OrdersOptions {
+        broker_timeout_ms: 60_000,
+        ..direct()
+    };
+    let bench = Bench::with(options, Desk::default(), Some(clock)).await;
+    assert_eq!(bench.place("key-0000", &[]).await.status, 201);
+    assert_eq!(dropped.load(SeqCst), 0, "recorded in time");
+    bench.desk.open(false);
+    let service = Arc::clone(&bench.service);
+    let call =
+        tokio::spawn(
+            async move { place(&service, "key-0001", &order("key-0001", &[]), None).await },
+        );
+    eventually("it is sent", SOON, async || bench.desk.sent().len() == 2).await;
+    let clock = bench.clock.as_ref().unwrap();
+    clock.advance(SignedDuration::from_secs(100));
+    let given_up = bench.place("key-0001", &[]).await;
+    assert_eq!(given_up.status, 504);
+    bench.desk.open(true);
+    let late = call.await.unwrap();
+    assert_eq!(
+        (late.status, &late.body),
+        (504, &given_up.body),
+        "what the ledger says counts"
+    );
+    assert_eq!(dropped.load(SeqCst), 1);
 }
