@@ -7,6 +7,7 @@
 
 mod acceptor;
 mod direct;
+mod doubt;
 mod http;
 mod limits;
 mod probe;

@@ -43,6 +43,8 @@ pub(crate) struct Desk {
     under_way_max: AtomicUsize,
     takes_keys: bool,
     can_be_asked: bool,
+    /// Whether it answers questions.
+    is_mute: bool,
     is_open: watch::Sender<bool>,
 }
 
@@ -57,6 +59,7 @@ impl Default for Desk {
             under_way_max: AtomicUsize::new(0),
             takes_keys: true,
             can_be_asked: false,
+            is_mute: false,
             is_open: watch::Sender::new(true),
         }
     }
@@ -84,6 +87,14 @@ impl Desk {
     pub(crate) fn askable(self) -> Self {
         Self {
             can_be_asked: true,
+            ..self
+        }
+    }
+
+    /// The same, but whoever asks gets no answer.
+    pub(crate) fn mute(self) -> Self {
+        Self {
+            is_mute: true,
             ..self
         }
     }
@@ -164,6 +175,9 @@ impl Broker for Desk {
 
     async fn status(&self, key: &str) -> Asked {
         self.asked.fetch_add(1, SeqCst);
+        if self.is_mute {
+            return Asked::Unknown("it does not answer".to_owned());
+        }
         match self.executed.lock().unwrap().get(key) {
             Some(result) => Asked::Executed(Box::new(result.clone())),
             None => Asked::NotExecuted,
