@@ -102,6 +102,10 @@ mod tests {
         check("orders.idempo_secret", json!("x"), json!(HIDDEN));
         check("orders.broker_api_key", json!("x"), json!(HIDDEN));
         check("orders.broker_api_secret", json!("x"), json!(HIDDEN));
+        check("payments.rail_token", json!("x"), json!(HIDDEN));
+        let rail = json!("https://u:p@rail.example/pay");
+        let shown_rail = json!("https://u@rail.example/pay");
+        check("payments.rail_url", rail, shown_rail);
         let broker = json!("https://u:p@broker.example/orders");
         check(
             "orders.broker_url",
