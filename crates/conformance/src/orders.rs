@@ -32,7 +32,7 @@ macro_rules! each_order_case {
                 keys_are_compared_byte_by_byte
                 fifty_identical_orders_at_once_are_one
                 mixed_orders_at_once_end_without_a_deadlock
-                a_message_under_the_key_of_an_order_is_refused;
+                the_lane_of_orders_takes_nothing_else;
             follow:
                 every_end_of_a_message_is_the_end_of_its_order
                 a_failure_that_will_be_retried_leaves_the_order_accepted
@@ -42,9 +42,7 @@ macro_rules! each_order_case {
                 a_redrive_brings_orders_back_too
                 a_held_order_is_resolved_either_way
                 a_conflict_code_leaves_the_order_alone
-                a_message_about_another_request_leaves_the_order_alone
                 an_order_that_succeeded_never_changes
-                a_message_that_is_left_over_is_synced
                 an_answer_is_read_back_byte_by_byte
                 a_result_that_cannot_be_read_does_not_stop_a_settle
                 a_stale_worker_changes_no_order

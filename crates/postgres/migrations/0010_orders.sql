@@ -29,6 +29,23 @@ CREATE INDEX idx_idempo_ledger_expires ON consign.idempo_ledger (expires_at);
 CREATE INDEX idempo_ledger_first_seen ON consign.idempo_ledger (first_seen_at);
 CREATE INDEX idempo_ledger_give_up ON consign.idempo_ledger (give_up_at) WHERE give_up_at IS NOT NULL;
 
+-- What succeeded stays so, whoever writes: what was executed is not taken back.
+CREATE FUNCTION consign.refuse_reopening() RETURNS trigger
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    RAISE EXCEPTION 'consign.idempo_ledger: succeeded is final'
+        USING ERRCODE = 'CN009', HINT = 'A row that has succeeded changes no more; a purge removes it when its time is over.';
+END $$;
+REVOKE ALL ON FUNCTION consign.refuse_reopening() FROM PUBLIC;
+
+CREATE TRIGGER succeeded_is_final BEFORE UPDATE ON consign.idempo_ledger
+    FOR EACH ROW WHEN (OLD.status = 'succeeded' AND (
+        NEW.status <> 'succeeded' OR NEW.http_status <> OLD.http_status OR NEW.request_digest <> OLD.request_digest
+        OR NEW.result_digest IS DISTINCT FROM OLD.result_digest OR NEW.outbox_id IS DISTINCT FROM OLD.outbox_id
+        OR NEW.response_payload_json::text IS DISTINCT FROM OLD.response_payload_json::text))
+    EXECUTE FUNCTION consign.refuse_reopening();
+
 -- How often a key came with another body. Beside the ledger: a conflict leaves the row as it was.
 CREATE TABLE consign.idempo_conflict (
     conflicts       bigint NOT NULL,
@@ -44,6 +61,25 @@ CREATE TABLE consign.order_quota (
     used   bigint NOT NULL,
     PRIMARY KEY (client, day)
 );
+
+-- Keeps others out of the lane: a copy of an order would be sent a second time, and a message under the
+-- key of an order that is still to come would keep that out for good.
+CREATE FUNCTION consign.require_order() RETURNS trigger
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM consign.idempo_ledger l
+                       WHERE l.outbox_id = NEW.id AND l.client || '/' || l.idempotency_key = NEW.key)
+    THEN
+        RAISE EXCEPTION 'lane orders: takes orders only'
+            USING ERRCODE = 'CN006', HINT = 'Use POST /do/order or consign.accept_orders().';
+    END IF;
+    RETURN NEW;
+END $$;
+REVOKE ALL ON FUNCTION consign.require_order() FROM PUBLIC;
+
+CREATE TRIGGER orders_only BEFORE INSERT ON consign.message
+    FOR EACH ROW WHEN (NEW.lane = 'orders') EXECUTE FUNCTION consign.require_order();
 
 -- A row of the ledger as it is answered, and how: new, same or conflict to who hands an order in; valid
 -- or expired to who is about to send it; known to who asks.
@@ -101,6 +137,7 @@ END $$;
 REVOKE ALL ON FUNCTION consign.refuse_order() FROM PUBLIC;
 
 -- Makes orders sent within a request that never came back with a result failed: their outcome is unknown.
+-- One that somebody else has in hand is left out: it is being closed, and a purge must not wait for that.
 CREATE FUNCTION consign.give_up_orders(p_clients text[], p_keys text[], p_now timestamptz) RETURNS bigint
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
@@ -108,10 +145,13 @@ DECLARE
     v_count bigint := 0;
     v_order record;
 BEGIN
-    -- Keys in one order everywhere, or two of these could wait for each other.
-    FOR v_order IN
-        SELECT o.client, o.key FROM unnest(p_clients, p_keys) AS o (client, key) ORDER BY o.client COLLATE "C", o.key COLLATE "C"
-    LOOP
+    FOR v_order IN SELECT o.client, o.key FROM unnest(p_clients, p_keys) AS o (client, key) LOOP
+        PERFORM FROM consign.idempo_ledger l
+            WHERE l.client = v_order.client AND l.idempotency_key = v_order.key AND l.status = 'accepted' AND l.give_up_at <= p_now
+            FOR NO KEY UPDATE SKIP LOCKED;
+        IF NOT FOUND THEN
+            CONTINUE;
+        END IF;
         UPDATE consign.idempo_ledger l SET
                 status = 'failed', http_status = 504, give_up_at = NULL,
                 response_payload_json = consign.order_result(l.direct_order, l.idempotency_key, 'BROKER_TIMEOUT',
@@ -209,6 +249,7 @@ CREATE FUNCTION consign.accept_among_known(p_ids bigint[], p_clients text[], p_k
 DECLARE
     v_new     bigint[];
     v_answers consign.order_answer[];
+    v_again   consign.order_answer[];
     v_fresh   record;
 BEGIN
     v_new := ARRAY(SELECT l.outbox_id FROM consign.idempo_ledger l WHERE l.outbox_id = ANY (p_ids));
@@ -226,10 +267,10 @@ BEGIN
         PERFORM consign.enqueue_orders(v_fresh.ids, v_fresh.clients, v_fresh.keys, v_fresh.payloads, v_fresh.headers);
     END IF;
     IF consign.note_replays(v_answers, p_now) THEN
-        RETURN QUERY SELECT * FROM consign.known_orders(p_clients, p_keys, p_digests, p_ids, v_new);
-    ELSE
-        RETURN QUERY SELECT * FROM unnest(v_answers);
+        v_again := ARRAY(SELECT k FROM consign.known_orders(p_clients, p_keys, p_digests, p_ids, v_new) k);
     END IF;
+    -- A row that a purge has removed since then is answered as it was: this call came before the purge.
+    RETURN QUERY SELECT * FROM unnest(CASE WHEN cardinality(v_again) = cardinality(v_answers) THEN v_again ELSE v_answers END);
 END $$;
 REVOKE ALL ON FUNCTION consign.accept_among_known(bigint[], text[], text[], text[], jsonb[], jsonb[], timestamptz) FROM PUBLIC;
 
@@ -304,6 +345,7 @@ DECLARE
     v_now    timestamptz := consign.clock();
     v_new    bigint[] := '{}';
     v_answer consign.order_answer;
+    v_again  consign.order_answer;
 BEGIN
     IF NOT consign.is_sound_order(p_client, p_key, p_digest, p_payload, p_ttl, NULL) THEN
         PERFORM consign.refuse_order();
@@ -322,7 +364,9 @@ BEGIN
         EXIT WHEN FOUND;
     END LOOP;
     IF v_answer.answer <> 'new' AND consign.note_replays(ARRAY[v_answer], v_now) THEN
-        SELECT * INTO v_answer FROM consign.known_orders(ARRAY[p_client], ARRAY[p_key], ARRAY[p_digest], ARRAY[0], v_new);
+        SELECT * INTO v_again FROM consign.known_orders(ARRAY[p_client], ARRAY[p_key], ARRAY[p_digest], ARRAY[0], v_new);
+        -- A row that a purge has removed since then is answered as it was: this call came before the purge.
+        v_answer := CASE WHEN FOUND THEN v_again ELSE v_answer END;
     END IF;
     RETURN v_answer;
 END $$;

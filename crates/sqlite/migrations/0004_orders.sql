@@ -63,9 +63,17 @@ WHEN EXISTS (SELECT 1 FROM idempo_ledger
      OR EXISTS (SELECT 1 FROM idempo_ledger WHERE outbox_id = NEW.outbox_id)
 BEGIN SELECT raise(ABORT, 'idempo_ledger: this key or message is taken'); END;
 
+-- Keeps others out of the lane: a copy of an order would be sent a second time, and a message under
+-- the key of an order that is still to come would keep that out for good.
+CREATE TRIGGER orders_only BEFORE INSERT ON message
+WHEN NEW.lane = 'orders'
+     AND NOT EXISTS (SELECT 1 FROM idempo_ledger
+                     WHERE outbox_id = NEW.id AND client || '/' || idempotency_key = NEW.key)
+BEGIN SELECT raise(ABORT, 'lane orders: takes orders only'); END;
+
 -- How an attempt says its order ended; attempts that do not say so are not in it.
 CREATE VIEW order_ended AS
-SELECT message_id, attempt_no,
+SELECT message_id, attempt_no, outcome,
        result ->> '$.http_status' AS http_status,
        result ->> '$.result_digest' AS result_digest,
        result ->> '$.exec_result' AS exec_result

@@ -1,7 +1,7 @@
 -- Messages of orders whose row in the ledger is not there or says something else than became of
--- them, by id. Rows about another request than their message are not its own, what is dead without
--- a row has been seen to, and what has a row only by its key is synced by the worker. Uses
--- message_lane, idempo_ledger_outbox and the primary keys of attempt, dead and the ledger.
+-- them, by id. Rows about another request than their message are not its own, and what is dead
+-- without a row has been seen to. Uses message_lane, idempo_ledger_outbox and the primary keys of
+-- attempt and dead.
 SELECT * FROM (
     SELECT m.id, l.status AS says,
            CASE WHEN (SELECT outcome FROM attempt WHERE message_id = m.id
@@ -14,10 +14,6 @@ SELECT * FROM (
     LEFT JOIN dead AS d ON d.message_id = m.id
     WHERE m.lane = 'orders'
       AND (l.outbox_id IS NULL
-               AND NOT EXISTS (
-                   SELECT 1 FROM idempo_ledger
-                   WHERE client = substr(m.key, 1, instr(m.key, '/') - 1)
-                     AND idempotency_key = substr(m.key, instr(m.key, '/') + 1))
            OR l.request_digest IS CASE WHEN json_valid(m.payload)
                                        THEN m.payload ->> '$.request_digest' END)
       AND d.code IS NOT 'IDEMPOTENCY_CONFLICT'

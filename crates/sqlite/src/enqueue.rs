@@ -34,25 +34,37 @@ enum Twin {
     InBatch(usize),
 }
 
+/// What is known of messages before the first is written.
+pub(crate) struct Plan {
+    policies: HashMap<LaneName, LanePolicy>,
+    twins: Vec<Twin>,
+    /// One per message, in order.
+    pub(crate) ids: Vec<MessageId>,
+}
+
 impl Work<'_> {
     pub(crate) async fn enqueue(&mut self, messages: &[NewMessage]) -> Result<Vec<Enqueued>> {
-        let is_payment = |message: &NewMessage| message.lane.as_str() == consign_payments::LANE;
-        if messages.iter().any(is_payment) {
-            return Err(Error::invalid("lane payments", "takes payments only").into());
+        // Before any key is looked up: whose keys are taken is nobody else's business.
+        for (lane, why) in [
+            (consign_orders::LANE, "takes orders only"),
+            (consign_payments::LANE, "takes payments only"),
+        ] {
+            if messages.iter().any(|message| message.lane.as_str() == lane) {
+                return Err(Error::invalid(format!("lane {lane}"), why).into());
+            }
         }
-        self.enqueue_as(messages, true).await
+        let plan = self.plan(messages, true).await?;
+        self.write_planned(messages, plan).await
     }
 
     /// The same, but a key that is taken is refused even if its message is alike.
     pub(crate) async fn enqueue_new(&mut self, messages: &[NewMessage]) -> Result<Vec<Enqueued>> {
-        self.enqueue_as(messages, false).await
+        let plan = self.plan(messages, false).await?;
+        self.write_planned(messages, plan).await
     }
 
-    async fn enqueue_as(
-        &mut self,
-        messages: &[NewMessage],
-        may_repeat: bool,
-    ) -> Result<Vec<Enqueued>> {
+    /// Begins the transaction, refuses what cannot be kept, and gives the others their ids.
+    pub(crate) async fn plan(&mut self, messages: &[NewMessage], may_repeat: bool) -> Result<Plan> {
         let names: BTreeSet<&LaneName> = messages.iter().map(|message| &message.lane).collect();
         let first = [
             sql!("begin", "lanes_named", "message_last_id"),
@@ -81,6 +93,24 @@ impl Work<'_> {
             }
         }
         let ids = give_ids(last, &twins);
+        Ok(Plan {
+            policies,
+            twins,
+            ids,
+        })
+    }
+
+    /// Writes messages as planned, in the same transaction.
+    pub(crate) async fn write_planned(
+        &mut self,
+        messages: &[NewMessage],
+        plan: Plan,
+    ) -> Result<Vec<Enqueued>> {
+        let Plan {
+            policies,
+            twins,
+            ids,
+        } = plan;
         self.write_messages(messages, &twins, &ids).await?;
         let waiting = self.place(messages, &twins, &ids, &policies).await?;
         self.answer(&twins, &ids, &waiting).await

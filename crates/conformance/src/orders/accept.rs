@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use consign_kernel::{MessageId, Outcome, StateKind};
-use consign_orders::{Accepted, LedgerEntry, LedgerStatus, NewOrder};
+use consign_kernel::{MessageId, NewMessage, Outcome};
+use consign_orders::{Accepted, LANE, LedgerEntry, LedgerStatus, NewOrder};
+use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::desk::{
@@ -11,7 +12,7 @@ use super::desk::{
 };
 use crate::{
     Harness,
-    stage::{after, all, by, refused, s},
+    stage::{after, all, lane, policy, refused, s},
 };
 
 /// O-01.
@@ -300,22 +301,27 @@ pub(crate) async fn mixed_orders_at_once_end_without_a_deadlock(harness: &dyn Ha
     }
 }
 
-/// Put there by hand: whose it is nobody knows, so nothing is promised about it.
-pub(crate) async fn a_message_under_the_key_of_an_order_is_refused(harness: &dyn Harness) {
+/// A copy would be sent a second time, and a message under a key to come would keep its order out.
+/// What is refused says nothing about whose keys are taken.
+pub(crate) async fn the_lane_of_orders_takes_nothing_else(harness: &dyn Harness) {
     let desk = Desk::new(harness).await;
-    let order = order("key-0001");
-    let id = desk.enqueue(&order).await;
-    let mut filled = order.clone();
-    filled.payload["order"]["order_id"] = "ord-2".into();
-    for order in [&order, &filled] {
-        let answer = desk.ledger.accept(std::slice::from_ref(order)).await;
-        refused(answer, "key_conflict");
+    let mail = desk.stage.add_lane("mail", &policy()).await;
+    let taken = order("key-0001");
+    desk.enter(&taken).await;
+    let to_come = order("key-0002");
+    let plain = |order: &NewOrder| NewMessage::new(lane(LANE), order.payload.clone());
+    for message in [
+        plain(&taken),
+        plain(&taken).with_key(taken.message_key()),
+        plain(&twisted(&taken)).with_key(taken.message_key()),
+        plain(&to_come).with_key(to_come.message_key()),
+        NewMessage::new(lane(LANE), json!("no order at all")),
+    ] {
+        let alone = desk.stage.try_enqueue(std::slice::from_ref(&message)).await;
+        refused(alone, "invalid_input");
+        let beside = [NewMessage::new(mail.clone(), json!(1)), message];
+        refused(desk.stage.try_enqueue(&beside).await, "invalid_input");
     }
-    let entry = desk.ledger.entry(&order.client, &order.key).await;
-    assert_eq!(entry.expect("entry answers"), None);
-    let removed = desk.stage.store.hold(&[id], &by()).await;
-    removed.expect("hold answers");
-    let ended = desk.stage.store.resolve(&[id], false, &by()).await;
-    ended.expect("resolve answers");
-    assert_eq!(desk.stage.kind(id).await, StateKind::Dead);
+    assert_eq!(desk.message_count().await, 1);
+    assert!(is_new(&desk.accept_one(&to_come).await), "its key is free");
 }

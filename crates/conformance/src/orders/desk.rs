@@ -2,7 +2,7 @@
 
 use std::{str::FromStr, sync::Arc, time::Duration};
 
-use consign_kernel::{LanePolicy, Lease, MessageId, NewMessage, Outcome, Report};
+use consign_kernel::{LanePolicy, Lease, MessageId, Outcome, Report};
 use consign_orders::{
     Accepted, Client, Ended, LANE, Ledger, LedgerEntry, LedgerStatus, NewOrder, OrderKey,
 };
@@ -184,13 +184,6 @@ impl<'a> Desk<'a> {
         self.settle(id, Outcome::Dead, "BROKER_REJECTED", &rejected)
             .await;
         order
-    }
-
-    /// Puts a message under an order's key behind the ledger's back.
-    pub(crate) async fn enqueue(&self, order: &NewOrder) -> MessageId {
-        let message = NewMessage::new(lane(LANE), order.payload.clone());
-        let message = message.with_key(order.message_key());
-        self.stage.enqueue_all(&[message]).await[0]
     }
 
     /// How many messages the lane has, finished ones too.

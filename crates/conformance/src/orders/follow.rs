@@ -6,7 +6,7 @@ use consign_kernel::{
 use consign_orders::{LedgerEntry, LedgerStatus, NewOrder};
 use serde_json::{Value, json};
 
-use super::desk::{Desk, TTL, ended, order, order_of, report, twisted};
+use super::desk::{Desk, TTL, ended, order, report};
 use crate::{
     Harness,
     stage::{self, after, by, ids, policy, s, settled},
@@ -230,25 +230,6 @@ pub(crate) async fn a_conflict_code_leaves_the_order_alone(harness: &dyn Harness
     assert_eq!(desk.entry(&order).await, before, "nor is it brought back");
 }
 
-/// O-12: a message under the key, but with another digest, and one without a row.
-pub(crate) async fn a_message_about_another_request_leaves_the_order_alone(harness: &dyn Harness) {
-    let desk = Desk::new(harness).await;
-    let order = order("key-0001");
-    let opened = desk.ledger.open_direct(&order, s(3_600)).await;
-    opened.expect("open_direct answers");
-    let before = desk.entry(&order).await;
-    let id = desk.enqueue(&twisted(&order)).await;
-    desk.settle(id, Outcome::Dead, "BROKER_REJECTED", &ended(400, "error"))
-        .await;
-    assert_eq!(desk.entry(&order).await, before);
-    let orphan = order_of("desk-2", "key-0001", "body");
-    let id = desk.enqueue(&orphan).await;
-    desk.settle(id, Outcome::Dead, "LEDGER_MISSING", &ended(500, "error"))
-        .await;
-    let entry = desk.ledger.entry(&orphan.client, &orphan.key).await;
-    assert_eq!(entry.expect("entry answers"), None, "and none is made");
-}
-
 /// O-15.
 pub(crate) async fn an_order_that_succeeded_never_changes(harness: &dyn Harness) {
     let desk = Desk::new(harness).await;
@@ -260,42 +241,7 @@ pub(crate) async fn an_order_that_succeeded_never_changes(harness: &dyn Harness)
     let failed = ended(500, "error");
     let closed = desk.ledger.close_direct(&order, Failed, &failed).await;
     assert_eq!(closed.expect("close answers"), Some(before.clone()));
-    // A message that is left over ends however it likes.
-    let over = order_of("desk-2", "key-0001", "key-0001");
-    let ok = ended(200, "ok");
-    let opened = desk.ledger.open_direct(&over, s(5)).await;
-    opened.expect("open_direct answers");
-    let closed = desk.ledger.close_direct(&over, Succeeded, &ok).await;
-    let closed = closed.expect("close answers").expect("a row");
-    let id = desk.enqueue(&over).await;
-    desk.settle(id, Outcome::Dead, "BROKER_REJECTED", &failed)
-        .await;
-    assert_eq!(desk.entry(&over).await, closed);
     assert_eq!(desk.entry(&order).await, before);
-}
-
-/// W-105: the worker sees it before it sends, and syncs the message.
-pub(crate) async fn a_message_that_is_left_over_is_synced(harness: &dyn Harness) {
-    let desk = Desk::new(harness).await;
-    let order = order("key-0001");
-    let ok = ended(200, "ok");
-    let opened = desk.ledger.open_direct(&order, s(5)).await;
-    opened.expect("open_direct answers");
-    let closed = desk.ledger.close_direct(&order, Succeeded, &ok).await;
-    let closed = closed.expect("close answers").expect("a row");
-    let id = desk.enqueue(&order).await;
-    let verified = desk.ledger.verify(&order.client, &order.key).await;
-    let verified = verified.expect("verify answers").expect("a row");
-    assert_eq!(verified.entry, closed);
-    desk.settle(
-        id,
-        Outcome::Delivered,
-        "LEDGER_SYNCED",
-        &ended(200, "other"),
-    )
-    .await;
-    assert_eq!(desk.stage.kind(id).await, StateKind::Delivered);
-    assert_eq!(desk.entry(&order).await, closed);
 }
 
 /// O-02, O-24: numbers, spaces and signs as the worker wrote them, from every instance.

@@ -80,10 +80,15 @@ async fn every_kind_of_damage_is_named() {
         ("ALTER TABLE consign.attempt DISABLE TRIGGER append_only", "append_only_off"),
         ("UPDATE consign.idempo_ledger SET outbox_id = 999999 WHERE status = 'accepted'", "order_message_missing"),
         ("DELETE FROM consign.idempo_ledger WHERE status = 'accepted'", "order_not_in_ledger"),
-        ("UPDATE consign.idempo_ledger SET status = 'accepted'", "order_disagrees"),
+        ("SET session_replication_role = replica; UPDATE consign.idempo_ledger SET status = 'accepted'", "order_disagrees"),
         ("UPDATE consign.idempo_ledger SET status = 'succeeded'", "order_disagrees"),
         ("ALTER TABLE consign.dead DISABLE TRIGGER follow_dead", "order_follow_off"),
         ("DROP TRIGGER follow_delivered ON consign.attempt", "order_follow_off"),
+        ("ALTER TABLE consign.message DISABLE TRIGGER orders_only", "order_follow_off"),
+        ("DROP TRIGGER succeeded_is_final ON consign.idempo_ledger", "order_follow_off"),
+        // A copy of an order: its key has a row, but that is of another message.
+        ("ALTER TABLE consign.message DISABLE TRIGGER orders_only;
+          SELECT consign.enqueue('orders', payload, 'desk-2/copy-0001') FROM consign.message WHERE lane = 'orders' LIMIT 1", "order_not_in_ledger"),
     ];
     for (damage, code) in damages {
         let (database, store) = populated().await;

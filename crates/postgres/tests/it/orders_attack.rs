@@ -440,3 +440,64 @@ async fn an_order_settled_by_hand_without_a_code_is_found_by_doctor() {
         ("order_disagrees", &[id][..])
     );
 }
+
+/// O-15: what was executed is not taken back, not even by the owner in passing.
+#[tokio::test]
+async fn what_succeeded_stays_so() {
+    let (database, store) = desk(120).await;
+    enter(&store, "key-0001").await;
+    execute_all(&store).await;
+    let mut owner = PgConnection::connect(database.url()).await.unwrap();
+    for change in [
+        "status = 'accepted'",
+        "status = 'failed', http_status = 500",
+        "http_status = 500",
+        "request_digest = 'sha256:other'",
+        "result_digest = NULL",
+        "response_payload_json = '{}'",
+        "response_payload_json = NULL",
+        "outbox_id = NULL",
+    ] {
+        let sql = format!("UPDATE consign.idempo_ledger SET {change}");
+        let error = sqlx::raw_sql(sqlx::AssertSqlSafe(sql));
+        let error = error.execute(&mut owner).await.unwrap_err();
+        assert!(error.to_string().contains("final"), "{change}: {error}");
+    }
+    let seen = "UPDATE consign.idempo_ledger SET last_seen_at = now(), expires_at = now()";
+    execute(database.url(), seen).await;
+}
+
+/// One order that is being closed must not keep the others from being purged.
+#[tokio::test]
+async fn a_purge_does_not_wait_for_a_row_in_other_hands() {
+    let (database, store) = desk(120).await;
+    for key in ["key-0001", "key-0002"] {
+        let opened = store.open_direct(&order(key), Duration::from_secs(5)).await;
+        opened.unwrap();
+    }
+    let overdue = "UPDATE consign.idempo_ledger SET give_up_at = now() - interval '1 s'";
+    execute(database.url(), overdue).await;
+    let mut other = PgConnection::connect(database.url()).await.unwrap();
+    let mut tx = other.begin().await.unwrap();
+    let hold =
+        "SELECT FROM consign.idempo_ledger WHERE idempotency_key = 'key-0001' FOR NO KEY UPDATE";
+    sqlx::query(hold).execute(&mut *tx).await.unwrap();
+    let purge = tokio::time::timeout(SOON, store.purge(10, 3, false, &by())).await;
+    assert_eq!(purge.expect("nobody is waited for").unwrap().given_up, 1);
+    tx.rollback().await.unwrap();
+    let purge = store.purge(10, 3, false, &by()).await.unwrap();
+    assert_eq!(purge.given_up, 1, "its turn comes");
+}
+
+/// O-12: a message that died of a conflict says nothing about the order that holds the key.
+#[tokio::test]
+async fn an_order_whose_message_died_of_a_conflict_is_as_it_should_be() {
+    let (_database, store) = desk(120).await;
+    enter(&store, "key-0001").await;
+    settle_all(&store, Outcome::Dead, "IDEMPOTENCY_CONFLICT").await;
+    let order = order("key-0001");
+    let entry = store.entry(&order.client, &order.key).await;
+    let entry = entry.unwrap().unwrap();
+    assert_eq!(entry.status, LedgerStatus::Accepted);
+    assert_eq!(store.doctor().await.unwrap(), []);
+}

@@ -76,11 +76,22 @@ impl Work<'_> {
             taken.insert(key, ()).is_none()
         };
         let fresh: Vec<&NewOrder> = orders.iter().filter(is_new).collect();
-        let ids = match way {
-            Way::Lane => self.enqueue_orders(&fresh).await?,
-            Way::Direct { .. } => vec![None; fresh.len()],
+        let messages = match way {
+            Way::Lane => fresh.iter().map(|order| message_of(order)).collect(),
+            Way::Direct { .. } => Vec::new(),
         };
-        let entries = self.append_to_ledger(&fresh, &ids, way).await?;
+        // The row before the message: the lane takes what is in the ledger and nothing else.
+        let entries = if messages.is_empty() {
+            let ids = vec![None; fresh.len()];
+            self.append_to_ledger(&fresh, &ids, way).await?
+        } else {
+            // A message under such a key without a row is left over from somewhere: refused.
+            let plan = self.plan(&messages, false).await?;
+            let ids: Vec<Option<MessageId>> = plan.ids.iter().copied().map(Some).collect();
+            let entries = self.append_to_ledger(&fresh, &ids, way).await?;
+            self.write_planned(&messages, plan).await?;
+            entries
+        };
 
         // A conflict leaves the row as it is, even one whose time is up.
         let now = self.now;
@@ -98,22 +109,6 @@ impl Work<'_> {
         }
         let known = found.into_iter().map(|row| row.entry);
         self.answer_orders(orders, known.collect(), entries).await
-    }
-
-    /// Enqueues a message for each order; answers with their ids, in order.
-    async fn enqueue_orders(&mut self, orders: &[&NewOrder]) -> Result<Vec<Option<MessageId>>> {
-        if orders.is_empty() {
-            return Ok(Vec::new());
-        }
-        let lane: LaneName = LANE.parse().expect("invariant: a plain name");
-        let message = |order: &&NewOrder| NewMessage {
-            headers: order.headers.clone(),
-            ..NewMessage::new(lane.clone(), order.payload.clone()).with_key(order.message_key())
-        };
-        let messages: Vec<NewMessage> = orders.iter().map(message).collect();
-        // A message under such a key without a row was put there by hand: whose it is nobody knows.
-        let enqueued = self.enqueue_new(&messages).await?;
-        Ok(enqueued.iter().map(|enqueued| Some(enqueued.id)).collect())
     }
 
     async fn append_to_ledger(
@@ -254,6 +249,14 @@ fn validate(order: &NewOrder) -> consign_kernel::Result<()> {
         return Err(Error::invalid("max_age", "must be at most 366 days"));
     }
     Ok(())
+}
+
+fn message_of(order: &NewOrder) -> NewMessage {
+    let lane: LaneName = LANE.parse().expect("invariant: a plain name");
+    NewMessage {
+        headers: order.headers.clone(),
+        ..NewMessage::new(lane, order.payload.clone()).with_key(order.message_key())
+    }
 }
 
 fn key_of(order: &NewOrder) -> Key<'_> {

@@ -78,6 +78,7 @@ fn o_12_an_order_whose_key_belongs_to_another_is_not_sent() {
             "{outbox}"
         );
         service.stop().await;
+        bench.doctor();
     });
 }
 
