@@ -127,7 +127,7 @@ async fn a_sink_that_knows_more_decides_what_the_attempt_comes_to() {
 }
 
 #[tokio::test]
-async fn a_message_in_doubt_is_never_resent_blindly() {
+async fn a_message_in_doubt_is_never_resent_blindly_nor_called_dead() {
     let probes = [
         ScriptedSink::new(silent_at_first),
         ScriptedSink::with_probe(silent_at_first, |_| async {
@@ -137,7 +137,7 @@ async fn a_message_in_doubt_is_never_resent_blindly() {
         ScriptedSink::with_probe(silent_at_first, |_| async { panic!("cannot look") }),
     ];
     for sink in probes {
-        let attempts = run(OnUncertain::Probe, &sink, StateKind::Dead).await;
+        let attempts = run(OnUncertain::Probe, &sink, StateKind::Held).await;
         let failed = (Uncertain, "probe_failed");
         assert_eq!(attempts, story(&[(Uncertain, "timeout"), failed, failed]));
         assert_eq!((sink.seen().len(), sink.probed()), (1, 2));
