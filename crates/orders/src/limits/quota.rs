@@ -8,12 +8,16 @@ use std::{
 
 use consign_kernel::Result;
 use jiff::{Timestamp, civil::Date, tz::TimeZone};
+use tokio::time::Instant;
 
 use super::Refused;
 use crate::{Client, Ledger};
 
 /// More clients than this are not remembered at once; forgetting one costs it a part of a chunk.
 const CLIENTS_MAX: usize = 10_000;
+/// A ledger that had no more is asked again after this time: its clock decides when a day begins, and
+/// may be behind ours.
+const OVER_FOR: Duration = Duration::from_secs(60);
 /// A hundredth of the day is taken at a time: so much a process that ends takes with it.
 const CHUNKS: u32 = 100;
 
@@ -22,10 +26,10 @@ struct Day {
     date: Date,
     /// Calls the ledger granted.
     granted: u64,
-    /// Calls that came, granted or not.
+    /// Calls that came and were not refused for the quota.
     used: u64,
-    /// Whether the ledger has no more for today.
-    is_over: bool,
+    /// Until when the ledger is known to have no more.
+    over_until: Option<Instant>,
 }
 
 /// What is left of each client's day, as far as this process knows.
@@ -62,11 +66,12 @@ impl Quotas {
             retry_after: until_tomorrow(now),
         };
         let lacking = self.with(client, today, |day| {
-            day.used += 1;
-            match day.is_over || day.used > u64::from(self.per_day) {
-                true => Err(over),
-                false => Ok(day.used.saturating_sub(day.granted)),
+            let is_over = day.over_until.is_some_and(|until| Instant::now() < until);
+            if is_over || day.used >= u64::from(self.per_day) {
+                return Err(over);
             }
+            day.used += 1;
+            Ok(day.used.saturating_sub(day.granted))
         });
         let lacking = match lacking {
             Ok(0) => return Ok(Ok(())),
@@ -79,11 +84,14 @@ impl Quotas {
         let got = ledger.take_quota(client, want, self.per_day).await?;
         Ok(self.with(client, today, |day| {
             day.granted += u64::from(got);
-            day.is_over |= got < want && day.granted < day.used;
-            match u64::from(got) >= lacking || day.granted >= day.used {
-                true => Ok(()),
-                false => Err(over),
+            if got < want && day.granted < day.used {
+                day.over_until = Some(Instant::now() + OVER_FOR);
             }
+            if u64::from(got) >= lacking || day.granted >= day.used {
+                return Ok(());
+            }
+            day.used = day.used.saturating_sub(1);
+            Err(over)
         }))
     }
 
@@ -101,7 +109,7 @@ impl Quotas {
             date: today,
             granted: 0,
             used: 0,
-            is_over: false,
+            over_until: None,
         };
         let day = clients.entry(client.clone()).or_insert(fresh);
         if day.date != today {

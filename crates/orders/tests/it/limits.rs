@@ -1,11 +1,13 @@
 //! How much a client may ask for.
 
-use std::sync::atomic::Ordering::SeqCst;
+use std::{sync::atomic::Ordering::SeqCst, time::Duration};
 
+use consign_kernel::ManualClock;
 use consign_orders::OrdersOptions;
+use jiff::SignedDuration;
 use serde_json::json;
 
-use crate::support::{Bench, header, json as body_of, order, place, quick};
+use crate::support::{Bench, desk::Desk, header, json as body_of, order, place, quick};
 
 /// O-21: the first call over the burst, and what it is told. Bad calls count too.
 #[tokio::test]
@@ -70,6 +72,33 @@ async fn o21_a_day_is_shared_by_all_processes() {
         assert_eq!(there.status, 429);
     }
     assert_eq!(bench.count("idempo_ledger").await, 4);
+}
+
+/// Days begin by the ledger's clock. A process whose own is ahead has seen the new day before the
+/// ledger had it, and must not take the old one's end for the new one's.
+#[tokio::test]
+async fn o21_a_new_day_of_the_ledger_is_noticed() {
+    let clock = ManualClock::at("2026-11-16T23:50:00Z".parse().unwrap());
+    let options = OrdersOptions {
+        daily_quota: 1,
+        ..quick()
+    };
+    let bench = Bench::with(options, Desk::default(), Some(clock)).await;
+    let other = bench.another_service();
+    assert_eq!(bench.place("key-0001", &[]).await.status, 201);
+    for _ in 0..3 {
+        let over = place(&other, "key-0002", &order("key-0002", &[]), None).await;
+        assert_eq!(over.status, 429);
+    }
+    let clock = bench.clock.as_ref().unwrap();
+    clock.advance(SignedDuration::from_mins(20));
+    let over = place(&other, "key-0002", &order("key-0002", &[]), None).await;
+    assert_eq!(over.status, 429, "not asked again at once");
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(61)).await;
+    tokio::time::resume();
+    let passed = place(&other, "key-0002", &order("key-0002", &[]), None).await;
+    assert_eq!(passed.status, 201);
 }
 
 #[tokio::test]
