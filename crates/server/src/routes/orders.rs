@@ -25,12 +25,15 @@ use crate::{
     wire::orders::{OrderAnswer, OrderRequest, OrderState},
 };
 
+/// The largest body of an order.
+const ORDER_BYTES_MAX: usize = 64 * 1024;
+
 /// Place an order
 ///
 /// The first acceptance answers 201 once the order is durable; it is sent afterwards. A repeat of
 /// the same request answers what became of it, with `Idempotency-Replayed: true`, and sends nothing.
 /// Fields the server fills in, `trace_id` and the key are no part of what makes requests the same.
-/// Errors are flat: `{"error", "message"}`.
+/// A body may have 64 KiB. Errors are flat: `{"error", "message"}`.
 #[utoipa::path(
     post, path = "/do/order", operation_id = "place_order", tag = "orders",
     params(
@@ -55,6 +58,7 @@ pub(crate) async fn place(
     let (headers, body) = whole(request).await?;
     let orders = served(&state)?;
     check_type(&headers, "application/json")?;
+    check_size(body.len())?;
     let key = header_key(&headers)?;
     let wait = prefer::wait(&headers).filter(|wait| !wait.is_zero());
     // A request that waits does no work, and has a place among those that wait; where there is
@@ -91,6 +95,15 @@ pub(crate) async fn look(
     let orders = served(&state)?;
     let InPath(key) = key?;
     Ok(rendered(orders.look(&client(&caller)?, &key).await))
+}
+
+/// Before anything is parsed: no order is so large, and what reads one is not made for it.
+fn check_size(bytes: usize) -> Result<(), Problem> {
+    if bytes <= ORDER_BYTES_MAX {
+        return Ok(());
+    }
+    let detail = format!("an order's body may have {ORDER_BYTES_MAX} bytes");
+    Err(Problem::new(codes::BODY_TOO_LARGE, detail).with("bytes_max", ORDER_BYTES_MAX))
 }
 
 fn served(state: &AppState) -> Result<&OrderService, Flat> {

@@ -186,6 +186,27 @@ async fn o_06_every_bad_field_is_named() {
     look(&bench, KEY).await.is_flat(404, "ORDER_UNKNOWN");
 }
 
+/// Before it is parsed, whatever the server takes elsewhere.
+#[tokio::test]
+async fn an_order_that_is_too_large_is_refused() {
+    let bench = Bench::sqlite().await;
+    for (bytes, status) in [
+        (64 * 1024, 201),
+        (64 * 1024 + 1, 413),
+        (2 * 1024 * 1024, 413),
+    ] {
+        let mut sized = placing(KEY, &order(KEY), &[]);
+        let text = order(KEY).to_string();
+        let padding = " ".repeat(bytes - text.len());
+        *sized.body_mut() = Body::from(text + &padding);
+        let answer = bench.call(sized).await;
+        match status {
+            413 => answer.is_flat(413, "BODY_TOO_LARGE"),
+            _ => answer.is(status),
+        };
+    }
+}
+
 #[tokio::test]
 async fn a_preferred_wait_is_honoured_and_said() {
     let bench = with_options(Bench::sqlite().await, |options| options.wait_max_sec = 1.0).await;
