@@ -59,7 +59,7 @@ async fn a_ledger_that_is_behind_is_found() {
         (
             "UPDATE idempo_ledger SET outbox_id = 99 WHERE outbox_id = 3",
             "order_message_missing: the ledger's row of desk-1/order-0003 is for message 99, which does \
-             not exist",
+             not exist\norder_not_in_ledger: message 3 of lane orders has no row in the ledger",
         ),
     ];
     for (statements, expected) in by_hand {
