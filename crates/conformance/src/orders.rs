@@ -6,6 +6,7 @@
 pub(crate) mod accept;
 pub(crate) mod desk;
 pub(crate) mod direct;
+pub(crate) mod doubt;
 pub(crate) mod follow;
 pub(crate) mod purge;
 pub(crate) mod quota;
@@ -47,6 +48,10 @@ macro_rules! each_order_case {
                 a_result_that_cannot_be_read_does_not_stop_a_settle
                 a_stale_worker_changes_no_order
                 other_lanes_have_no_orders;
+            doubt:
+                an_order_that_dies_in_doubt_may_have_been_executed
+                a_doubt_in_the_sinks_own_words_is_kept_as_it_is
+                a_certain_end_is_told_as_it_is_whatever_was_in_doubt_before;
             direct:
                 a_direct_order_has_no_message
                 a_direct_order_is_closed_once

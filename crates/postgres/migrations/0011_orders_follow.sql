@@ -18,36 +18,39 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.order_ended(jsonb) FROM PUBLIC;
 
--- Ends the row of a message, if it is accepted and about the same request.
-CREATE FUNCTION consign.end_order(p_id bigint, p_status text, p_result jsonb, p_now timestamptz) RETURNS void
+-- Ends the row of a message, if it is accepted and about the same request. p_in_doubt: failed, but
+-- perhaps executed. Then the row says so, whatever went wrong last.
+CREATE FUNCTION consign.end_order(p_id bigint, p_status text, p_result jsonb, p_in_doubt boolean, p_now timestamptz) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     v_payload jsonb;
     v_ended   record;
+    v_reason  text := CASE WHEN p_in_doubt THEN 'BROKER_TIMEOUT' WHEN p_status = 'failed' THEN 'INTERNAL_ERROR' END;
+    v_message text := CASE WHEN p_in_doubt THEN 'the order may have been executed: nobody knows what became of its last send'
+                           ELSE 'the order ended without a result from its broker' END;
 BEGIN
     -- Looked at before anything else: a message delivered with a code need not be an order.
     IF NOT EXISTS (SELECT FROM consign.idempo_ledger l WHERE l.outbox_id = p_id) THEN
         RETURN;
     END IF;
     SELECT m.payload INTO v_payload FROM consign.message m WHERE m.id = p_id;
-    SELECT * INTO v_ended FROM consign.order_ended(p_result);
+    SELECT * INTO v_ended FROM consign.order_ended(p_result) e WHERE NOT p_in_doubt OR e.http_status = 504;
     UPDATE consign.idempo_ledger l SET
             status = p_status,
-            http_status = coalesce(v_ended.http_status, CASE WHEN p_status = 'succeeded' THEN 200 ELSE 500 END),
+            http_status = coalesce(v_ended.http_status, CASE v_reason WHEN 'BROKER_TIMEOUT' THEN 504 WHEN 'INTERNAL_ERROR' THEN 500 ELSE 200 END),
             result_digest = v_ended.result_digest,
             response_payload_json = coalesce(v_ended.exec_result, consign.order_result(
-                v_payload->'order', l.idempotency_key, CASE WHEN p_status = 'failed' THEN 'INTERNAL_ERROR' END,
-                'the order ended without a result from its broker', p_now))
+                v_payload->'order', l.idempotency_key, v_reason, v_message, p_now))
         WHERE l.outbox_id = p_id AND l.status = 'accepted' AND l.request_digest = v_payload->>'request_digest';
 END $$;
-REVOKE ALL ON FUNCTION consign.end_order(bigint, text, jsonb, timestamptz) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.end_order(bigint, text, jsonb, boolean, timestamptz) FROM PUBLIC;
 
 CREATE FUNCTION consign.follow_delivered() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
-    PERFORM consign.end_order(NEW.message_id, 'succeeded', NEW.result, NEW.finished_at);
+    PERFORM consign.end_order(NEW.message_id, 'succeeded', NEW.result, false, NEW.finished_at);
     RETURN NULL;
 END $$;
 REVOKE ALL ON FUNCTION consign.follow_delivered() FROM PUBLIC;
@@ -55,9 +58,22 @@ REVOKE ALL ON FUNCTION consign.follow_delivered() FROM PUBLIC;
 CREATE FUNCTION consign.follow_dead() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
+DECLARE
+    v_last     consign.attempt;
+    v_is_final boolean;
+    v_in_doubt boolean;
 BEGIN
-    PERFORM consign.end_order(NEW.message_id, 'failed',
-        (SELECT a.result FROM consign.attempt a WHERE a.message_id = NEW.message_id AND a.attempt_no = NEW.attempt_no), NEW.at);
+    SELECT a.* INTO v_last FROM consign.attempt a WHERE a.message_id = NEW.message_id AND a.attempt_no = NEW.attempt_no;
+    -- The sink says `dead` with an end of its own only where it is certain; a person knows anyway.
+    v_is_final := NEW.code = 'resolved'
+        OR coalesce(v_last.outcome = 'dead' AND (consign.order_ended(v_last.result)).http_status IS NOT NULL, false);
+    -- As consign.is_in_doubt sees it, but for a death by somebody who does not say what became of the order.
+    v_in_doubt := NOT v_is_final AND coalesce(
+        (SELECT a.outcome = 'uncertain' FROM consign.attempt a
+             WHERE a.message_id = NEW.message_id AND a.outcome <> 'expired'
+                 AND NOT (a.attempt_no = NEW.attempt_no AND a.outcome = 'dead')
+             ORDER BY a.attempt_no DESC LIMIT 1), false);
+    PERFORM consign.end_order(NEW.message_id, 'failed', v_last.result, v_in_doubt, NEW.at);
     RETURN NULL;
 END $$;
 REVOKE ALL ON FUNCTION consign.follow_dead() FROM PUBLIC;

@@ -132,7 +132,23 @@ BEGIN
       AND request_digest = (SELECT request_digest FROM order_message WHERE id = NEW.message_id);
 END;
 
--- Dead. A conflict says nothing about the order that holds the key.
+-- Dead orders that may have been executed: the last attempt that reached the broker is uncertain.
+-- The sink says `dead` with an end of its own only where it is certain; a person knows anyway. A death
+-- by somebody who does not say what became of the order ends no doubt.
+CREATE VIEW order_dead_in_doubt AS
+SELECT d.message_id
+FROM dead AS d
+WHERE d.lane = 'orders' AND d.code <> 'resolved'
+  AND NOT EXISTS (SELECT 1 FROM order_ended
+                  WHERE message_id = d.message_id AND attempt_no = d.attempt_no
+                    AND outcome = 'dead')
+  AND (SELECT outcome FROM attempt
+       WHERE message_id = d.message_id AND outcome <> 'expired'
+         AND NOT (attempt_no = d.attempt_no AND outcome = 'dead')
+       ORDER BY attempt_no DESC LIMIT 1) = 'uncertain';
+
+-- Dead. A conflict says nothing about the order that holds the key. What may have been executed
+-- says so, whatever went wrong last.
 CREATE TRIGGER order_dead AFTER INSERT ON dead
 WHEN NEW.lane = 'orders' AND NEW.code <> 'IDEMPOTENCY_CONFLICT'
 BEGIN
@@ -142,11 +158,14 @@ BEGIN
             SELECT http_status, result_digest, exec_result FROM (
                 SELECT 1 AS choice, http_status, result_digest, exec_result FROM order_ended
                 WHERE message_id = NEW.message_id AND attempt_no = NEW.attempt_no
+                  AND (http_status = 504
+                       OR NEW.message_id NOT IN (SELECT message_id FROM order_dead_in_doubt
+                                                 WHERE message_id = NEW.message_id))
                 UNION ALL
-                SELECT 2, 500, NULL, json_object(
+                SELECT 2, http_status, NULL, json_object(
                     'status', 'error',
-                    'error', 'INTERNAL_ERROR',
-                    'message', 'the order ended without a result from its broker',
+                    'error', reason,
+                    'message', why,
                     'order_id', facts ->> '$.order_id',
                     'instrument', facts ->> '$.instrument',
                     'side', facts ->> '$.side',
@@ -160,9 +179,16 @@ BEGIN
                     'avg_price', NULL,
                     'broker', json_object('name', 'unknown', 'order_ref', NULL),
                     'latency_ms', json_object('queue', 0, 'broker_rtt', 0, 'total', 0),
-                    'reason_code', 'INTERNAL_ERROR',
+                    'reason_code', reason,
                     'warnings', json('[]'))
-                FROM order_message WHERE id = NEW.message_id
+                FROM order_message, (
+                    SELECT 2 AS choice, 504 AS http_status, 'BROKER_TIMEOUT' AS reason,
+                           'the order may have been executed: nobody knows what became of its last send' AS why
+                    FROM order_dead_in_doubt WHERE message_id = NEW.message_id
+                    UNION ALL
+                    SELECT 3, 500, 'INTERNAL_ERROR', 'the order ended without a result from its broker'
+                    ORDER BY choice LIMIT 1)
+                WHERE id = NEW.message_id
             ) ORDER BY choice LIMIT 1
         )
     WHERE outbox_id = NEW.message_id AND status = 'accepted'

@@ -125,14 +125,29 @@ async fn a_death_that_is_not_followed_is_caught() {
             &["a_conflict_code_leaves_the_order_alone"],
         ),
         (
-            "SELECT 2, 500",
-            "SELECT 0, 500",
+            "SELECT 2, http_status, NULL",
+            "SELECT 0, http_status, NULL",
             &["a_failure_that_will_be_retried_leaves_the_order_accepted"],
         ),
         (
-            "'reason_code', 'INTERNAL_ERROR'",
+            "'reason_code', reason",
             "'reason_code', NULL",
             &["an_order_whose_lease_ends_for_the_last_time_fails"],
+        ),
+        (
+            "http_status = 504",
+            "1",
+            &["an_order_that_dies_in_doubt_may_have_been_executed"],
+        ),
+        (
+            "http_status = 504",
+            "0",
+            &["a_doubt_in_the_sinks_own_words_is_kept_as_it_is"],
+        ),
+        (
+            "SELECT 2 AS choice, 504",
+            "SELECT 4 AS choice, 504",
+            &["an_order_that_dies_in_doubt_may_have_been_executed"],
         ),
         (
             "AND attempt_no = NEW.attempt_no",
