@@ -5,6 +5,7 @@
 mod accept;
 pub(crate) mod bench;
 mod direct;
+mod doubt;
 mod kills;
 mod leases;
 mod lifetime;

@@ -18,7 +18,7 @@ const SERVE: &[&str] = &["serve", "--listen", "127.0.0.1:0"];
 const WORK: &[&str] = &["work", "--lane", "orders", "--health-listen", "127.0.0.1:0"];
 
 /// Accepts one order and lets a worker come to the point with it, then kills the worker.
-async fn killed_at(bench: &Bench, key: &str, point: &str) {
+pub(crate) async fn killed_at(bench: &Bench, key: &str, point: &str) {
     let server = bench.serve().await;
     bench.consign.run(["pause", "orders"]).expect(0);
     place(&server, key, &[]).await;
