@@ -2,15 +2,19 @@
 //!
 //! Whoever was killed cannot count it, so whoever takes over does.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use consign_kernel::{Store, codes};
 use consign_orders::OrderSink;
 use consign_worker::{Delivery, Probe, Sink, Verdict};
 use metrics::{Counter, counter};
+use tokio::time::timeout;
 
 use crate::telemetry::metrics::OUTBOX_LOCK_LEASE_EXPIRED_TOTAL;
+
+/// How long a look at earlier attempts may take.
+const LOOK_MAX: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct TakenOver {
@@ -41,8 +45,10 @@ impl TakenOver {
         if delivery.attempt_no == 1 {
             return;
         }
-        // A login that may not read attempts counts nothing; an outage is told by others.
-        let Ok(attempts) = self.history.0.history(delivery.message.id).await else {
+        // A login that may not read attempts counts nothing; an outage is told by others, and no
+        // order waits for a number.
+        let history = self.history.0.history(delivery.message.id);
+        let Ok(Ok(attempts)) = timeout(LOOK_MAX, history).await else {
             return;
         };
         let last = attempts.last().and_then(|last| last.code.as_deref());
