@@ -48,11 +48,11 @@ reasons! {
     RateLimited = "RATE_LIMITED", 429;
     /// The broker does not want the order.
     BrokerRejected = "BROKER_REJECTED", 400;
-    /// The broker did not answer in time; it may have executed the order.
+    /// Nobody knows what became of the order; it may have been executed.
     BrokerTimeout = "BROKER_TIMEOUT", 504;
     /// The broker cannot be reached, or says that it is out of order.
     BrokerDown = "BROKER_DOWN", 503;
-    /// The order waited for longer than it may; it was not sent.
+    /// The order waited for longer than it may; it was not executed.
     OrderExpired = "ORDER_EXPIRED", 410;
     /// No order is known by this key.
     OrderUnknown = "ORDER_UNKNOWN", 404;
