@@ -90,6 +90,8 @@ pub(crate) struct Config {
     entries: Layer,
     /// The file that was read, if there is one.
     pub(crate) file: Option<PathBuf>,
+    /// What was said and is not used, for whoever wonders.
+    pub(crate) note: Option<String>,
     /// The same in types.
     pub(crate) settings: Settings,
 }
@@ -128,7 +130,9 @@ impl Config {
             }
             None => Layer::new(),
         });
-        entries.extend(environment::read(&sources.variables, &mut problems));
+        let mut said = environment::read(&sources.variables, &mut problems);
+        let note = orders::leave_stray(&mut said, &entries);
+        entries.extend(said);
         for (path, value, name) in &sources.flags {
             let (value, origin) = (value.clone(), Origin::Flag { name });
             entries.insert(KeyPath::of(path), Entry { value, origin });
@@ -141,6 +145,7 @@ impl Config {
         Ok(Self {
             entries,
             file: path,
+            note,
             settings,
         })
     }

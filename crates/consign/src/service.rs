@@ -84,6 +84,9 @@ impl Service {
     pub(crate) async fn run(mut self) -> Result<Exit, Failure> {
         let mut signals = Signals::install()?;
         let telemetry = Telemetry::start(&self.config.settings)?;
+        if let Some(note) = &self.config.note {
+            tracing::warn!("{note}");
+        }
         let systemd = Systemd::from_environment();
         let address = address_of(&self.config)?;
         let mut work = lanes::work(&self.config).await?;

@@ -51,7 +51,8 @@ fn show(config: &Config, out: Output) -> Result<(), Failure> {
             })
         };
         let items: Vec<Value> = config.values().map(item).collect();
-        return Ok(out.json(&json!({"file": config.file, "items": items}))?);
+        let said = json!({"file": config.file, "items": items, "note": config.note});
+        return Ok(out.json(&said)?);
     }
     let mut table = Table::new(["setting", "value", "origin"]);
     for (path, entry) in config.values() {
@@ -59,6 +60,9 @@ fn show(config: &Config, out: Output) -> Result<(), Failure> {
         table.row([path.to_string(), plain(&value), entry.origin.to_string()]);
     }
     out.table(&table)?;
+    if let Some(note) = &config.note {
+        out.note(note)?;
+    }
     if config.file.is_none() {
         let note = format!("there is no {FILE_NAME}; `consign config print-default` prints one");
         out.note(note)?;

@@ -22,6 +22,9 @@ const ORDERS: Protocol = Protocol {
 /// other programs have instruments and ticks too.
 const VARIABLES: &[&str] = &["outbox_", "broker_", "idempo_", "rl_", "daily_quota"];
 
+/// A variable that other programs have as well, for brokers of another kind.
+const STRAY: &str = "BROKER_URL";
+
 /// An older name of a variable, weaker than the newer.
 const OLDER: (&str, &str) = ("DO_FEATURE_OUTBOX", "outbox_enabled");
 
@@ -88,6 +91,25 @@ pub(super) fn read_environment(
         }
         layer.insert(path, Entry { value, origin });
     }
+}
+
+/// Takes `BROKER_URL` out of what the environment says if it cannot be meant for orders, since they
+/// are traded on paper; answers with a note about it then. `others` are the settings from elsewhere.
+pub(super) fn leave_stray(said: &mut Layer, others: &Layer) -> Option<String> {
+    let path = KeyPath::of("orders.broker_url");
+    let is_stray = said.get(&path).is_some_and(
+        |entry| matches!(&entry.origin, Origin::Environment { name } if name == STRAY),
+    );
+    let adapter = KeyPath::of("orders.broker_adapter");
+    let adapter = said.get(&adapter).or_else(|| others.get(&adapter));
+    if !is_stray || adapter.is_some_and(|adapter| adapter.value == "http") {
+        return None;
+    }
+    said.remove(&path);
+    Some(format!(
+        "{STRAY} is not used: orders are traded on paper. If it is the broker of orders, set \
+         orders.broker_adapter to http"
+    ))
 }
 
 /// The settings in types, and a problem for each that cannot be.

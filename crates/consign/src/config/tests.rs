@@ -239,7 +239,7 @@ fn orders_that_cannot_work_are_refused_where_they_are_said() {
     let config = load(Some(own), &[], Flags::new()).unwrap();
     assert!(
         !config.settings.orders.enabled,
-        "then it is a lane like any other"
+        "then somebody else may send what is in it"
     );
 }
 
@@ -382,5 +382,33 @@ fn the_defaults_are_those_of_the_parts() {
             commented.contains(&format!("# {name} = {value}")),
             "{name} = {value}"
         );
+    }
+}
+
+/// Other programs have brokers too, and say where in the same variable.
+#[test]
+fn a_broker_of_another_program_is_left_alone() {
+    let amqp = [("BROKER_URL", "amqp://me@queue//")];
+    let config = load(None, &amqp, Flags::new()).unwrap();
+    assert_eq!(config.settings.orders.options.broker_url, None);
+    assert!(!config.settings.orders.is_said);
+    assert!(config.note.unwrap().contains("BROKER_URL is not used"));
+    // Said to consign, it is meant.
+    let meant = [("CONSIGN_ORDERS__BROKER_URL", "https://broker.example")];
+    assert!(load(None, &meant, Flags::new()).is_err());
+    let http = "[orders]\nbroker_adapter = \"http\"";
+    let ours = [("BROKER_URL", "https://broker.example")];
+    let config = load(Some(http), &ours, Flags::new()).unwrap();
+    let url = config.settings.orders.options.broker_url.as_deref();
+    assert_eq!((url, config.note), (Some("https://broker.example"), None));
+}
+
+/// The options of orders refuse more, where nobody would know where it was said.
+#[test]
+fn a_timeout_of_the_broker_has_one_limit() {
+    for name in ["broker_timeout_ms", "broker_timeout_fok_gtc_ms"] {
+        let most = format!("[orders]\n{name} = 600000");
+        assert!(load(Some(&most), &[], Flags::new()).is_ok());
+        assert!(wrong(&format!("[orders]\n{name} = 600001")).contains("consign.toml:2"));
     }
 }

@@ -260,8 +260,9 @@ fn impossible_orders_are_refused_before_anything_is_touched() {
     assert!(!consign.folder().join("test.db").exists());
 }
 
+/// However they come: what is no order would be sent by nobody, or twice.
 #[tokio::test]
-async fn without_orders_their_lane_is_like_any_other() {
+async fn the_lane_of_orders_takes_nothing_else() {
     let consign = Consign::new();
     consign.configure("[orders]\nenabled = false\n[lanes.orders.sink]\nkind = \"discard\"\n");
     let service = Service::serve(&consign).await;
@@ -272,7 +273,12 @@ async fn without_orders_their_lane_is_like_any_other() {
     );
     let body = r#"{"payload": 1}"#;
     let answer = http::post(service.address(), "/v1/lanes/orders/messages", body).await;
-    assert_eq!(answer.status, 202, "{answer:?}");
+    assert_eq!(answer.json()["code"], "invalid_input", "{answer:?}");
+    assert!(answer.body.contains("takes orders only"), "{answer:?}");
+    let ran = consign.run(["enqueue", "orders", "1", "--json"]).expect(2);
+    let (code, message) = ran.error();
+    assert_eq!(code, "invalid_input", "{message}");
+    assert!(message.contains("takes orders only"), "{message}");
     service.stop().await;
 }
 
