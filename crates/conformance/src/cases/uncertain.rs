@@ -92,7 +92,8 @@ pub(crate) async fn doubt_lasts_until_the_sink_has_answered(harness: &dyn Harnes
 }
 
 pub(crate) async fn doubt_survives_a_requeue(harness: &dyn Harness) {
-    let stage = Stage::with(harness, uncertain(OnUncertain::Probe)).await;
+    // A lane that probes would hold it.
+    let stage = Stage::with(harness, uncertain(OnUncertain::Resend)).await;
     let id = stage.enqueue_one().await;
     for _ in 0..3 {
         next_is_in_doubt(&stage, Outcome::Uncertain).await;
