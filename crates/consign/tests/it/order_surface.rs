@@ -275,7 +275,9 @@ async fn the_lane_of_orders_takes_nothing_else() {
     let answer = http::post(service.address(), "/v1/lanes/orders/messages", body).await;
     assert_eq!(answer.json()["code"], "invalid_input", "{answer:?}");
     assert!(answer.body.contains("takes orders only"), "{answer:?}");
-    let ran = consign.run(["enqueue", "orders", "1", "--json"]).expect(2);
+    let ran = consign
+        .run(["enqueue", "--lane", "orders", "1", "--json"])
+        .expect(3);
     let (code, message) = ran.error();
     assert_eq!(code, "invalid_input", "{message}");
     assert!(message.contains("takes orders only"), "{message}");

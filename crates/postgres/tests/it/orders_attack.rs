@@ -501,3 +501,34 @@ async fn an_order_whose_message_died_of_a_conflict_is_as_it_should_be() {
     assert_eq!(entry.status, LedgerStatus::Accepted);
     assert_eq!(store.doctor().await.unwrap(), []);
 }
+
+/// Between its two looks at the ledger a row may go; its order is answered as it was at the first.
+#[tokio::test]
+async fn orders_are_all_answered_although_a_row_goes_meanwhile() {
+    let (database, store) = desk(120).await;
+    let store = Arc::new(store);
+    for key in ["key-0001", "key-0002"] {
+        enter(&store, key).await;
+    }
+    let mut twisted = order("key-0001");
+    twisted.request_digest = "sha256:other".to_owned();
+    twisted.payload["request_digest"] = "sha256:other".into();
+    let mut other = PgConnection::connect(database.url()).await.unwrap();
+    let mut tx = other.begin().await.unwrap();
+    let count = "INSERT INTO consign.idempo_conflict (conflicts, client, idempotency_key)
+                 VALUES (1, 'desk-1', 'key-0001')";
+    sqlx::query(count).execute(&mut *tx).await.unwrap();
+    let accept = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move { store.accept(&[twisted, order("key-0002")]).await }
+    });
+    somebody_waits(&store).await;
+    let gone = "DELETE FROM consign.idempo_ledger WHERE idempotency_key = 'key-0001'";
+    execute(database.url(), gone).await;
+    tx.commit().await.unwrap();
+    let answers = accept.await.unwrap().unwrap();
+    assert!(
+        matches!(&answers[..], [Accepted::Conflict(_), Accepted::Same(_)]),
+        "{answers:?}"
+    );
+}
