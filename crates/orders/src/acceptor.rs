@@ -2,7 +2,8 @@
 //!
 //! While one call of the ledger is under way, whatever else comes in waits and is then accepted
 //! together: a commit costs the same for one order and for many. Nobody waits for company: an order
-//! that comes alone goes alone.
+//! that comes alone goes alone. Once enough wait, they do not wait for the first call to end either:
+//! a second one prepares its rows while the first is written to disk.
 
 use std::{
     fmt,
@@ -19,6 +20,11 @@ const TOGETHER_MAX: usize = 64;
 /// and about the most text: an order alone may be longer.
 const TOGETHER_BYTES_MAX: usize = 512 * 1024;
 
+/// Most calls of the ledger at once,
+const CALLS_MAX: usize = 2;
+/// the second for at least this many orders.
+const SECOND_CALL_MIN: usize = 6;
+
 /// What an order is waited for with. The error is shared by all that were in its transaction.
 type Reply = oneshot::Sender<Result<Accepted, Arc<Error>>>;
 
@@ -30,8 +36,19 @@ struct Waiting {
 #[derive(Default)]
 struct Queue {
     waiting: Vec<Waiting>,
-    /// Whether a task is at work on the queue; it takes along what comes meanwhile.
-    is_served: bool,
+    /// Tasks at work on the queue; they take along what comes meanwhile.
+    servers: usize,
+}
+
+impl Queue {
+    /// Whether the queue wants one server more than it has.
+    fn wants_another(&self) -> bool {
+        match self.servers {
+            0 => !self.waiting.is_empty(),
+            CALLS_MAX.. => false,
+            _ => self.waiting.len() >= SECOND_CALL_MIN,
+        }
+    }
 }
 
 /// Hands orders to the ledger, several at once where several wait.
@@ -58,12 +75,14 @@ impl Acceptor {
     /// accepted all the same, and the others are.
     pub(crate) async fn accept(self: &Arc<Self>, order: NewOrder) -> Result<Accepted, Arc<Error>> {
         let (reply, answer) = oneshot::channel();
-        let is_first = {
+        let is_needed = {
             let mut queue = self.queue();
             queue.waiting.push(Waiting { order, reply });
-            !std::mem::replace(&mut queue.is_served, true)
+            let is_needed = queue.wants_another();
+            queue.servers += usize::from(is_needed);
+            is_needed
         };
-        if is_first {
+        if is_needed {
             tokio::spawn(serve(Server(Arc::clone(self))));
         }
         // The task that held the other end panicked.
@@ -78,7 +97,7 @@ impl Acceptor {
     }
 }
 
-/// Whoever serves the queue. Should it panic, the next order finds the queue unserved.
+/// One that serves the queue. Should it panic, the next order starts another.
 struct Server(Arc<Acceptor>);
 
 impl Server {
@@ -87,10 +106,12 @@ impl Server {
         let mut queue = self.0.queue();
         // Those nobody waits for any more have not been sent to the database: they need not be.
         queue.waiting.retain(|waiting| !waiting.reply.is_closed());
-        if queue.waiting.is_empty() {
-            queue.is_served = false;
+        // It is one of the servers, and stays only if the queue would start it now.
+        queue.servers -= 1;
+        if !queue.wants_another() {
             return None;
         }
+        queue.servers += 1;
         let mut bytes = 0;
         let is_within = |waiting: &&Waiting| {
             bytes += waiting.order.body_bytes();
@@ -113,9 +134,11 @@ impl Drop for Server {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let mut queue = self.0.queue();
-            queue.is_served = false;
-            // Dropping them answers them.
-            queue.waiting.clear();
+            queue.servers -= 1;
+            // Dropping them answers them; another server would take them along.
+            if queue.servers == 0 {
+                queue.waiting.clear();
+            }
         }
     }
 }

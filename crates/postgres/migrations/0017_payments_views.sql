@@ -150,14 +150,11 @@ CREATE VIEW consign.payment_outbox_reconcile AS
         FROM consign.payment_outbox_reused_references r JOIN consign.payment p ON p.outbox_id = ANY (r.outbox_ids);
 
 -- Whose rows a tenant's reader sees: the session's app.current_tenant_id. Unset or malformed, nobody's.
+-- By its form, not by trying: a handler of exceptions cannot run in a parallel worker.
 CREATE FUNCTION consign.current_tenant_id() RETURNS uuid
-    LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-    AS $$
-BEGIN
-    RETURN nullif(current_setting('app.current_tenant_id', true), '')::uuid;
-EXCEPTION WHEN invalid_text_representation THEN
-    RETURN NULL;
-END $$;
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN CASE WHEN current_setting('app.current_tenant_id', true) ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+                THEN current_setting('app.current_tenant_id', true)::uuid END;
 REVOKE ALL ON FUNCTION consign.current_tenant_id() FROM PUBLIC;
 
 -- Security barriers: no condition of the reader's is looked at before the tenant's.
