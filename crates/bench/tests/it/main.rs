@@ -15,6 +15,7 @@ use sqlx::{Connection, PgConnection, Row};
 async fn measure(scenario: Scenario, server: Option<&str>) -> anyhow::Result<Report> {
     let directory = tempfile::tempdir().unwrap();
     let options = Options {
+        scenarios: Vec::new(),
         scenario: vec![scenario],
         scale: Scale::Smoke,
         rounds: Some(1),
@@ -122,6 +123,13 @@ async fn wal_counts_bytes_transactions_and_dead_rows() {
 async fn workers_compares_two_with_one() {
     let report = on_server(Scenario::Workers).await;
     check(&report, Scenario::Workers, &[("two workers", 1.4)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn payments_compares_with_the_design_they_come_from() {
+    let report = on_server(Scenario::Payments).await;
+    let targets = [("claimed by 100, completed by 100", 3.0)];
+    check(&report, Scenario::Payments, &targets);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -100,7 +100,7 @@ async fn a_script_is_played_send_by_send() {
 
 #[tokio::test]
 async fn it_tells_what_became_of_a_key_if_it_is_willing() {
-    let mut broker = broker().await;
+    let broker = broker().await;
     send(&broker, "a/1", &[Step::Partial("0.04".into())]).await;
     let query = "GET /orders/a%2F1 HTTP/1.1";
     let told = ask(&broker, query, "").await;
@@ -115,7 +115,7 @@ async fn it_tells_what_became_of_a_key_if_it_is_willing() {
 
 #[tokio::test]
 async fn behind_a_closed_gate_orders_are_taken_and_not_executed() {
-    let mut broker = broker().await;
+    let broker = broker().await;
     broker.tell(|manner| manner.is_open = false).await;
     let waiting = async {
         tokio::join!(send(&broker, "a/1", &[]), send(&broker, "a/2", &[]));

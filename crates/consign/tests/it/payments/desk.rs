@@ -45,8 +45,7 @@ pub(crate) async fn pay(service: &Service, number: u32, steps: &[Step]) -> Strin
     let body = payment(number, steps).to_string();
     let answer = http::post(service.address(), "/v1/payments", &body).await;
     assert_eq!(answer.status, 202, "{answer:?}\n{}", service.log());
-    let id = answer.json()["outbox_id"].as_str().unwrap().to_owned();
-    id
+    answer.json()["outbox_id"].as_str().unwrap().to_owned()
 }
 
 /// A payment as the database has it.

@@ -12,7 +12,8 @@ use crate::{
 /// P-15, P-16: what a rail does, what is recorded about it, and how often it was sent.
 #[test]
 fn p_15_every_answer_of_a_rail_comes_to_what_it_means() {
-    let table: &[(&[Step], &str, &[&str], usize, usize)] = &[
+    type Case<'a> = (&'a [Step], &'a str, &'a [&'a str], usize, usize);
+    let table: &[Case<'_>] = &[
         (&[], "DISPATCHED", &[""], 1, 1),
         (&[Step::Reject], "FAILED", &["INSUFFICIENT_FUNDS"], 1, 0),
         (&[Step::Refuse(422)], "FAILED", &["HTTP_422"], 1, 0),
