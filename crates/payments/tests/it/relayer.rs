@@ -107,8 +107,8 @@ const SCENARIOS: [Line; 9] = [
     ),
     (
         "SIMULATE_CANNOT_TELL",
-        PaymentState::Failed,
-        &[Retryable, Retryable, Retryable, Failed],
+        PaymentState::Held,
+        &[Retryable, Retryable, Retryable, Retryable],
         1,
         1,
     ),

@@ -99,7 +99,8 @@ async fn every_operation_works_through_a_transaction_pooler() {
             .len(),
         4
     );
-    assert_eq!(store.lanes().await.unwrap()[0].1.ready, 2);
+    // The delayed one may have come due meanwhile.
+    assert!(matches!(store.lanes().await.unwrap()[0].1.ready, 2 | 3));
     assert!(
         store
             .wait(&"default".parse().unwrap(), Duration::from_secs(5))
