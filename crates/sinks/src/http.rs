@@ -2,7 +2,6 @@
 
 mod address;
 mod answer;
-mod body;
 mod client;
 mod config;
 mod failure;
@@ -16,6 +15,7 @@ use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use consign_kernel::{LaneName, Outcome};
+use consign_outbound::{Begun, WatchedBody};
 use consign_worker::{About, Delivery, Probe, Sink, Verdict};
 use jiff::Timestamp;
 use reqwest::{
@@ -24,14 +24,7 @@ use reqwest::{
 };
 use tokio::time::{Instant, timeout_at};
 
-use self::{
-    body::{Begun, WatchedBody},
-    guard::Allowed,
-    headers::Forwarded,
-    outcome::Outcomes,
-    probe::Prober,
-    sign::Signer,
-};
+use self::{guard::Allowed, headers::Forwarded, outcome::Outcomes, probe::Prober, sign::Signer};
 use crate::{
     Secret, SinkError,
     cloudevents::{self, EventDefaults, EventMode},

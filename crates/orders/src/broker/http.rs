@@ -4,7 +4,6 @@
 //! order left can tell a broker that was not there from one that did not answer.
 
 mod answer;
-mod body;
 mod client;
 mod failure;
 mod headers;
@@ -12,6 +11,7 @@ mod sign;
 
 use async_trait::async_trait;
 use consign_kernel::Result;
+use consign_outbound::{Begun, WatchedBody, causes};
 use jiff::Timestamp;
 use reqwest::{
     Body, Client, Method, Request, Url,
@@ -20,7 +20,7 @@ use reqwest::{
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
-use self::{body::WatchedBody, client::refuse, sign::Signer};
+use self::{client::refuse, sign::Signer};
 use super::{Asked, Broker, BrokerFailure, Outgoing};
 use crate::{ExecResult, Order, OrdersOptions, canonical::canonical, json};
 
@@ -74,7 +74,7 @@ impl Http {
         headers
     }
 
-    fn request(&self, outgoing: &Outgoing<'_>) -> (Request, body::Left) {
+    fn request(&self, outgoing: &Outgoing<'_>) -> (Request, Begun) {
         let text = body_of(outgoing.order);
         let mut headers = self.headers(&Method::POST, &self.url, &text);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -88,11 +88,11 @@ impl Http {
                 headers.insert(name, value);
             }
         }
-        let (body, left) = WatchedBody::new(text);
+        let (body, begun) = WatchedBody::new(text.into_bytes());
         let mut request = Request::new(Method::POST, self.url.clone());
         *request.headers_mut() = headers;
         *request.body_mut() = Some(Body::wrap(body));
-        (request, left)
+        (request, begun)
     }
 }
 
@@ -160,11 +160,11 @@ impl Broker for Http {
         outgoing: &Outgoing<'_>,
     ) -> std::result::Result<ExecResult, BrokerFailure> {
         let ends = Instant::now() + outgoing.timeout;
-        let (request, left) = self.request(outgoing);
+        let (request, begun) = self.request(outgoing);
         let response = match timeout_at(ends, self.client.execute(request)).await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(failure::broken(error, &left)),
-            Err(_) => return Err(failure::timed_out(outgoing.timeout, &left)),
+            Ok(Err(error)) => return Err(failure::broken(error, &begun)),
+            Err(_) => return Err(failure::timed_out(outgoing.timeout, &begun)),
         };
         let answer = answer::read(response, ends).await?;
         if answer.is_repeat() && self.can_be_asked() {
@@ -193,7 +193,7 @@ impl Broker for Http {
         let response = match self.client.execute(request).await {
             Ok(response) => response,
             Err(error) => {
-                let why = failure::causes(&error.without_url());
+                let why = causes(&error.without_url());
                 return Asked::Unknown(format!("the broker could not be asked: {why}"));
             }
         };

@@ -11,16 +11,14 @@ use std::{fmt, time::Duration};
 
 use async_trait::async_trait;
 use consign_kernel::{Error, Result};
+use consign_outbound::{Begun, WatchedBody, causes};
 use reqwest::{
     Body, Client, Method, Request, RequestBuilder, Url,
     header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
 };
 use tokio::time::{Instant, timeout_at};
 
-use self::{
-    answer::{Answer, read},
-    client::{Begun, WatchedBody},
-};
+use self::answer::{Answer, read};
 use super::{Cancelled, Dispatch, Known, Rail, Submitted};
 use crate::{
     OutboxId,
@@ -131,7 +129,7 @@ impl Rail for HttpRail {
         let response = match timeout_at(ends, self.client.execute(request)).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => {
-                let why = client::causes(&error.without_url());
+                let why = causes(&error.without_url());
                 return match begun.get() {
                     true => Submitted::Lost {
                         code: DISPATCH_ERROR,

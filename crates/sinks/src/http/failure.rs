@@ -5,12 +5,13 @@
 //! name that is not found, TLS that fails and a connection that takes too long are on the safe
 //! side of it; so is the time spent waiting for any of them.
 
-use std::{error::Error, fmt::Write, io, time::Duration};
+use std::{error::Error, io, time::Duration};
 
 use consign_kernel::Outcome;
+use consign_outbound::{Begun, causes};
 use consign_worker::{About, Verdict};
 
-use super::{body::Begun, guard::Refusal};
+use super::guard::Refusal;
 
 /// The verdict on a request that broke.
 pub(super) fn broken(error: reqwest::Error, begun: &Begun) -> Verdict {
@@ -49,22 +50,6 @@ pub(super) fn timed_out(limit: Duration, begun: &Begun) -> Verdict {
     }
     let detail = format!("no connection within {limit} ms; nothing was sent");
     Verdict::failed(Outcome::Retry, About::Sink, "connect_timeout", detail)
-}
-
-/// What lies at the bottom of an error. The layers above only repeat that something failed.
-fn causes(error: &dyn Error) -> String {
-    let mut text = String::new();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let separator = if text.is_empty() { "" } else { ": " };
-        write!(text, "{separator}{cause}").expect("invariant: writing to a string does not fail");
-        source = cause.source();
-    }
-    if text.is_empty() {
-        error.to_string()
-    } else {
-        text
-    }
 }
 
 /// The first error of a kind in a chain. Those inside `io::Error` are not sources of it.

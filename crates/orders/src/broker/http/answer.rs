@@ -2,16 +2,19 @@
 
 use std::time::Duration;
 
+use consign_outbound::{causes, retry_after};
 use jiff::Timestamp;
 use reqwest::{Response, StatusCode};
 use serde::Deserialize;
 use tokio::time::{Instant, timeout_at};
 
-use super::{failure, headers};
+use super::failure;
 use crate::{Asked, BrokerFailure, ExecResult, ExecStatus, Reason};
 
 /// No result is longer. Reading on would let a broker fill our memory.
 const BYTES_MAX: usize = 256 * 1024;
+/// The longest wait a broker may ask for.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(3_600);
 /// How long the answer to a question may take; whoever asks has a limit of its own.
 const ASKED_MAX: Duration = Duration::from_secs(60);
 /// Words of brokers for an order they have had before.
@@ -41,7 +44,8 @@ struct Words {
 /// Reads an answer before `ends`.
 pub(super) async fn read(response: Response, ends: Instant) -> Result<Answer, BrokerFailure> {
     let status = response.status();
-    let retry_after = headers::retry_after(response.headers(), Timestamp::now());
+    let retry_after = retry_after(response.headers(), Timestamp::now());
+    let retry_after = retry_after.map(|wait| wait.min(RETRY_AFTER_MAX));
     let body = match timeout_at(ends, read_body(response)).await {
         Ok(body) => body,
         Err(_) => Err(failure::lost("the answer did not end in time")),
@@ -68,7 +72,7 @@ async fn read_body(mut response: Response) -> Result<String, BrokerFailure> {
             }
             Ok(Some(chunk)) => bytes.extend_from_slice(&chunk),
             Ok(None) => break,
-            Err(error) => return Err(failure::lost(&failure::causes(&error.without_url()))),
+            Err(error) => return Err(failure::lost(&causes(&error.without_url()))),
         }
     }
     String::from_utf8(bytes).map_err(|_| unreadable("it is not UTF-8"))

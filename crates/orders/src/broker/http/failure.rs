@@ -1,17 +1,18 @@
 //! What a request that got no answer comes to.
 //!
-//! The line is drawn by [`Left`]: an order whose body was never asked for has not been sent,
+//! The line is drawn by [`Begun`]: an order whose body was never asked for has not been sent,
 //! whatever broke. After that nothing is certain.
 
-use std::{error::Error, fmt::Write, time::Duration};
+use std::time::Duration;
 
-use super::body::Left;
+use consign_outbound::{Begun, causes};
+
 use crate::{BrokerFailure, Reason};
 
 /// The request broke.
-pub(super) fn broken(error: reqwest::Error, left: &Left) -> BrokerFailure {
+pub(super) fn broken(error: reqwest::Error, begun: &Begun) -> BrokerFailure {
     let why = causes(&error.without_url());
-    match left.get() {
+    match begun.get() {
         true => lost(&why),
         false => {
             let why = format!("the broker cannot be reached, nothing was sent: {why}");
@@ -21,9 +22,9 @@ pub(super) fn broken(error: reqwest::Error, left: &Left) -> BrokerFailure {
 }
 
 /// The request took too long.
-pub(super) fn timed_out(limit: Duration, left: &Left) -> BrokerFailure {
+pub(super) fn timed_out(limit: Duration, begun: &Begun) -> BrokerFailure {
     let limit = limit.as_millis();
-    match left.get() {
+    match begun.get() {
         true => {
             let why = format!("no answer within {limit} ms");
             BrokerFailure::new(Reason::BrokerTimeout, why).uncertain()
@@ -39,19 +40,4 @@ pub(super) fn timed_out(limit: Duration, left: &Left) -> BrokerFailure {
 pub(super) fn lost(why: &str) -> BrokerFailure {
     let why = format!("the connection broke before the answer was there: {why}");
     BrokerFailure::new(Reason::BrokerTimeout, why).uncertain()
-}
-
-/// What lies at the bottom of an error. The layers above only repeat that something failed.
-pub(super) fn causes(error: &dyn Error) -> String {
-    let mut text = String::new();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let separator = if text.is_empty() { "" } else { ": " };
-        write!(text, "{separator}{cause}").expect("invariant: writing to a string does not fail");
-        source = cause.source();
-    }
-    match text.is_empty() {
-        true => error.to_string(),
-        false => text,
-    }
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use reqwest::{Response, header::RETRY_AFTER};
+use consign_outbound::retry_after;
+use jiff::Timestamp;
+use reqwest::Response;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
@@ -29,9 +31,8 @@ pub(super) struct Answer {
 /// Reads an answer to its end, if that comes before `ends` and before it gets too long.
 pub(super) async fn read(mut response: Response, ends: Instant) -> Answer {
     let status = response.status().as_u16();
-    let seconds = response.headers().get(RETRY_AFTER);
-    let seconds = seconds.and_then(|value| value.to_str().ok()?.trim().parse().ok());
-    let retry_after = seconds.map(|seconds| Duration::from_secs(seconds).min(RETRY_AFTER_MAX));
+    let retry_after = retry_after(response.headers(), Timestamp::now());
+    let retry_after = retry_after.map(|wait| wait.min(RETRY_AFTER_MAX));
     let mut bytes = Vec::new();
     let body = loop {
         match timeout_at(ends, response.chunk()).await {

@@ -13,34 +13,38 @@ use std::{
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-/// Whether an order has left our hands. As long as it has not, the broker cannot have it, whatever
-/// else went wrong; once it has, it may be executed.
+/// Whether a request's body has left our hands.
+///
+/// As long as it has not, the far side cannot have the message, whatever else went wrong. Once it
+/// has, it may be anywhere between our buffers and the far side's database.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Left(Arc<AtomicBool>);
+pub struct Begun(Arc<AtomicBool>);
 
-impl Left {
-    pub(super) fn get(&self) -> bool {
+impl Begun {
+    /// Whether it has.
+    pub fn get(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
 }
 
-/// All of an order in one frame.
+/// All of a payload in one frame.
 #[derive(Debug)]
-pub(super) struct WatchedBody {
+pub struct WatchedBody {
     bytes: Bytes,
-    left: Left,
+    begun: Begun,
 }
 
 impl WatchedBody {
-    /// The body, and what tells whether it has left. JSON is never empty, so it is asked for.
-    pub(super) fn new(text: String) -> (Self, Left) {
-        assert!(!text.is_empty(), "invariant: JSON is never empty");
-        let left = Left::default();
+    /// The body, and what tells whether it has left. An empty body is never asked for, so there is
+    /// none: JSON has at least one byte.
+    pub fn new(bytes: Vec<u8>) -> (Self, Begun) {
+        assert!(!bytes.is_empty(), "invariant: JSON is never empty");
+        let begun = Begun::default();
         let body = Self {
-            bytes: text.into(),
-            left: left.clone(),
+            bytes: bytes.into(),
+            begun: begun.clone(),
         };
-        (body, left)
+        (body, begun)
     }
 }
 
@@ -52,7 +56,7 @@ impl Body for WatchedBody {
         mut self: Pin<&mut Self>,
         _context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.left.0.store(true, Ordering::SeqCst);
+        self.begun.0.store(true, Ordering::SeqCst);
         let bytes = std::mem::take(&mut self.bytes);
         Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
     }

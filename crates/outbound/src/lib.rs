@@ -1,0 +1,13 @@
+//! What every call to somebody else over HTTP has in common.
+
+mod body;
+mod causes;
+mod client;
+mod retry_after;
+
+pub use self::{
+    body::{Begun, WatchedBody},
+    causes::causes,
+    client::{CaFileError, client},
+    retry_after::retry_after,
+};
