@@ -1,0 +1,227 @@
+//! The port to what the gateway remembers.
+//!
+//! Facts only, no policy. Every operation is one transaction; both stores implement all of them, and
+//! `consign_conformance::memory` says what they must do.
+//!
+//! # Whatever moves a message writes its audit
+//!
+//! The outbox is the lane `memory`. Like the ledger of orders, the audits of its outcomes are written
+//! by the database in the transaction that records the outcome, whoever records it (a worker, SQL, a
+//! person, an expiry):
+//!
+//! | what happened | action, reason | status |
+//! |---|---|---|
+//! | an attempt `delivered` | allow, `outbox_flush_success` | success |
+//! | an attempt `delivered` with the code `dedup_hit` | allow, `outbox_flush_dedup_hit` | success |
+//! | an attempt that will be repeated, code `db_timeout` | redirect, `outbox_flush_db_timeout` | redirected |
+//! | an attempt that will be repeated, code `db_error` | redirect, `outbox_flush_db_error` | redirected |
+//! | any other attempt that will be repeated (not an expiry) | redirect, `outbox_flush_retry` | redirected |
+//! | the message is dead | reject, `outbox_flush_dead` | failed |
+//! | a result came after its lease had ended (`late`) | redirect, `outbox_flush_conflict` | redirected |
+//!
+//! Should writing such an audit fail, the outcome stands all the same and `reconcile` writes it later.
+//! Their `correlation_id` is that of the lease (`corr-` and its fence as 16 hex digits), so all of a
+//! batch share it; `attempt_id` is `attempt-` and 12 hex digits of message and attempt; the common key
+//! of a memory's stages is `outbox_id`. `evidence_refs_json` is shaped as in [`crate`]'s facts: at the
+//! top `gateway_event`, `outbox_id`, `source` = `outbox_worker`, `payload_sha`, `correlation_id`,
+//! `worker_id`, `attempt_id`, `retry_count`, `memory_id` and `next_attempt_at` where there are any, and
+//! `extra` with `correlation_id`, `worker_id`, `attempt_id`, `last_error`, `original_outbox_id` (dedup),
+//! `intended_action`, `observed_status` and `observed_locked_by` (conflict).
+//!
+//! What an attempt says: `result` is `{"memory_id": "…"}`, with `"original_outbox_id"` for a dedup hit;
+//! `detail` is the error, beginning with `connection_error: `, `api_error: 503 - ` or
+//! `openmemory_error: `.
+
+mod audit;
+mod facts;
+mod outbox;
+mod reconcile;
+mod search;
+mod settings;
+
+pub use self::{
+    audit::{Action, Audit, AuditEnd, AuditFilter, AuditStatus, NewAudit},
+    facts::{
+        Attachment, AttachmentFilter, Candidate, Event, EventFilter, Item, ItemFilter,
+        NewAttachment, NewCandidate, NewEvent, NewItem, NewUser,
+    },
+    outbox::{Deferred, EnqueuedMemory, Found, OutboxRow, OutboxStatus, Twin},
+    reconcile::{Finding, Issue, MemoryCounts, ReconcileOptions, Reconciled},
+    search::{EmbeddedHit, FallbackHit, Kept},
+    settings::{Settings, SettingsChange},
+};
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use consign_kernel::{MessageId, Result};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::NewMemory;
+
+/// What the gateway remembers.
+#[async_trait]
+pub trait Logbook: Send + Sync {
+    // Settings.
+
+    /// The settings of a project; made with team writes off and an empty policy if there are none.
+    async fn settings(&self, project_key: &str) -> Result<Settings>;
+
+    /// Changes settings and writes the audit of it, both or neither.
+    async fn change_settings(&self, change: &SettingsChange, audit: &NewAudit) -> Result<Settings>;
+
+    // Users. Nothing but these creates one.
+
+    /// Whether this user is known and active.
+    async fn user_exists(&self, user_id: &str) -> Result<bool>;
+
+    /// Makes a user; nothing if there is one.
+    async fn create_user(&self, user: &NewUser) -> Result<()>;
+
+    // Audits.
+
+    /// Writes an audit, pending or final.
+    async fn insert_audit(&self, audit: &NewAudit) -> Result<i64>;
+
+    /// Ends the pending audit of a request; answers whether there was one. A final one never changes.
+    async fn finalize_audit(&self, correlation_id: &str, end: &AuditEnd) -> Result<bool>;
+
+    /// Audits that fit, newest first; at most 1,000.
+    async fn audits(&self, filter: &AuditFilter, limit: u32) -> Result<Vec<Audit>>;
+
+    // The outbox.
+
+    /// Enqueues a memory and ends its request's audit with `end`, into which the outbox id is
+    /// written (`:outbox:<id>` after the reason, `outbox_id` in the JSON), both or neither. A twin
+    /// that is pending or sent is answered instead of enqueued; a dead one is requeued.
+    async fn defer(
+        &self,
+        memory: &NewMemory,
+        correlation_id: &str,
+        end: &AuditEnd,
+    ) -> Result<Deferred>;
+
+    /// Enqueues a memory without any audit, as the seed's primitive does.
+    async fn enqueue_memory(&self, memory: &NewMemory) -> Result<EnqueuedMemory>;
+
+    /// Whether this text is stored in this space already: by a message that was sent, or directly
+    /// (a final audit `success` of `memory_store` with a `memory_id`).
+    async fn check_dedup(&self, target_space: &str, payload_sha: &str) -> Result<Option<Found>>;
+
+    /// A row of the outbox.
+    async fn outbox_row(&self, outbox_id: MessageId) -> Result<Option<OutboxRow>>;
+
+    /// Rows of the outbox, newest first.
+    async fn outbox_rows(&self, status: Option<OutboxStatus>, limit: u32)
+    -> Result<Vec<OutboxRow>>;
+
+    /// Leases due rows to a worker, a lease for each, oldest first. The seed's lease protocol: what
+    /// follows knows the lease by the worker's name and answers false when the worker has no live one.
+    async fn claim_outbox(
+        &self,
+        worker_id: &str,
+        limit: u32,
+        lease: Duration,
+    ) -> Result<Vec<OutboxRow>>;
+
+    /// It is stored.
+    async fn ack_sent(
+        &self,
+        outbox_id: MessageId,
+        worker_id: &str,
+        memory_id: Option<&str>,
+    ) -> Result<bool>;
+
+    /// It failed and is due again at a time. Unlike the worker's policy, this has no ceiling.
+    async fn fail_retry(
+        &self,
+        outbox_id: MessageId,
+        worker_id: &str,
+        error: &str,
+        next_attempt_at: Timestamp,
+    ) -> Result<bool>;
+
+    /// It cannot be stored.
+    async fn mark_dead_by_worker(
+        &self,
+        outbox_id: MessageId,
+        worker_id: &str,
+        error: &str,
+    ) -> Result<bool>;
+
+    /// Starts the worker's lease anew, with the length it was claimed for.
+    async fn renew_lease(&self, outbox_id: MessageId, worker_id: &str) -> Result<bool>;
+
+    // Facts.
+
+    /// Makes an item.
+    async fn create_item(&self, item: &NewItem) -> Result<i64>;
+
+    /// Adds an event; with `status_to`, the item changes to it in the same transaction. None: there
+    /// is no such item.
+    async fn add_event(&self, event: &NewEvent) -> Result<Option<i64>>;
+
+    /// Attaches something to an item; the same (item, kind, sha256) is attached once and answered
+    /// again. None: there is no such item.
+    async fn attach(&self, attachment: &NewAttachment) -> Result<Option<i64>>;
+
+    /// An attachment.
+    async fn attachment(&self, attachment_id: i64) -> Result<Option<Attachment>>;
+
+    /// Sets a value.
+    async fn set_kv(&self, namespace: &str, key: &str, value: &Value) -> Result<()>;
+
+    /// A value.
+    async fn get_kv(&self, namespace: &str, key: &str) -> Result<Option<Value>>;
+
+    /// Items that fit, newest first.
+    async fn items(&self, filter: &ItemFilter, limit: u32) -> Result<Vec<Item>>;
+
+    /// Events that fit, newest first.
+    async fn events(&self, filter: &EventFilter, limit: u32) -> Result<Vec<Event>>;
+
+    /// Attachments that fit, newest first.
+    async fn attachments(&self, filter: &AttachmentFilter, limit: u32) -> Result<Vec<Attachment>>;
+
+    /// Keeps what an analysis found, with the run it came from.
+    async fn add_candidate(&self, candidate: &NewCandidate) -> Result<i64>;
+
+    /// A candidate.
+    async fn candidate(&self, candidate_id: i64) -> Result<Option<Candidate>>;
+
+    // Searching.
+
+    /// Full-text search over candidates and events, in these spaces only, best first. Query text is
+    /// words, never a language: nothing in it is an operator or a wildcard.
+    async fn search_logbook(
+        &self,
+        query: &str,
+        spaces: &[String],
+        limit: u32,
+    ) -> Result<Vec<FallbackHit>>;
+
+    // The embedded memory.
+
+    /// Keeps a memory; the same text in the same space is kept once and answered again.
+    async fn keep(&self, memory: &NewMemory) -> Result<Kept>;
+
+    /// The memory of this text in this space.
+    async fn kept(&self, target_space: &str, payload_sha: &str) -> Result<Option<String>>;
+
+    /// Full-text search over kept memories in these spaces, best first.
+    async fn search_kept(
+        &self,
+        query: &str,
+        spaces: &[String],
+        limit: u32,
+    ) -> Result<Vec<EmbeddedHit>>;
+
+    // Looking after it.
+
+    /// Finds what does not fit together, oldest first, and repairs what may be repaired.
+    async fn reconcile_memory(&self, options: &ReconcileOptions) -> Result<Reconciled>;
+
+    /// The figures of the reliability report, read at one moment.
+    async fn memory_counts(&self) -> Result<MemoryCounts>;
+}

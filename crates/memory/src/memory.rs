@@ -1,0 +1,131 @@
+//! What is remembered, and its message in the lane.
+
+use consign_kernel::{LaneName, NewMessage};
+use ring::digest::{SHA256, digest};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::LANE;
+
+/// The name of the lane.
+pub fn lane() -> LaneName {
+    LANE.parse().expect("a lane's name")
+}
+
+/// The hash that a memory is known by: SHA-256 over its UTF-8 bytes as they are, in lower-case hex.
+pub fn payload_sha(payload_md: &str) -> String {
+    let hash = digest(&SHA256, payload_md.as_bytes());
+    hash.as_ref()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+/// The key of a memory's message: one per space and content, whatever became of it.
+pub fn message_key(target_space: &str, payload_sha: &str) -> String {
+    format!("{target_space}#{payload_sha}")
+}
+
+/// A memory for the outbox.
+///
+/// Its message has the payload `{"target_space", "payload_sha", "payload_md"}` and the key
+/// [`message_key`]: what makes two memories the same, and nothing else. Everything beside that
+/// travels in the headers, so that a memory delivered later has all that a direct one has.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NewMemory {
+    /// Where it belongs: `team:p`, `private:alice`, `org:shared`.
+    pub target_space: String,
+    /// The text.
+    pub payload_md: String,
+    /// The logbook's item that it is about.
+    pub item_id: Option<i64>,
+    /// Why it was not stored at once, if that was tried; shown until an attempt says more.
+    pub last_error: Option<String>,
+    /// Whether the attempt to store it at once may have succeeded: ask before sending.
+    pub may_be_stored: bool,
+    /// The request that it came with.
+    pub correlation_id: Option<String>,
+    /// Who wanted it stored.
+    pub actor_user_id: Option<String>,
+    /// `PROCEDURE`, `DECISION` and so on.
+    pub kind: Option<String>,
+    /// Whatever the caller wants kept with it.
+    pub meta_json: Map<String, Value>,
+    /// Evidence, as it goes to the memory server.
+    pub evidence: Vec<Value>,
+}
+
+impl NewMemory {
+    /// The hash of its text.
+    pub fn payload_sha(&self) -> String {
+        payload_sha(&self.payload_md)
+    }
+
+    /// Its message.
+    pub fn message(&self) -> NewMessage {
+        let sha = self.payload_sha();
+        let payload = json!({
+            "target_space": self.target_space, "payload_sha": sha, "payload_md": self.payload_md,
+        });
+        let mut headers = Map::new();
+        let mut put = |name: &str, value: Value| {
+            let is_empty = match &value {
+                Value::Null | Value::Bool(false) => true,
+                Value::Array(values) => values.is_empty(),
+                Value::Object(fields) => fields.is_empty(),
+                _ => false,
+            };
+            if !is_empty {
+                headers.insert(name.to_owned(), value);
+            }
+        };
+        put("item_id", json!(self.item_id));
+        put("last_error", json!(self.last_error));
+        put("may_be_stored", json!(self.may_be_stored));
+        put("correlation_id", json!(self.correlation_id));
+        put("actor_user_id", json!(self.actor_user_id));
+        put("kind", json!(self.kind));
+        put("meta_json", Value::Object(self.meta_json.clone()));
+        put("evidence", Value::Array(self.evidence.clone()));
+        let key = message_key(&self.target_space, &sha);
+        NewMessage {
+            headers,
+            ..NewMessage::new(lane(), payload).with_key(key)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Facts section 2.
+    #[test]
+    fn hashes_are_over_the_bytes_as_they_are() {
+        let vectors = [
+            (
+                "",
+                "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+            ),
+            (
+                "test",
+                "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+            ),
+            (
+                "hello",
+                "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824",
+            ),
+            (
+                "# Test\n",
+                "47dd7b50af765df240fe2514f029fc697c907fc37a3267e22060f2f9f611975c",
+            ),
+            (
+                "a\nb",
+                "7e18f737311b2dc3b2f269dd78396b0351f14fb66efa879f768cb23181883c78",
+            ),
+        ];
+        for (text, sha) in vectors {
+            assert_eq!(payload_sha(text), sha, "{text:?}");
+        }
+    }
+}
