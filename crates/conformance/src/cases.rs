@@ -162,7 +162,9 @@ macro_rules! each_case {
                 a_death_by_expiry_is_a_death_to_its_group
                 a_requeued_message_waits_while_its_group_is_busy
                 a_held_message_blocks_its_group
-                a_held_waiting_message_blocks_nobody
+                a_held_waiting_message_keeps_its_place
+                a_held_waiting_message_may_return_before_its_turn
+                many_held_messages_keep_their_places
                 a_held_waiting_message_may_find_its_group_free
                 an_uncertain_message_held_blocks_its_group
                 a_waiting_message_keeps_its_delay
@@ -199,6 +201,7 @@ macro_rules! each_case {
             late:
                 a_late_result_is_kept_as_evidence
                 no_late_result_changes_anything
+                a_late_success_puts_later_claims_in_doubt
                 a_result_is_late_before_the_lease_is_taken_back
                 a_live_lease_has_no_late_results
                 only_who_lost_a_message_can_witness

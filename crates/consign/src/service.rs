@@ -116,7 +116,9 @@ impl Service {
         work.extend(protocols.work(&opened));
         let store = &opened.store;
         let worker = self.start_worker(store, work, &address, &telemetry);
+        let tenants = self.config.settings.payments.tenants.clone();
         let state = state(&opened, &protocols, &worker, &address, &telemetry);
+        let state = state.with_tenants(tenants);
         if let Some(http) = &http {
             http.open(&state, self.server_options(), &self.role);
         }

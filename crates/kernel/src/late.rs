@@ -8,7 +8,8 @@ use crate::{Fence, MessageId, Outcome, Token};
 
 /// What a worker reported about a message it no longer held: evidence, never an outcome.
 ///
-/// Append-only, like attempts. At most one per lease and message: the first stands.
+/// Append-only, like attempts. At most one per lease and message: the first stands. A delivery puts
+/// every later claim of the message in doubt.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LateResult {
     /// The message.

@@ -108,7 +108,8 @@ pub struct ClaimedMessage {
     pub attempt_no: u32,
     /// Earlier attempts that count toward the lane's limit.
     pub tries: u32,
-    /// Whether an earlier delivery may have happened: ask the sink before sending.
+    /// Whether an earlier delivery may have happened, by its attempts or by a late result: ask the
+    /// sink before sending.
     pub in_doubt: bool,
 }
 

@@ -72,6 +72,7 @@ pub trait Store: Send + Sync {
 
     /// Keeps results that came after their lease had ended, as evidence, never as outcomes.
     ///
+    /// A delivery among them makes every later claim of its message `in_doubt`: somebody has to ask.
     /// Kept where the token once held the message and lost it: its expired attempt names the token,
     /// or the ended lease has not been taken back yet. Under a live lease nothing is kept; settle
     /// there. The first result of a token about a message stands. Answers which messages have one
@@ -93,6 +94,8 @@ pub trait Store: Send + Sync {
     async fn requeue(&self, ids: &[MessageId], by: &By) -> Result<Vec<Moved>>;
 
     /// Parks ready and waiting messages. Answers by id, each id once.
+    ///
+    /// In an ordered lane a held message keeps its place: later ones of its group wait behind it.
     async fn hold(&self, ids: &[MessageId], by: &By) -> Result<Vec<Moved>>;
 
     /// Puts held messages back with the tries they had: one held on its last try gets one more.

@@ -46,9 +46,15 @@ impl BackendError {
     }
 
     /// Whether it can never be stored as it is: the backend refuses it (4xx but 408 and 429).
-    pub fn is_final(&self) -> bool {
+    pub fn is_refusal(&self) -> bool {
         matches!(self, Self::Api { status, .. }
-            if (400..500).contains(status) && ![401, 403, 408, 429].contains(status))
+            if (400..500).contains(status) && ![408, 429].contains(status))
+    }
+
+    /// Whether the backend refuses us rather than the memory: somebody must change a key, and then
+    /// it can be stored.
+    pub fn is_about_us(&self) -> bool {
+        matches!(self, Self::Api { status, .. } if [401, 403].contains(status))
     }
 }
 

@@ -2,12 +2,18 @@
 
 use std::time::Duration;
 
-use consign_kernel::{Attempt, AttemptOutcome, MessageId, Outcome, Report, codes};
+use consign_kernel::{
+    Attempt, AttemptOutcome, Error, MessageId, Outcome, Report, Result, codes,
+};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{OutboxId, privacy::shown};
+use crate::{
+    OutboxId,
+    classify::{DISPATCH_ERROR, DISPATCH_TIMEOUT},
+    privacy::shown,
+};
 
 /// The `error_code` of a payment that was tried as often as its lane allows. The last error stays
 /// in `error_message`.
@@ -16,6 +22,15 @@ pub const RETRY_CEILING_EXCEEDED: &str = "RETRY_CEILING_EXCEEDED";
 pub const ZOMBIE_REQUEUE: &str = "ZOMBIE_REQUEUE";
 /// The `error_code` of a success that named no reference: held, never sent again on its own.
 pub const MISSING_RAIL_REFERENCE: &str = codes::MISSING_RAIL_REFERENCE;
+/// What the `result` of an `expired` attempt says, with `true`, where the lease was claimed by a
+/// worker that may have called the rail from then on.
+pub const MAY_HAVE_BEGUN: &str = "may_have_begun";
+
+/// Whether an attempt's `result` says so.
+pub fn may_have_begun(result: Option<&Value>) -> bool {
+    let word = result.and_then(|result| result.get(MAY_HAVE_BEGUN));
+    word == Some(&Value::Bool(true))
+}
 
 /// The least a retryable payment rests.
 const REST_MIN: Duration = Duration::from_secs(1);
@@ -157,6 +172,8 @@ pub struct AttemptView {
     pub latency_ms: Option<u64>,
     /// When it was due again, if this attempt sent it back.
     pub next_attempt_at: Option<Timestamp>,
+    /// Whether the rail may have got it in this attempt, and nobody knows.
+    pub in_doubt: bool,
 }
 
 impl AttemptView {
@@ -191,6 +208,8 @@ impl AttemptView {
             error_message,
             latency_ms: result.latency_ms,
             next_attempt_at: attempt.next_due_at,
+            in_doubt: attempt.outcome == AttemptOutcome::Uncertain
+                || may_have_begun(attempt.result.as_ref()),
         }
     }
 }
@@ -210,6 +229,11 @@ pub struct Completion {
     pub error_message: Option<String>,
     /// How long to rest, at least a second; the lane's schedule when absent.
     pub retry_in: Option<Duration>,
+    /// Of a `Retryable` one, whether the rail may have it: `Some(true)` nobody knows, `Some(false)`
+    /// the caller vouches that the rail has not got it, because it was asked or has refused it. When
+    /// absent see [`report`](Self::report). A `Failed` one cannot be in doubt; a `Dispatched` one is
+    /// known, whatever stands here.
+    pub in_doubt: Option<bool>,
 }
 
 impl Completion {
@@ -226,6 +250,7 @@ impl Completion {
             error_code: None,
             error_message: None,
             retry_in: None,
+            in_doubt: None,
         }
     }
 
@@ -245,18 +270,42 @@ impl Completion {
         self.state == AttemptState::Dispatched && reference.trim().is_empty()
     }
 
+    /// Refuses what is nobody's to say.
+    pub fn validate(&self) -> Result<()> {
+        match (self.state, self.in_doubt) {
+            (AttemptState::ZombieRequeue, _) => {
+                let why = "a completion is DISPATCHED, RETRYABLE or FAILED";
+                Err(Error::invalid("state", why))
+            }
+            (AttemptState::Failed, Some(true)) => {
+                let why = "a payment in doubt cannot have failed; say RETRYABLE";
+                Err(Error::invalid("in_doubt", why))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// As the kernel is told; none for a state that is nobody's to report.
-    pub fn report(&self, id: MessageId) -> Option<Report> {
+    ///
+    /// `was_in_doubt`: the payment was in doubt before this attempt. A `Retryable` one leaves the
+    /// payment in doubt (`Uncertain`) if it says so; if it says nothing, then where its
+    /// `error_code` is `DISPATCH_TIMEOUT` or `DISPATCH_ERROR`, where neither the rail nor the
+    /// worker gave a code, and where it was in doubt before: only the word of somebody who knows
+    /// ends a doubt.
+    pub fn report(&self, id: MessageId, was_in_doubt: bool) -> Option<Report> {
         let outcome = match self.state {
             AttemptState::Dispatched if self.lacks_reference() => Outcome::Uncertain,
             AttemptState::Dispatched => Outcome::Delivered,
+            AttemptState::Retryable if self.leaves_doubt(was_in_doubt) => Outcome::Uncertain,
             AttemptState::Retryable => Outcome::Retry,
             AttemptState::Failed => Outcome::Dead,
             AttemptState::ZombieRequeue => return None,
         };
-        let code = match outcome {
-            Outcome::Uncertain => Some(MISSING_RAIL_REFERENCE.to_owned()),
-            Outcome::Delivered => None,
+        let code = match self.state {
+            AttemptState::Dispatched if self.lacks_reference() => {
+                Some(MISSING_RAIL_REFERENCE.to_owned())
+            }
+            AttemptState::Dispatched => None,
             _ => self.error_code.clone(),
         };
         Some(Report {
@@ -267,6 +316,60 @@ impl Completion {
             result: self.result.clone().into_value(),
             retry_in: self.retry_in.map(|delay| delay.max(REST_MIN)),
         })
+    }
+
+    fn leaves_doubt(&self, was_in_doubt: bool) -> bool {
+        let given = |code: &Option<String>| {
+            let code = code.as_deref().map(str::trim);
+            code.filter(|code| !code.is_empty()).map(str::to_owned)
+        };
+        self.in_doubt.unwrap_or_else(|| {
+            match (given(&self.error_code), given(&self.result.rail_code)) {
+                (None, None) => true,
+                (Some(code), _) if [DISPATCH_TIMEOUT, DISPATCH_ERROR].contains(&code.as_str()) => {
+                    true
+                }
+                _ => was_in_doubt,
+            }
+        })
+    }
+
+    /// As evidence of what the rail said after the lease was gone; none for a state that is
+    /// nobody's to report. A success is one here also without a reference.
+    pub fn evidence(&self, id: MessageId) -> Option<Report> {
+        let report = self.report(id, false)?;
+        Some(match self.state {
+            AttemptState::Dispatched => Report {
+                outcome: Outcome::Delivered,
+                code: None,
+                ..report
+            },
+            _ => report,
+        })
+    }
+
+    /// Whether an attempt says what this completion says: the state it stands for, the reference,
+    /// and whether it is in doubt, if that is said. What differs is no repetition.
+    pub fn is_recorded_as(
+        &self,
+        outcome: AttemptOutcome,
+        code: Option<&str>,
+        result: Option<&Value>,
+    ) -> bool {
+        let said = self.result.clone().into_value();
+        let reference = RailResult::from_value(said.as_ref()).rail_reference;
+        let is_unreferenced = code == Some(MISSING_RAIL_REFERENCE);
+        let is_same = match (self.state, outcome) {
+            (AttemptState::Dispatched, AttemptOutcome::Delivered) => true,
+            (AttemptState::Dispatched, AttemptOutcome::Uncertain) => is_unreferenced,
+            (AttemptState::Failed, AttemptOutcome::Dead) => true,
+            (AttemptState::Retryable, AttemptOutcome::Retry) => self.in_doubt != Some(true),
+            (AttemptState::Retryable, AttemptOutcome::Uncertain) => {
+                !is_unreferenced && self.in_doubt != Some(false)
+            }
+            _ => false,
+        };
+        is_same && reference == RailResult::from_value(result).rail_reference
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod attempt;
 mod check;
+mod claimed;
 mod classify;
 pub mod metrics;
 mod options;
@@ -16,9 +17,10 @@ mod stored;
 mod watch;
 
 pub use attempt::{
-    AttemptState, AttemptView, Completion, MISSING_RAIL_REFERENCE, RETRY_CEILING_EXCEEDED,
-    RailResult, ZOMBIE_REQUEUE,
+    AttemptState, AttemptView, Completion, MAY_HAVE_BEGUN, MISSING_RAIL_REFERENCE,
+    RETRY_CEILING_EXCEEDED, RailResult, ZOMBIE_REQUEUE, may_have_begun,
 };
+pub use claimed::{ClaimedPayment, ClaimedPayments, claim_of};
 pub use classify::{DISPATCH_ERROR, DISPATCH_TIMEOUT, TERMINAL_CODES};
 pub use options::{OnFailed, OrderedBy, PaymentsOptions, RailKind, Secret, lane_policy, lane_work};
 pub use payment::{NewPayment, OutboxId, PaymentState, PaymentView};

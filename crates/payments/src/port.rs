@@ -16,10 +16,10 @@
 //! # When is a repeated key the same payment?
 //!
 //! `(instruction_id, idempotency_key)` names a payment, compared byte by byte. Repeated, these are
-//! compared with what is stored, in this order: `participant_id`, `rail_type`, `tenant_id` (absent
-//! differs from present), each as text; then `payload`, as PostgreSQL compares `jsonb`: keys in any
-//! order, numbers by value (`consign_kernel::same_payload`). The first that differs is the conflict
-//! (`P7004` in SQL). `correlation_id`, headers and `kyc_hold` are not compared.
+//! compared with what is stored, in this order: `tenant_id` (absent differs from present),
+//! `participant_id`, `rail_type`, each as text; then `payload`, as PostgreSQL compares `jsonb`: keys in
+//! any order, numbers by value (`consign_kernel::same_payload`); then `kyc_hold`. The first that
+//! differs is the conflict (`P7004` in SQL). `correlation_id` and headers are not compared.
 //!
 //! # A success without a reference
 //!
@@ -29,7 +29,7 @@
 //! (`consign_kernel::after_settle`), so it holds for every way to settle. A reference that two payments
 //! of a participant and rail share is recorded as told, and reported by `reconcile` and `doctor`.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use async_trait::async_trait;
 use consign_kernel::{
@@ -41,7 +41,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::{
-    AttemptState, AttemptView, Completion, NewPayment, OutboxId, PaymentState, PaymentView,
+    AttemptState, AttemptView, ClaimedPayments, Completion, NewPayment, OutboxId, PaymentState, PaymentView,
 };
 
 /// What the store says about a payment that was handed in.
@@ -66,9 +66,9 @@ pub enum EnqueueAnswer {
     Enqueued(Enqueued),
     /// Its key names another payment. Nothing was written for it.
     Conflict {
-        /// The payment that has the key.
-        outbox_id: OutboxId,
-        /// What differs first: `participant_id`, `rail_type`, `tenant_id` or `payload`.
+        /// The payment that has the key; none if it is another tenant's, which is nobody's business.
+        outbox_id: Option<OutboxId>,
+        /// What differs first: `tenant_id`, `participant_id`, `rail_type`, `payload` or `kyc_hold`.
         field: &'static str,
     },
 }
@@ -92,8 +92,13 @@ pub enum CompleteAnswer {
     /// One per completion, in order. What this token had recorded before is answered as it was.
     Completed(Vec<Completed>),
     /// The token is unknown, not this worker's, or its lease has expired or does not hold all of
-    /// these, one that does not exist included (`P7002` in SQL). Nothing was written.
+    /// these, one that does not exist included (`P7002` in SQL). Nothing was written; what the rail
+    /// said goes to [`witness_payments`](Payments::witness_payments).
     LeaseLost,
+    /// This token has recorded something else about one of these before, see
+    /// [`Completion::is_recorded_as`] (`P7002` in SQL, with the reason `recorded_otherwise`). Nothing
+    /// was written; what the rail said goes to [`witness_payments`](Payments::witness_payments).
+    RecordedOtherwise,
 }
 
 /// What an expiry did to one payment.
@@ -244,7 +249,7 @@ pub struct ImportReport {
 
 /// What the payment protocol asks of a store, beside what the kernel asks.
 ///
-/// Each operation is one transaction; all times are the database's clock. Claiming, renewing and
+/// Each operation is one transaction; all times are the database's clock. Renewing, beginning and
 /// giving back are the kernel's own operations on the lane [`LANE`](crate::LANE). A store also
 /// offers an enqueue within the caller's transaction: `consign.enqueue_payment_outbox` in SQL,
 /// `SqliteStore::enqueue_payments_in` in Rust.
@@ -273,12 +278,38 @@ pub trait Payments: Store {
     /// changes.
     async fn payment_messages(&self, ids: &[OutboxId]) -> Result<Vec<Option<MessageId>>>;
 
+    /// Leases up to `limit` (1 to 1,000) of the payments that are due to `worker` for `lease` (1 s
+    /// to an hour, whole seconds); none when nothing is due, or nobody has enqueued yet. Outside these
+    /// bounds it is `InvalidInput`; [`claim_of`](crate::claim_of) checks them.
+    ///
+    /// The kernel's claim, and with `begin` the lease presumes that the rail may be called from now
+    /// on: if it ends without a word, each payment's `expired` attempt says so in its result
+    /// ([`MAY_HAVE_BEGUN`](crate::MAY_HAVE_BEGUN)), and whoever claims it next is told that it is in
+    /// doubt. Apart from that such a payment is treated as one that had not begun: it comes back, and
+    /// at the ceiling it has failed. Giving the lease back (`release`) takes the presumption back; the
+    /// caller says that it has sent nothing. Without `begin` nothing is presumed, for workers that say
+    /// before every call that it begins (`begin`).
+    ///
+    /// `in_doubt` is the kernel's word: the last attempt that may have reached the rail ended without
+    /// anybody knowing, or a success that came too late is on record.
+    async fn claim_payments(
+        &self,
+        limit: u32,
+        worker: &str,
+        lease: Duration,
+        begin: bool,
+    ) -> Result<Option<ClaimedPayments>>;
+
     /// Records outcomes under a live lease: the kernel's settle with the payment's rules.
     ///
-    /// `worker` must be the lease's owner. A completion in `ZombieRequeue` and a payment named twice
-    /// are `InvalidInput`, but a lost lease comes first. Completing again under the same token and
-    /// worker answers with what was recorded. `retry_in` below a second is a
-    /// second. A success without a reference is recorded and held, see the module.
+    /// `worker` must be the lease's owner. Refused in this order, before anything is written: a lost
+    /// lease, also with no completions at all; what [`Completion::validate`] refuses and a payment
+    /// named twice (`InvalidInput`); what this token has recorded otherwise before.
+    ///
+    /// Completing again under the same token and worker with the same state and reference answers
+    /// with what was recorded. `retry_in` below a second is a second. A success without a reference is
+    /// recorded and held, see the module. A `Retryable` one that leaves the payment in doubt
+    /// ([`Completion::report`]) is held, not failed, on its last try.
     async fn complete(
         &self,
         token: Token,
@@ -286,8 +317,24 @@ pub trait Payments: Store {
         completions: &[Completion],
     ) -> Result<CompleteAnswer>;
 
+    /// Keeps what the rail said about payments whose completion was refused, as evidence, never as
+    /// an outcome. Answers which of them are on record now, in the order given.
+    ///
+    /// Kept where `worker` once had the payment under this token and has it no more: its lease has
+    /// ended (the kernel's `witness`), or its attempt is recorded and is not `delivered` under the
+    /// same reference. What is recorded so already is on record without being kept again. Under a live
+    /// lease nothing is kept; complete there. The first evidence of a token about a payment stands.
+    /// What [`Completion::validate`] refuses and a payment named twice are `InvalidInput`.
+    async fn witness_payments(
+        &self,
+        token: Token,
+        worker: &str,
+        completions: &[Completion],
+    ) -> Result<Vec<OutboxId>>;
+
     /// Ends up to `limit` expired leases of the lane, oldest first: each payment gets an attempt
-    /// (`ZombieRequeue`, at the ceiling `Failed`) and comes back. Claims do the same by themselves.
+    /// (`ZombieRequeue`, at the ceiling `Failed`) and is due again after a second. Claims do the same
+    /// by themselves, and take what they find at once.
     async fn repair(&self, limit: u32) -> Result<Vec<Repaired>>;
 
     /// Payments in leases, those that end first at the top; at most `limit`.

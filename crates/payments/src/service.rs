@@ -119,8 +119,7 @@ impl PaymentService {
                 let why = format!("this key was used before with another {field}");
                 let mut answer = refusal(409, "IDEMPOTENCY_CONFLICT", &why);
                 answer.body["field"] = json!(field);
-                // Whose payment it is is nobody else's business.
-                if field != "tenant_id" {
+                if let Some(outbox_id) = outbox_id {
                     answer.body["outbox_id"] = json!(outbox_id);
                 }
                 answer

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::{LANE, NewPayment, OutboxId};
+use crate::{EnqueueAnswer, LANE, NewPayment, OutboxId};
 
 /// The payload of a message of the lane `payments`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,6 +28,9 @@ pub struct Stored {
     /// What joins it to other records.
     #[serde(default)]
     pub correlation_id: Option<Uuid>,
+    /// Whether it was to be held from the start; what has become of that is where its message is.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kyc_hold: bool,
     /// The caller's object.
     pub payload: Value,
 }
@@ -44,6 +47,7 @@ impl Stored {
             rail_type: payment.rail_type.clone(),
             tenant_id: payment.tenant_id,
             correlation_id: payment.correlation_id,
+            kyc_hold: payment.kyc_hold,
             payload: payment.payload.clone(),
         }
     }
@@ -64,19 +68,28 @@ impl Stored {
         }
     }
 
-    /// The first field in which a payment under the same key differs from this one.
+    /// The first field in which a payment under the same key differs from this one. The tenant comes
+    /// first: whoever asks for another one's payment is told nothing else about it.
     pub fn conflict(&self, payment: &NewPayment) -> Option<&'static str> {
         let fields = [
+            ("tenant_id", self.tenant_id == payment.tenant_id),
             (
                 "participant_id",
                 self.participant_id == payment.participant_id,
             ),
             ("rail_type", self.rail_type == payment.rail_type),
-            ("tenant_id", self.tenant_id == payment.tenant_id),
             ("payload", same_payload(&self.payload, &payment.payload)),
+            ("kyc_hold", self.kyc_hold == payment.kyc_hold),
         ];
         let different = fields.into_iter().find(|(_, is_same)| !is_same);
         different.map(|(field, _)| field)
+    }
+
+    /// The answer to a payment under the same key that differs from this one; none if it does not.
+    pub fn conflict_answer(&self, payment: &NewPayment) -> Option<EnqueueAnswer> {
+        let field = self.conflict(payment)?;
+        let outbox_id = (field != "tenant_id").then_some(self.outbox_id);
+        Some(EnqueueAnswer::Conflict { outbox_id, field })
     }
 }
 
@@ -110,10 +123,10 @@ pub(crate) mod tests {
     fn the_first_field_that_differs_is_the_conflict() {
         let stored = Stored::new(&payment(), OutboxId(Uuid::from_u128(7)), 3);
         type Change = fn(&mut NewPayment);
-        let table: [(Change, Option<&str>); 9] = [
+        let table: [(Change, Option<&str>); 10] = [
             (|_| {}, None),
             (|p| p.correlation_id = Some(Uuid::from_u128(1)), None),
-            (|p| p.kyc_hold = true, None),
+            (|p| p.kyc_hold = true, Some("kyc_hold")),
             (
                 |p| {
                     p.payload = json!({"destination": "acc-9", "currency_code": "ZMW", "amount_minor": 1250.0});
@@ -131,11 +144,24 @@ pub(crate) mod tests {
                 Some("tenant_id"),
             ),
             (|p| p.payload["amount_minor"] = json!(999), Some("payload")),
+            (
+                |p| {
+                    p.tenant_id = Some(Uuid::from_u128(2));
+                    p.participant_id = "bank-b".into();
+                    p.kyc_hold = true;
+                },
+                Some("tenant_id"),
+            ),
         ];
         for (index, (change, expected)) in table.into_iter().enumerate() {
             let mut repeated = payment();
             change(&mut repeated);
             assert_eq!(stored.conflict(&repeated), expected, "case {index}");
+            let answer = expected.map(|field| EnqueueAnswer::Conflict {
+                outbox_id: (field != "tenant_id").then_some(stored.outbox_id),
+                field,
+            });
+            assert_eq!(stored.conflict_answer(&repeated), answer, "case {index}");
         }
     }
 

@@ -46,6 +46,11 @@ pub(crate) fn state_of(error: &sqlx::Error) -> Option<&str> {
     database_error(error).map(PgDatabaseError::code)
 }
 
+/// Whether a completion was refused because the lease recorded something else before.
+pub(crate) fn is_recorded_otherwise(error: &sqlx::Error) -> bool {
+    database_error(error).is_some_and(|error| detail(error)["reason"] == "recorded_otherwise")
+}
+
 /// How many messages to claim instead of `limit`, where their payloads were too much for one answer.
 pub(crate) fn fitting(error: &sqlx::Error, limit: u32) -> Option<u32> {
     let database = database_error(error)?;

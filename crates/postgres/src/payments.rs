@@ -1,5 +1,6 @@
 //! Payments: the port of their protocol over the functions and views of the migrations 0013 to 0019.
 
+mod claim;
 mod complete;
 mod enqueue;
 mod import;
@@ -8,10 +9,12 @@ mod reconcile;
 
 pub use enqueue::enqueue_payments_in;
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use consign_kernel::{Cursor, MessageId, Page, Result, Token};
 use consign_payments::{
-    CompleteAnswer, Completion, EnqueueAnswer, ImportReport, InFlight, NewPayment, OutboxId,
+    ClaimedPayments, CompleteAnswer, Completion, EnqueueAnswer, ImportReport, InFlight, NewPayment, OutboxId,
     PaymentFilter, PaymentView, Payments, PaymentsStatus, Reconciliation, Repaired,
 };
 use serde_json::Value;
@@ -38,6 +41,15 @@ impl Payments for PostgresStore {
     async fn payment_messages(&self, ids: &[OutboxId]) -> Result<Vec<Option<MessageId>>> {
         self.payment_messages_impl(ids).await
     }
+    async fn claim_payments(
+        &self,
+        limit: u32,
+        worker: &str,
+        lease: Duration,
+        begin: bool,
+    ) -> Result<Option<ClaimedPayments>> {
+        self.claim_payments_impl(limit, worker, lease, begin).await
+    }
     async fn complete(
         &self,
         token: Token,
@@ -45,6 +57,14 @@ impl Payments for PostgresStore {
         completions: &[Completion],
     ) -> Result<CompleteAnswer> {
         self.complete_impl(token, worker, completions).await
+    }
+    async fn witness_payments(
+        &self,
+        token: Token,
+        worker: &str,
+        completions: &[Completion],
+    ) -> Result<Vec<OutboxId>> {
+        self.witness_payments_impl(token, worker, completions).await
     }
     async fn repair(&self, limit: u32) -> Result<Vec<Repaired>> {
         self.repair_impl(limit).await

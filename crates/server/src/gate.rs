@@ -3,6 +3,7 @@
 //! body.
 
 use std::{
+    collections::BTreeMap,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -13,6 +14,7 @@ use axum::{
     middleware::Next,
     response::Response,
 };
+use uuid::Uuid;
 
 use crate::{
     options::ServerOptions,
@@ -26,22 +28,25 @@ pub(crate) mod observe;
 pub(crate) mod rate;
 pub(crate) mod slots;
 
-use access::Access;
+use access::{Access, Reach};
 
 /// What all gates share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) options: ServerOptions,
+    /// The tenants that tokens are bound to, by the tokens' names.
+    tenants: Arc<BTreeMap<String, Uuid>>,
     pub(crate) slots: slots::Slots,
     rates: rate::Rates,
 }
 
 impl Shared {
-    pub(crate) fn new(options: &ServerOptions) -> Self {
+    pub(crate) fn new(options: &ServerOptions, tenants: Arc<BTreeMap<String, Uuid>>) -> Self {
         Self {
             slots: slots::Slots::new(options.concurrency_max, options.waits_max),
             rates: rate::Rates::new(options.rate_limit),
             options: options.clone(),
+            tenants,
         }
     }
 }
@@ -52,6 +57,7 @@ pub(crate) struct Gate {
     pub(crate) shared: Arc<Shared>,
     pub(crate) route: &'static str,
     pub(crate) access: Access,
+    pub(crate) reach: Reach,
     /// How long its handler may wait for something to happen, on top of the time for its work.
     pub(crate) patience: Duration,
     /// How refusals are worded.
@@ -74,7 +80,12 @@ impl Gate {
     async fn admit(&self, request: Request, next: Next) -> Result<Response, Problem> {
         let options = &self.shared.options;
         let (mut parts, body) = request.into_parts();
-        let caller = access::admit(options, self.access, &parts)?;
+        let caller = access::admit(
+            options,
+            &self.shared.tenants,
+            (self.access, self.reach),
+            &parts,
+        )?;
         let (quota, bytes_max) = match self.access {
             Access::Scopes(_) => {
                 let quota = self.shared.rates.take(&caller.client, Instant::now())?;

@@ -17,7 +17,10 @@ use utoipa::{
 };
 
 use crate::{
-    gate::{Shared, access::Access},
+    gate::{
+        Shared,
+        access::{Access, Reach},
+    },
     options::ServerOptions,
     problem::{
         Voice,
@@ -134,7 +137,7 @@ fn document() -> utoipa::openapi::OpenApi {
 
 /// The table of routes.
 fn endpoints() -> Vec<Endpoint> {
-    let shared = Arc::new(Shared::new(&ServerOptions::default()));
+    let shared = Arc::new(Shared::new(&ServerOptions::default(), Arc::default()));
     Routes::new(shared, Duration::ZERO).endpoints
 }
 
@@ -160,6 +163,10 @@ fn complete(operation: &mut Operation, endpoint: &Endpoint) {
         Access::Open => &[],
         _ => GUARDED,
     };
+    let bound: &[&Meaning] = match (endpoint.access, endpoint.reach) {
+        (Access::Open, _) | (_, Reach::Tenant) => &[],
+        (_, Reach::Everybody) => &[codes::TENANT_BOUND],
+    };
     let with_body = match operation.request_body {
         Some(_) => WITH_BODY,
         None => WITHOUT_BODY,
@@ -171,7 +178,8 @@ fn complete(operation: &mut Operation, endpoint: &Endpoint) {
         lines.push(line);
     }
     let voice = endpoint.voice();
-    for meaning in endpoint.problems.iter().chain(guarded).chain(with_body) {
+    let problems = endpoint.problems.iter().chain(bound);
+    for meaning in problems.chain(guarded).chain(with_body) {
         let status = meaning.status.as_str().to_owned();
         let code = match voice {
             Voice::Problem => meaning.code.to_owned(),

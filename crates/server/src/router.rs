@@ -22,7 +22,7 @@ use crate::{
 /// nobody counts as being on this machine.
 pub fn router(mut state: AppState, options: &ServerOptions) -> Router {
     state.tick_age_max = options.tick_age_max();
-    let shared = Arc::new(Shared::new(options));
+    let shared = Arc::new(Shared::new(options, Arc::clone(&state.tenants)));
     Routes::new(shared, state.order_wait_max)
         .router
         .fallback(nothing_here)

@@ -15,7 +15,12 @@ use axum::{
 use consign_orders::Reason;
 
 use crate::{
-    gate::{Gate, Shared, access::Access, observe::Known, pass},
+    gate::{
+        Gate, Shared,
+        access::{Access, Reach},
+        observe::Known,
+        pass,
+    },
     problem::{
         Voice,
         codes::{self, Meaning},
@@ -41,6 +46,7 @@ pub(crate) struct Endpoint {
     pub(crate) method: &'static str,
     pub(crate) path: &'static str,
     pub(crate) access: Access,
+    pub(crate) reach: Reach,
     /// Problems of its own, besides those every guarded route may answer with.
     pub(crate) problems: &'static [&'static Meaning],
     /// What it may answer with besides, in the words of a contract of its own.
@@ -74,6 +80,7 @@ struct Way {
     method: (&'static str, MethodFilter),
     path: &'static str,
     access: Access,
+    reach: Reach,
     problems: &'static [&'static Meaning],
     contract: Contract,
     /// How long its handler may wait, on top of the time for its work.
@@ -158,6 +165,7 @@ impl Routes {
             method: POST,
             path: "/do/order",
             access: Access::ENQUEUE,
+            reach: Reach::Everybody,
             problems: &[codes::NOT_FOUND],
             contract: Contract::Orders(Reason::ALL),
             patience: self.order_wait,
@@ -190,6 +198,7 @@ impl Routes {
             method: POST,
             path: "/v1/payments",
             access: Access::ENQUEUE,
+            reach: Reach::Tenant,
             problems: NOT_HERE,
             contract: Contract::Payments(TAKE),
             patience: Duration::ZERO,
@@ -355,6 +364,8 @@ impl Routes {
             method,
             path,
             access,
+            // What is not said to be divided by tenants is not.
+            reach: Reach::Everybody,
             problems,
             contract: Contract::Own,
             patience,
@@ -372,6 +383,7 @@ impl Routes {
             method,
             path: way.path,
             access: way.access,
+            reach: way.reach,
             problems: way.problems,
             contract: way.contract,
         };
@@ -379,6 +391,7 @@ impl Routes {
             shared: Arc::clone(&self.shared),
             route: way.path,
             access: way.access,
+            reach: way.reach,
             patience: way.patience,
             voice: endpoint.voice(),
         };

@@ -44,15 +44,11 @@ pub struct PaymentsHere {
     pub service: PaymentService,
     /// Where they are kept.
     pub store: Arc<dyn Payments>,
-    /// The tenants that tokens are bound to, by their names. A token without one may speak for all.
-    pub tenants: BTreeMap<String, Uuid>,
 }
 
 impl fmt::Debug for PaymentsHere {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PaymentsHere")
-            .field("tenants", &self.tenants)
-            .finish_non_exhaustive()
+        f.debug_struct("PaymentsHere").finish_non_exhaustive()
     }
 }
 
@@ -67,6 +63,8 @@ pub struct AppState {
     pub(crate) order_wait_max: Duration,
     /// Who takes payments, where payments are taken.
     pub(crate) payments: Option<Arc<PaymentsHere>>,
+    /// The tenants that tokens are bound to, by the tokens' names.
+    pub(crate) tenants: Arc<BTreeMap<String, Uuid>>,
     pub(crate) metrics: Metrics,
     pub(crate) schema_check: Option<SchemaCheck>,
     pub(crate) clock: Clock,
@@ -90,6 +88,7 @@ impl AppState {
             orders: None,
             order_wait_max: Duration::ZERO,
             payments: None,
+            tenants: Arc::default(),
             metrics: Arc::new(String::new),
             schema_check: None,
             clock: Arc::new(Timestamp::now),
@@ -127,6 +126,17 @@ impl AppState {
     pub fn with_payments(self, payments: PaymentsHere) -> Self {
         Self {
             payments: Some(Arc::new(payments)),
+            ..self
+        }
+    }
+
+    /// The same with tokens that are bound to tenants, by the tokens' names. They are refused wherever
+    /// the answer is not divided by tenants, whether payments are taken here or not; a token that is
+    /// bound to none may speak for all.
+    #[must_use]
+    pub fn with_tenants(self, tenants: BTreeMap<String, Uuid>) -> Self {
+        Self {
+            tenants: Arc::new(tenants),
             ..self
         }
     }

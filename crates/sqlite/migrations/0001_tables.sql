@@ -83,15 +83,18 @@ CREATE TABLE dead (
 ) STRICT;
 CREATE INDEX dead_lane ON dead (lane);
 
+-- `"group"`: held while it waited in this ordered group, where it keeps its place.
 CREATE TABLE held (
     message_id INTEGER PRIMARY KEY,
     lane       TEXT NOT NULL,
     at         INTEGER NOT NULL,
     reason     TEXT NOT NULL,
     tries      INTEGER NOT NULL,
-    attempts   INTEGER NOT NULL
+    attempts   INTEGER NOT NULL,
+    "group"    TEXT
 ) STRICT;
 CREATE INDEX held_lane ON held (lane);
+CREATE INDEX held_group ON held (lane, "group", message_id) WHERE "group" IS NOT NULL;
 
 -- Ordered lanes only: messages whose turn has not come.
 CREATE TABLE waiting (

@@ -1,7 +1,10 @@
--- Who comes next in groups whose message has finished: the waiting message with the smallest id,
--- if any, in the order given. A group whose turn is not the finished message's is left alone.
--- Uses the primary keys of turn and waiting. ?1 lane, ?2 JSON array of [group, finished id].
-SELECT t."group", w.message_id, w.due_at, w.tries, w.attempts
+-- Who comes next in groups whose message has finished, in the order given: the smallest id that
+-- waits, unless a smaller one was held while it waited. A group whose turn is not the finished
+-- message's is left alone. Uses the primary keys of turn and waiting, and held_group.
+-- ?1 lane, ?2 JSON array of [group, finished id].
+SELECT t."group", w.message_id, w.due_at, w.tries, w.attempts,
+       (SELECT min(message_id) FROM held
+        WHERE lane = t.lane AND "group" = t."group" AND message_id < coalesce(w.message_id, 1 << 62))
 FROM json_each(?2) AS finished
 CROSS JOIN turn AS t
     ON t.lane = ?1 AND t."group" = finished.value ->> 0 AND t.message_id = finished.value ->> 1

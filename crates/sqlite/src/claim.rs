@@ -199,7 +199,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Those messages whose last attempt that reached the sink ended uncertain.
+    /// Those messages that may have been delivered before.
     async fn in_doubt(&mut self, entries: &[Entry]) -> Result<Vec<i64>> {
         let tried = entries.iter().filter(|entry| entry.attempts > 0);
         let tried: Vec<i64> = tried.map(|entry| entry.id.0).collect();

@@ -106,7 +106,12 @@ impl Work<'_> {
     ) -> Result<()> {
         let (mut passed, mut ended) = (Vec::new(), Vec::new());
         let mut ready: Vec<(Timestamp, [Entry; 1])> = Vec::new();
-        for (group, id, due_at, tries, attempts) in next {
+        for (group, id, due_at, tries, attempts, held) in next {
+            // Whoever is held keeps its place: the turn waits there for a person.
+            if let Some(held) = held {
+                passed.push((group, held));
+                continue;
+            }
             match (id, due_at, tries, attempts) {
                 (Some(id), Some(due_at), Some(tries), Some(attempts)) => {
                     let due_at = rows::timestamp(due_at)?.max(self.now);
@@ -208,5 +213,12 @@ impl Work<'_> {
     }
 }
 
-/// A group, and who comes next in it if anybody waits.
-type NextColumns = (String, Option<i64>, Option<i64>, Option<i64>, Option<i64>);
+/// A group, who comes next in it if anybody waits, and who is held before that one.
+type NextColumns = (
+    String,
+    Option<i64>,
+    Option<i64>,
+    Option<i64>,
+    Option<i64>,
+    Option<i64>,
+);

@@ -151,7 +151,12 @@ impl Work<'_> {
             .copied()
             .collect();
         entries.extend(self.take_from_ready(&ready).await?);
-        let parked: Vec<_> = entries.iter().map(|e| (&found[&e.id].lane, *e)).collect();
+        let parked = |entry: &Entry| {
+            let Found { lane, group, state } = &found[&entry.id];
+            let place = group.as_deref().filter(|_| *state == StateKind::Waiting);
+            (lane, *entry, place)
+        };
+        let parked: Vec<_> = entries.iter().map(parked).collect();
         self.park(&parked, &by.reason).await?;
         let actions: Vec<_> = moving
             .iter()
@@ -188,17 +193,17 @@ impl Work<'_> {
         Ok(taken)
     }
 
-    /// Files messages as held.
+    /// Files messages as held, each with the group in which it keeps its place if it waited there.
     pub(crate) async fn park(
         &mut self,
-        entries: &[(&LaneName, Entry)],
+        entries: &[(&LaneName, Entry, Option<&str>)],
         reason: &str,
     ) -> Result<()> {
         if entries.is_empty() {
             return Ok(());
         }
-        let row = |(lane, entry): &(&'_ LaneName, Entry)| {
-            rows::json(&(entry.id, lane, entry.tries, entry.attempts))
+        let row = |(lane, entry, group): &(&'_ LaneName, Entry, Option<&'_ str>)| {
+            rows::json(&(entry.id, lane, entry.tries, entry.attempts, group))
         };
         let rows: Vec<String> = entries.iter().map(row).collect();
         sqlx::query(sql!("held_append"))

@@ -7,13 +7,13 @@ mod rows;
 
 pub(crate) use self::reconcile::reused_with_messages;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use async_trait::async_trait;
-use consign_kernel::{Cursor, MessageId, Page, Result, Token};
+use consign_kernel::{Cursor, MessageId, Page, Result, Store as _, Token};
 use consign_payments::{
-    CompleteAnswer, Completion, EnqueueAnswer, InFlight, NewPayment, OutboxId, PaymentFilter,
-    PaymentView, Payments, PaymentsStatus, Reconciliation, Repaired,
+    ClaimedPayments, CompleteAnswer, Completion, EnqueueAnswer, InFlight, NewPayment, OutboxId, PaymentFilter,
+    PaymentView, Payments, PaymentsStatus, Reconciliation, Repaired, claim_of,
 };
 use serde_json::Value;
 use sqlx::SqliteConnection;
@@ -55,6 +55,22 @@ impl Payments for SqliteStore {
         snapshot!(self, "find payments", |tx| rows::messages(&mut tx, ids))
     }
 
+    async fn claim_payments(
+        &self,
+        limit: u32,
+        worker: &str,
+        lease: Duration,
+        begin: bool,
+    ) -> Result<Option<ClaimedPayments>> {
+        let claim = claim_of(limit, worker, lease)?;
+        if self.lane(&claim.lane).await?.is_none() {
+            return Ok(None);
+        }
+        let _ = begin;
+        let lease = self.claim(&claim).await?;
+        lease.map(ClaimedPayments::of).transpose()
+    }
+
     async fn complete(
         &self,
         token: Token,
@@ -65,6 +81,26 @@ impl Payments for SqliteStore {
         write!(self, "complete payments", (worker, completions), |work| {
             work.complete(token, &worker, &completions, chance)
         })
+    }
+
+    async fn witness_payments(
+        &self,
+        token: Token,
+        worker: &str,
+        completions: &[Completion],
+    ) -> Result<Vec<OutboxId>> {
+        let _ = worker;
+        let ids: Vec<OutboxId> = completions.iter().map(|c| c.outbox_id).collect();
+        let messages = self.payment_messages(&ids).await?;
+        let mut reports = Vec::new();
+        for (said, id) in completions.iter().zip(&messages) {
+            said.validate()?;
+            reports.extend(id.and_then(|id| said.evidence(id)));
+        }
+        let kept = self.witness(token, &reports).await?;
+        let is_kept = |id: &Option<MessageId>| id.is_some_and(|id| kept.contains(&id));
+        let pairs = ids.into_iter().zip(&messages);
+        Ok(pairs.filter(|(_, id)| is_kept(id)).map(|(id, _)| id).collect())
     }
 
     async fn repair(&self, limit: u32) -> Result<Vec<Repaired>> {

@@ -199,7 +199,7 @@ impl Work<'_> {
         let mut by_reason: BTreeMap<&str, Vec<_>> = BTreeMap::new();
         for (entry, reason) in held {
             let parked = by_reason.entry(reason).or_default();
-            parked.push((&lease.lane, entry));
+            parked.push((&lease.lane, entry, None));
         }
         for (reason, parked) in by_reason {
             self.park(&parked, reason).await?;

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::{
     Harness,
-    stage::{Stage, TTL, all, ids, policy, refused, s, stranger},
+    stage::{Stage, TTL, all, by, ids, policy, refused, s, stranger},
 };
 
 /// Reports late results and answers which are on record.
@@ -90,6 +90,39 @@ pub(crate) async fn no_late_result_changes_anything(harness: &dyn Harness) {
         assert_eq!(history[0].outcome, AttemptOutcome::Expired);
     }
     assert_eq!(stage.drain().await, sent, "everything is sent again");
+}
+
+pub(crate) async fn a_late_success_puts_later_claims_in_doubt(harness: &dyn Harness) {
+    use Outcome::{Dead, Delivered, Retry, Uncertain};
+    for on_uncertain in [OnUncertain::Resend, OnUncertain::Probe, OnUncertain::Hold] {
+        let rules = LanePolicy {
+            on_uncertain,
+            ..policy()
+        };
+        let stage = Stage::with(harness, rules).await;
+        for said in [Delivered, Retry, Dead, Uncertain] {
+            let id = stage.enqueue_one().await;
+            let lost = stage.claim(1).await;
+            stage.crash().await;
+            let now = stage.claim(1).await;
+            assert!(!now.messages[0].in_doubt, "nobody has said anything yet");
+            let report = Report::new(id, said);
+            assert_eq!(witness(&stage, lost.token, &[report]).await, [id]);
+            let is_in_doubt = said == Delivered;
+            // A holder that knew nothing of it speaks of its own attempt, not of the lost one.
+            stage.report(&now, id, Retry).await;
+            stage.advance(s(2)).await;
+            let next = stage.claim(1).await;
+            let doubt = next.messages[0].in_doubt;
+            assert_eq!(doubt, is_in_doubt, "{on_uncertain:?} {said:?}");
+            stage.report(&next, id, Dead).await;
+            let requeued = stage.store.requeue(&[id], &by()).await;
+            requeued.expect("requeue answers");
+            let again = stage.claim(1).await;
+            assert_eq!(again.messages[0].in_doubt, is_in_doubt, "requeued: {said:?}");
+            stage.deliver(&again).await;
+        }
+    }
 }
 
 pub(crate) async fn a_result_is_late_before_the_lease_is_taken_back(harness: &dyn Harness) {

@@ -206,32 +206,69 @@ pub(crate) async fn a_held_message_blocks_its_group(harness: &dyn Harness) {
     assert_eq!(stage.drain().await, sent);
 }
 
-pub(crate) async fn a_held_waiting_message_blocks_nobody(harness: &dyn Harness) {
-    let stage = Stage::with(harness, ordered(OnDead::Block)).await;
+pub(crate) async fn a_held_waiting_message_keeps_its_place(harness: &dyn Harness) {
+    let stage = Stage::with(harness, ordered(OnDead::Continue)).await;
     let sent = stage.enqueue_groups("aaaa").await;
-    stage
-        .store
-        .hold(&sent[1..2], &by())
-        .await
-        .expect("hold answers");
+    hold(&stage, &sent[1..2]).await;
+    assert_eq!(stage.kinds(&sent).await, [Ready, Held, Waiting, Waiting]);
     let lease = stage.claim(10).await;
-    stage.deliver(&lease).await;
+    stage.report(&lease, sent[0], Outcome::Dead).await;
     assert_eq!(
         stage.kinds(&sent).await,
-        [Delivered, Held, Ready, Waiting],
-        "passed over"
+        [Dead, Held, Waiting, Waiting],
+        "nobody passes it"
     );
-    let moved = stage
-        .store
-        .unhold(&sent[1..2], &by())
-        .await
-        .expect("unhold answers");
+    stage.claim_nothing("the turn is the held one's").await;
+    let behind = Some(sent[1]);
+    assert_eq!(stage.state(sent[2]).await, State::Waiting { behind });
+    let late = stage.enqueue_groups("a").await;
+    assert_eq!(stage.kinds(&late).await, [Waiting], "newcomers wait too");
+    assert_eq!(unhold(&stage, sent[1]).await, Move::Moved { state: Ready });
+    assert_eq!(stage.drain().await, [&sent[1..], &late[..]].concat());
+}
+
+pub(crate) async fn a_held_waiting_message_may_return_before_its_turn(harness: &dyn Harness) {
+    let stage = Stage::with(harness, ordered(OnDead::Block)).await;
+    let sent = stage.enqueue_groups("aaa").await;
+    hold(&stage, &sent[1..2]).await;
+    let answer = unhold(&stage, sent[1]).await;
+    assert_eq!(answer, Move::Moved { state: Waiting });
+    assert_eq!(stage.drain().await, sent, "as if it had never been held");
+}
+
+pub(crate) async fn many_held_messages_keep_their_places(harness: &dyn Harness) {
+    let stage = Stage::with(harness, ordered(OnDead::Block)).await;
+    let sent = stage.enqueue_groups("aabaa").await;
+    // The first has its turn; the others are held while they wait.
+    hold(&stage, &[sent[4], sent[1], sent[0]]).await;
+    assert_eq!(stage.drain().await, [sent[2]]);
+    assert_eq!(unhold(&stage, sent[0]).await, Move::Moved { state: Ready });
+    assert_eq!(stage.drain().await, [sent[0]]);
+    let resolved = stage.store.resolve(&sent[4..], true, &by()).await;
+    resolved.expect("resolve answers");
     assert_eq!(
-        moved[0].answer,
-        Move::Moved { state: Waiting },
-        "another has the turn"
+        stage.kinds(&sent).await,
+        [Delivered, Held, Delivered, Waiting, Delivered],
+        "it had no turn to pass on"
     );
-    assert_eq!(stage.drain().await, [sent[2], sent[1], sent[3]]);
+    let resolved = stage.store.resolve(&sent[1..2], true, &by()).await;
+    resolved.expect("resolve answers");
+    assert_eq!(stage.kind(sent[3]).await, Ready, "but that one had");
+    assert_eq!(stage.drain().await, [sent[3]]);
+    let next = stage.enqueue_groups("a").await;
+    assert_eq!(stage.drain().await, next, "and the turn is free again");
+}
+
+async fn hold(stage: &Stage<'_>, ids: &[MessageId]) {
+    let moved = stage.store.hold(ids, &by()).await.expect("hold answers");
+    for moved in moved {
+        assert_eq!(moved.answer, Move::Moved { state: Held }, "{}", moved.id);
+    }
+}
+
+async fn unhold(stage: &Stage<'_>, id: MessageId) -> Move {
+    let moved = stage.store.unhold(&[id], &by()).await;
+    moved.expect("unhold answers")[0].answer
 }
 
 pub(crate) async fn a_held_waiting_message_may_find_its_group_free(harness: &dyn Harness) {

@@ -73,7 +73,6 @@ pub(crate) async fn a_repeated_payment_is_the_first(harness: &dyn Harness) {
     till.stage.advance(s(60)).await;
     let again = NewPayment {
         correlation_id: Some(Uuid::from_u128(9)),
-        kyc_hold: true,
         payload: json!({"destination": "acc-1", "currency_code": "ZMW", "amount_minor": 1001.0}),
         ..payment(1)
     };
@@ -114,7 +113,7 @@ pub(crate) async fn a_payment_sent_by_ten_at_once_is_one(harness: &dyn Harness) 
     assert_eq!(next.sequence_id, 2, "one number was used");
 }
 
-/// P-01, CP-05: another payload, participant, rail or tenant under the same key.
+/// P-01, CP-05: another payload, participant, rail, tenant or hold under the same key.
 pub(crate) async fn a_payment_that_differs_under_its_key_is_a_conflict(harness: &dyn Harness) {
     let till = Till::new(harness).await;
     let id = till.enqueue_one(&payment(1)).await;
@@ -148,19 +147,33 @@ pub(crate) async fn a_payment_that_differs_under_its_key_is_a_conflict(harness: 
             },
         ),
     ];
+    let hold = NewPayment {
+        kyc_hold: true,
+        ..payment(1)
+    };
+    let stranger = NewPayment {
+        tenant_id: Some(Uuid::from_u128(1)),
+        rail_type: "REFUND".into(),
+        ..payment(1)
+    };
     let both = NewPayment {
         rail_type: "REFUND".into(),
         payload: json!({}),
         ..payment(1)
     };
     for round in ["ready", "leased", "dispatched"] {
-        for (field, differing) in table.iter().chain([&("rail_type", both.clone())]) {
+        let more = [
+            ("rail_type", both.clone()),
+            ("kyc_hold", hold.clone()),
+            ("tenant_id", stranger.clone()),
+        ];
+        for (field, differing) in table.iter().chain(&more) {
             let answer = till
                 .try_enqueue(std::slice::from_ref(differing))
                 .await
                 .remove(0);
             let conflict = EnqueueAnswer::Conflict {
-                outbox_id: id,
+                outbox_id: (*field != "tenant_id").then_some(id),
                 field,
             };
             assert_eq!(answer, conflict, "while {round}");
@@ -212,9 +225,8 @@ pub(crate) async fn a_payment_twice_in_one_call_is_one(harness: &dyn Harness) {
     let (first, second) = (enqueued(&answers[0]), enqueued(&answers[1]));
     assert_eq!(first.outbox_id, second.outbox_id);
     assert_eq!((first.duplicate, second.duplicate), (false, true));
-    let outbox_id = first.outbox_id;
     let conflict = EnqueueAnswer::Conflict {
-        outbox_id,
+        outbox_id: Some(first.outbox_id),
         field: "rail_type",
     };
     assert_eq!(answers[2], conflict);

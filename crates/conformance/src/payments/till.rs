@@ -66,7 +66,7 @@ pub(crate) fn enqueued(answer: &EnqueueAnswer) -> Enqueued {
 pub(crate) fn completed(answer: CompleteAnswer) -> Vec<Completed> {
     match answer {
         CompleteAnswer::Completed(completed) => completed,
-        CompleteAnswer::LeaseLost => panic!("the lease is live"),
+        refused => panic!("the lease is live: {refused:?}"),
     }
 }
 

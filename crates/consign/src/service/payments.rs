@@ -1,13 +1,12 @@
 //! Payments in a process that stays: their lane, who takes them over HTTP, who dispatches them, and
 //! who looks for what must be compared with the rail's books.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use consign_kernel::{Error, Store};
 use consign_payments::{PaymentService, PaymentsOptions, RailKind, RailSink, Rails};
 use consign_server::PaymentsHere;
 use consign_worker::LaneWork;
-use uuid::Uuid;
 
 use super::own_lane::{OwnLane, Put};
 use crate::{
@@ -21,7 +20,6 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Payments {
     options: PaymentsOptions,
-    tenants: BTreeMap<String, Uuid>,
     /// None: others dispatch them.
     rails: Option<Rails>,
 }
@@ -44,7 +42,6 @@ impl Payments {
         };
         Ok(Some(Self {
             options: settings.options.clone(),
-            tenants: settings.tenants.clone(),
             rails,
         }))
     }
@@ -66,7 +63,6 @@ impl Payments {
         PaymentsHere {
             service: PaymentService::new(Arc::clone(&store), self.options.clone()),
             store,
-            tenants: self.tenants.clone(),
         }
     }
 

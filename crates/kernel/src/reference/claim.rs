@@ -3,11 +3,12 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use jiff::Timestamp;
+use uuid::Uuid;
 
 use super::{Entry, LeaseRow, Reference, RunKey, later};
 use crate::{
-    AttemptOutcome, BeginAnswer, Claim, ClaimedMessage, Fence, Lease, MessageId, ReleaseAnswer,
-    RenewAnswer, Token, error::Result, lane::validate_ttl,
+    AttemptOutcome, BeginAnswer, Claim, ClaimedMessage, Fence, Lease, MessageId, Outcome,
+    ReleaseAnswer, RenewAnswer, Token, error::Result, lane::validate_ttl,
 };
 
 impl Reference {
@@ -90,16 +91,25 @@ impl Reference {
         }
     }
 
-    /// Whether the last attempt that reached the sink, if any did, ended uncertain.
+    /// Whether an earlier delivery may have happened.
     ///
-    /// Expired attempts never reached it, so they change nothing.
+    /// The last attempt that reached the sink, if any did, ended uncertain; expired attempts never
+    /// reached it, so they change nothing. Or somebody who had lost the message says that it was
+    /// delivered: no later attempt speaks of that one, so this lasts.
     fn in_doubt(&self, id: MessageId) -> bool {
-        self.attempts
+        let last = self
+            .attempts
             .range((id, 0)..=(id, u32::MAX))
             .rev()
             .map(|(_, attempt)| attempt.outcome)
-            .find(|outcome| *outcome != AttemptOutcome::Expired)
-            == Some(AttemptOutcome::Uncertain)
+            .find(|outcome| *outcome != AttemptOutcome::Expired);
+        let late = self
+            .late
+            .range((id, Token(Uuid::nil()))..=(id, Token(Uuid::max())));
+        last == Some(AttemptOutcome::Uncertain)
+            || late
+                .map(|(_, late)| late.outcome)
+                .any(|outcome| outcome == Outcome::Delivered)
     }
 
     /// Prolongs a lease to `ttl` from now.

@@ -43,16 +43,20 @@ impl Reference {
             "turn of the finished"
         );
         let first = (lane.clone(), group.clone(), MessageId(i64::MIN));
-        let next = self
-            .waiting
-            .range(first..)
-            .next()
-            .map(|(key, _)| key.clone());
-        match next.filter(|(l, g, _)| *l == lane && *g == group) {
-            Some(key) => {
-                let row = self.waiting.remove(&key).expect("invariant: just seen");
-                self.turns.insert((lane.clone(), group), row.entry.id);
-                self.make_ready(&lane, row.due_at.max(now), &[row.entry], false);
+        let last = (lane.clone(), group.clone(), MessageId(i64::MAX));
+        let waiting = self.waiting.range(first..=last).next();
+        let waiting = waiting.map(|((_, _, id), _)| *id);
+        let held = self.held.keys().copied().find(|id| {
+            let of_group = self.group_of(*id);
+            of_group.is_some_and(|(l, g)| l == lane && g == group)
+        });
+        // Whoever is held keeps its place: the turn comes to it and waits there for a person.
+        match waiting.into_iter().chain(held).min() {
+            Some(next) => {
+                self.turns.insert((lane.clone(), group.clone()), next);
+                if let Some(row) = self.waiting.remove(&(lane.clone(), group, next)) {
+                    self.make_ready(&lane, row.due_at.max(now), &[row.entry], false);
+                }
             }
             None => {
                 self.turns.remove(&(lane, group));

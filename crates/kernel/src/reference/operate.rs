@@ -140,7 +140,7 @@ impl Reference {
         Ok(answers)
     }
 
-    /// Parks ready and waiting messages. A parked message keeps its turn.
+    /// Parks ready and waiting messages. A parked message keeps its turn, or its place before it.
     pub fn hold(&mut self, now: Timestamp, ids: &[MessageId], by: &By) -> Result<Vec<Moved>> {
         by.validate()?;
         let mut answers = Vec::new();

@@ -88,7 +88,7 @@ impl Reference {
         };
         self.record_action(now, by, "resolve", Some(&lane), Some(id));
         let finished = self.park_or_end(now, &lease, entry, next, &report.detail);
-        // One that was held while it waited has no turn to pass on.
+        // One that was held while it waited may have no turn to pass on yet.
         let has_turn = self.group_of(id).and_then(|group| self.turns.get(&group)) == Some(&id);
         finished.filter(|_| has_turn)
     }

@@ -6,7 +6,7 @@ use sqlx::postgres::PgRow;
 
 use crate::{
     PostgresStore,
-    error::{sqlstate, state_of, store_error},
+    error::{is_recorded_otherwise, sqlstate, state_of, store_error},
     rows,
     store::Statement,
 };
@@ -21,20 +21,43 @@ impl PostgresStore {
         worker: &str,
         completions: &[Completion],
     ) -> Result<CompleteAnswer> {
-        match self.rows(statement(token, worker, completions)).await {
+        let sql = include_str!("../../sql/complete_payments.sql");
+        let statement = bound(sql, token, worker, completions)
+            .bind(
+                completions
+                    .iter()
+                    .map(|c| c.retry_in.map(rows::interval))
+                    .collect::<Vec<_>>(),
+            )
+            .bind(completions.iter().map(|c| c.in_doubt).collect::<Vec<_>>());
+        match self.rows(statement).await {
             Ok(rows) => {
                 let completed = rows.iter().map(completed).collect::<Result<_>>()?;
                 Ok(CompleteAnswer::Completed(completed))
             }
-            Err(error) => match state_of(&error) {
-                Some(sqlstate::PAYMENT_LEASE_LOST) => Ok(CompleteAnswer::LeaseLost),
-                Some(sqlstate::COMPLETION_STATE) => {
-                    let why = "a completion is DISPATCHED, RETRYABLE or FAILED";
-                    Err(Error::invalid("state", why))
-                }
-                _ => Err(store_error("complete payments", error)),
-            },
+            Err(error) if is_recorded_otherwise(&error) => Ok(CompleteAnswer::RecordedOtherwise),
+            Err(error) if state_of(&error) == Some(sqlstate::PAYMENT_LEASE_LOST) => {
+                Ok(CompleteAnswer::LeaseLost)
+            }
+            Err(error) => Err(said_wrongly("complete payments", error)),
         }
+    }
+
+    pub(super) async fn witness_payments_impl(
+        &self,
+        token: Token,
+        worker: &str,
+        completions: &[Completion],
+    ) -> Result<Vec<OutboxId>> {
+        // What a completion says about doubts is not part of the evidence, but must make sense.
+        for completion in completions {
+            completion.validate()?;
+        }
+        let sql = include_str!("../../sql/witness_payments.sql");
+        let rows = self.rows(bound(sql, token, worker, completions)).await;
+        let rows = rows.map_err(|error| said_wrongly("keep results of payments", error))?;
+        let id = |row| Ok(OutboxId(rows::column(row, "outbox_id")?));
+        rows.iter().map(id).collect()
     }
 
     pub(super) async fn repair_impl(&self, limit: u32) -> Result<Vec<Repaired>> {
@@ -54,7 +77,23 @@ impl PostgresStore {
     }
 }
 
-fn statement<'c>(token: Token, worker: &'c str, completions: &'c [Completion]) -> Statement<'c> {
+fn said_wrongly(attempted: &'static str, error: sqlx::Error) -> Error {
+    match state_of(&error) {
+        Some(sqlstate::COMPLETION_STATE) => {
+            let why = "a completion is DISPATCHED, RETRYABLE or FAILED";
+            Error::invalid("state", why)
+        }
+        _ => store_error(attempted, error),
+    }
+}
+
+/// A statement with what the rail said as its first nine parameters.
+fn bound<'c>(
+    sql: &'static str,
+    token: Token,
+    worker: &'c str,
+    completions: &'c [Completion],
+) -> Statement<'c> {
     let texts = |text: fn(&Completion) -> Option<&str>| -> Vec<Option<&str>> {
         completions.iter().map(text).collect()
     };
@@ -62,7 +101,7 @@ fn statement<'c>(token: Token, worker: &'c str, completions: &'c [Completion]) -
         let latency_ms = c.result.latency_ms;
         latency_ms.map(|ms| i64::try_from(ms).unwrap_or(i64::MAX))
     };
-    sqlx::query(include_str!("../../sql/complete_payments.sql"))
+    sqlx::query(sql)
         .bind(token.0)
         .bind(worker)
         .bind(
@@ -77,12 +116,6 @@ fn statement<'c>(token: Token, worker: &'c str, completions: &'c [Completion]) -
         .bind(texts(|c| c.error_code.as_deref()))
         .bind(texts(|c| c.error_message.as_deref()))
         .bind(completions.iter().map(latency).collect::<Vec<_>>())
-        .bind(
-            completions
-                .iter()
-                .map(|c| c.retry_in.map(rows::interval))
-                .collect::<Vec<_>>(),
-        )
 }
 
 fn completed(row: &PgRow) -> Result<Completed> {

@@ -3,11 +3,18 @@
 use consign_kernel::Result;
 use consign_payments::{EnqueueAnswer, Enqueued, NewPayment, OutboxId};
 use sqlx::{PgConnection, postgres::PgRow, types::Json};
+use uuid::Uuid;
 
 use crate::{PostgresStore, error::store_error, rows, store::Statement};
 
 /// What a repeated payment can differ in.
-const FIELDS: [&str; 4] = ["participant_id", "rail_type", "tenant_id", "payload"];
+const FIELDS: [&str; 5] = [
+    "tenant_id",
+    "participant_id",
+    "rail_type",
+    "payload",
+    "kyc_hold",
+];
 
 /// Enqueues payments inside the caller's own transaction, as [`enqueue_in`](crate::enqueue_in) does
 /// with messages.
@@ -66,15 +73,15 @@ fn answers(rows: &[PgRow]) -> Result<Vec<EnqueueAnswer>> {
 }
 
 fn answer(row: &PgRow) -> Result<EnqueueAnswer> {
-    let outbox_id = OutboxId(rows::column(row, "outbox_id")?);
     let conflict: Option<&str> = rows::column(row, "conflict")?;
     if let Some(word) = conflict {
         let field = FIELDS.into_iter().find(|field| *field == word);
         let field = field.ok_or_else(|| rows::corrupt(format!("conflict {word:?}")))?;
+        let outbox_id = rows::column::<Option<Uuid>>(row, "outbox_id")?.map(OutboxId);
         return Ok(EnqueueAnswer::Conflict { outbox_id, field });
     }
     Ok(EnqueueAnswer::Enqueued(Enqueued {
-        outbox_id,
+        outbox_id: OutboxId(rows::column(row, "outbox_id")?),
         sequence_id: rows::column(row, "sequence_id")?,
         created_at: rows::time(row, "created_at")?,
         state: rows::column::<&str>(row, "state")?.parse()?,

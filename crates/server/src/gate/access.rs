@@ -1,9 +1,10 @@
 //! Who may do what.
 
-use std::net::IpAddr;
+use std::{collections::BTreeMap, net::IpAddr};
 
 use axum::http::{HeaderMap, header, request::Parts};
 use subtle::{Choice, ConditionallySelectable};
+use uuid::Uuid;
 
 use crate::{
     options::{ServerOptions, TokenEntry},
@@ -46,6 +47,15 @@ impl Access {
     }
 }
 
+/// Whether what a route shows and moves is divided by tenants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// It is not: whoever is bound to a tenant would see, or move, what belongs to others.
+    Everybody,
+    /// Its handler keeps every caller to its tenant.
+    Tenant,
+}
+
 /// Who calls, as far as known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Caller {
@@ -55,6 +65,8 @@ pub(crate) struct Caller {
     pub(crate) actor: String,
     /// The name of the token that was presented; none where none is needed.
     pub(crate) token: Option<String>,
+    /// The tenant that token is bound to; none: it may speak for all.
+    pub(crate) tenant_id: Option<Uuid>,
     /// Whether it may read whatever there is.
     pub(crate) is_reader: bool,
 }
@@ -62,12 +74,13 @@ pub(crate) struct Caller {
 /// Lets a caller in, or says why not.
 pub(crate) fn admit(
     options: &ServerOptions,
-    access: Access,
+    tenants: &BTreeMap<String, Uuid>,
+    (access, reach): (Access, Reach),
     request: &Parts,
 ) -> Result<Caller, Problem> {
     let peer = request.extensions.get::<Peer>().copied();
     let address = peer.map(|Peer(peer)| peer.ip().to_canonical());
-    let mut is_reader = true;
+    let (mut is_reader, mut tenant_id) = (true, None);
     let name = match access {
         Access::Open => None,
         Access::Metrics if metrics_are_open(options, address, &request.headers) => {
@@ -81,6 +94,8 @@ pub(crate) fn admit(
         }
         Access::Metrics | Access::Scopes(_) => {
             let entry = authenticate(&options.tokens, &request.headers)?;
+            tenant_id = tenants.get(&entry.name).copied();
+            check_reach(entry, tenant_id, reach)?;
             check_scopes(entry, access.scopes())?;
             let mut reads = Access::READ.scopes().iter();
             is_reader = reads.any(|scope| entry.scopes.contains(scope));
@@ -95,6 +110,7 @@ pub(crate) fn admit(
         actor: actor(&client, &request.headers)?,
         client,
         token: name,
+        tenant_id,
         is_reader,
     })
 }
@@ -204,6 +220,18 @@ fn check_scopes(entry: &TokenEntry, needed: &[Scope]) -> Result<(), Problem> {
     Err(Problem::new(codes::SCOPE_MISSING, detail)
         .with("scopes", words)
         .with_header(header::WWW_AUTHENTICATE, &challenge))
+}
+
+/// No scope opens to a tenant what is not divided by tenants.
+fn check_reach(entry: &TokenEntry, tenant_id: Option<Uuid>, reach: Reach) -> Result<(), Problem> {
+    if tenant_id.is_none() || reach == Reach::Tenant {
+        return Ok(());
+    }
+    let detail = format!(
+        "token {:?} is bound to a tenant by payments.tenants, and this path is not divided by tenants",
+        entry.name
+    );
+    Err(Problem::new(codes::TENANT_BOUND, detail))
 }
 
 /// Who the audit names: what is known, and what the caller says of itself.

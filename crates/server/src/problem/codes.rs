@@ -61,6 +61,9 @@ codes! {
     TENANT_MISMATCH "tenant_mismatch" FORBIDDEN
         "the token belongs to another tenant" "use a token of that tenant, or one that is bound to none"
 
+    TENANT_BOUND "tenant_bound" FORBIDDEN
+        "the token is bound to a tenant, and this is not divided by tenants" "use a token that payments.tenants binds to none"
+
     // Of moves by hand.
     NO_SUCH_MESSAGE "no_such_message" NOT_FOUND
         "there is no such message" "mend the id"

@@ -52,7 +52,7 @@ pub(crate) async fn take(
     let mut message_headers = Map::new();
     continue_trace(&headers, &mut message_headers);
     let call = PayCall {
-        tenant_id: here.tenant_of(&caller),
+        tenant_id: caller.tenant_id,
         body: &body,
         headers: message_headers,
     };
@@ -71,7 +71,7 @@ pub(crate) async fn show(
     id: Result<InPath<String>, Problem>,
 ) -> Result<Response, Flat> {
     let here = served(&state)?;
-    let tenant_id = here.may_read(&caller)?;
+    let tenant_id = whose(&caller)?;
     let InPath(id) = id?;
     Ok(rendered(here.service.look(tenant_id, &id).await))
 }
@@ -89,7 +89,7 @@ pub(crate) async fn list(
     params: Result<Params<PaymentParams>, Problem>,
 ) -> Result<impl IntoResponse, Flat> {
     let here = served(&state)?;
-    let own = here.may_read(&caller)?;
+    let own = whose(&caller)?;
     let Params(params) = params?;
     if own.is_some() && params.tenant_id.is_some() && own != params.tenant_id {
         let detail = "the token does not belong to this tenant";
@@ -118,24 +118,15 @@ fn served(state: &AppState) -> Result<&PaymentsHere, Flat> {
     })
 }
 
-impl PaymentsHere {
-    /// The tenant that a caller is bound to; none: it may speak for all.
-    fn tenant_of(&self, caller: &Caller) -> Option<Uuid> {
-        let name = caller.token.as_deref()?;
-        self.tenants.get(name).copied()
+/// Whose payments a caller may read; none: all. A producer without a tenant has none: nothing tells
+/// its payments from those of others.
+fn whose(caller: &Caller) -> Result<Option<Uuid>, Problem> {
+    if caller.tenant_id.is_some() || caller.is_reader {
+        return Ok(caller.tenant_id);
     }
-
-    /// Whose payments a caller may read. A producer without a tenant has none: nothing tells its
-    /// payments from those of others.
-    fn may_read(&self, caller: &Caller) -> Result<Option<Uuid>, Problem> {
-        let tenant_id = self.tenant_of(caller);
-        if tenant_id.is_some() || caller.is_reader {
-            return Ok(tenant_id);
-        }
-        let detail = "reading payments needs the scope auditor or operator, or a tenant for the \
-                      token in payments.tenants";
-        Err(Problem::new(codes::SCOPE_MISSING, detail))
-    }
+    let detail = "reading payments needs the scope auditor or operator, or a tenant for the token in \
+                  payments.tenants";
+    Err(Problem::new(codes::SCOPE_MISSING, detail))
 }
 
 fn rendered(answer: consign_payments::Answer) -> Response {
@@ -163,7 +154,7 @@ impl Action {
         let InPath(id) = id?;
         let id = outbox_id(&id)?;
         let by = by(caller, reason)?;
-        if let Some(tenant_id) = here.tenant_of(caller) {
+        if let Some(tenant_id) = caller.tenant_id {
             let found = here.store.payment(id).await?;
             // That of another tenant does not exist.
             let is_own = |found: &_| {

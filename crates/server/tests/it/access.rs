@@ -67,7 +67,20 @@ const ROUTES: &[(&str, &str, &[Scope])] = {
     ]
 };
 
+/// What is left to a token that is bound to a tenant, whatever its scopes: the routes that keep to
+/// that tenant. What is not here must be refused.
+const DIVIDED_BY_TENANTS: &[(&str, &str)] = &[
+    ("POST", "/v1/payments"),
+    ("GET", "/v1/payments"),
+    ("GET", "/v1/payments/{outbox_id}"),
+    ("POST", "/v1/payments/{outbox_id}/requeue"),
+    ("POST", "/v1/payments/{outbox_id}/hold"),
+    ("POST", "/v1/payments/{outbox_id}/release"),
+    ("POST", "/v1/payments/{outbox_id}/resolve"),
+];
+
 on_stores!(
+    a_token_of_a_tenant_is_refused_wherever_tenants_are_not_told_apart,
     every_route_asks_for_its_scopes,
     tokens_are_asked_for_even_on_this_machine,
     without_tokens_only_this_machine_is_served,
@@ -157,6 +170,37 @@ async fn every_route_asks_for_its_scopes(bench: Bench) {
                 }
                 let challenge = answer.header("www-authenticate");
                 assert!(challenge.contains("insufficient_scope"), "{challenge}");
+            }
+        }
+    }
+}
+
+/// P-20: with every scope there is, whether payments are taken here or not.
+async fn a_token_of_a_tenant_is_refused_wherever_tenants_are_not_told_apart(bench: Bench) {
+    let entry = |name: &str| TokenEntry {
+        name: name.to_owned(),
+        hash: Token::new(name).hash(),
+        scopes: Scope::ALL.into(),
+    };
+    let tenant = uuid::Uuid::from_u128(7);
+    let bench = bench
+        .with_state(|state| state.with_tenants([("bound".to_owned(), tenant)].into()))
+        .with_options(&ServerOptions {
+            tokens: vec![entry("bound"), entry("free")],
+            ..options()
+        });
+    for (method, path, wanted) in ROUTES {
+        let is_open = wanted.is_empty() || DIVIDED_BY_TENANTS.contains(&(method, path));
+        for token in ["bound", "free"] {
+            let method: Method = method.parse().unwrap();
+            let body = (method != Method::GET).then(|| json!({}));
+            let mut request = request(method, &filled_in(path), body);
+            set(&mut request, &[("authorization", &format!("Bearer {token}"))]);
+            let answer = bench.call(request).await;
+            match (token == "free" || is_open, is_flat(path)) {
+                (true, _) => assert_ne!(answer.status, 403, "{path}: {}", answer.text),
+                (false, true) => drop(answer.is_flat(403, "TENANT_BOUND")),
+                (false, false) => drop(answer.is_problem(403, "tenant_bound")),
             }
         }
     }

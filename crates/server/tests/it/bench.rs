@@ -82,9 +82,8 @@ impl Bench {
         let here = PaymentsHere {
             service: PaymentService::new(Arc::clone(&payments), options),
             store: Arc::clone(&payments),
-            tenants,
         };
-        let bench = self.with_state(|state| state.with_payments(here));
+        let bench = self.with_state(|state| state.with_payments(here).with_tenants(tenants));
         Self {
             payments: Some(payments),
             ..bench

@@ -33,7 +33,7 @@ impl Work<'_> {
             return Ok(CompleteAnswer::LeaseLost);
         }
         let pairs = completions.iter().zip(&messages);
-        let reports: Option<Vec<Report>> = pairs.map(|(said, id)| said.report(*id)).collect();
+        let reports: Option<Vec<Report>> = pairs.map(|(said, id)| said.report(*id, false)).collect();
         let Some(reports) = reports else {
             return match lease {
                 // A lost lease comes first: whoever lost it has nothing to correct.

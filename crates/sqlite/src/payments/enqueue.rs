@@ -219,8 +219,8 @@ impl Work<'_> {
                 return Err(Failure::corrupt("a payment is neither new nor known"));
             };
             let outbox_id = known.stored.outbox_id;
-            if let Some(field) = known.stored.conflict(payment) {
-                answers.push(EnqueueAnswer::Conflict { outbox_id, field });
+            if let Some(conflict) = known.stored.conflict_answer(payment) {
+                answers.push(conflict);
                 continue;
             }
             let state = match (known.is_held, states.get(&known.message_id)) {
