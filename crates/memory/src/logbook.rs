@@ -26,7 +26,10 @@
 //! top `gateway_event`, `outbox_id`, `source` = `outbox_worker`, `payload_sha`, `correlation_id`,
 //! `worker_id`, `attempt_id`, `retry_count`, `memory_id` and `next_attempt_at` where there are any, and
 //! `extra` with `correlation_id`, `worker_id`, `attempt_id`, `last_error`, `original_outbox_id` (dedup),
-//! `intended_action`, `observed_status` and `observed_locked_by` (conflict).
+//! `intended_action`, `observed_status` and `observed_locked_by` (conflict). `original_outbox_id` and
+//! `intended_action` stand at the top too. The actor is the message's `actor_user_id`, else the owner
+//! of its private space. `retry_count` counts the attempts that failed, this one included.
+//! `intended_action` is `success`, `dedup_hit`, `retry` (for `uncertain` too) or `dead`.
 //!
 //! What an attempt says: `result` is `{"memory_id": "…"}`, with `"original_outbox_id"` for a dedup hit;
 //! `detail` is the error, beginning with `connection_error: `, `api_error: 503 - ` or
@@ -93,8 +96,9 @@ pub trait Logbook: Send + Sync {
     // The outbox.
 
     /// Enqueues a memory and ends its request's audit with `end`, into which the outbox id is
-    /// written (`:outbox:<id>` after the reason, `outbox_id` in the JSON), both or neither. A twin
-    /// that is pending or sent is answered instead of enqueued; a dead one is requeued.
+    /// written (`:outbox:<id>` after the reason, `outbox_id` in the JSON; in `gateway_event`, if
+    /// there is one, `outbox_id` and `decision` follow), both or neither. A twin that is pending or
+    /// sent is answered instead of enqueued, and its id is written; a dead one is requeued.
     async fn defer(
         &self,
         memory: &NewMemory,
@@ -193,7 +197,9 @@ pub trait Logbook: Send + Sync {
     // Searching.
 
     /// Full-text search over candidates and events, in these spaces only, best first. Query text is
-    /// words, never a language: nothing in it is an operator or a wildcard.
+    /// words, never a language: nothing in it is an operator or a wildcard. What has any of the words
+    /// fits; what has more of them is better; of equals, the newer one. An event's title is its
+    /// item's, its content the strings of its payload (but for `space`), a line each.
     async fn search_logbook(
         &self,
         query: &str,

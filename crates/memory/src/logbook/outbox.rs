@@ -42,7 +42,7 @@ pub struct OutboxRow {
     pub payload_sha: String,
     /// How it stands.
     pub status: OutboxStatus,
-    /// Attempts that will be or were repeated; expiries do not count.
+    /// Attempts that will be or were repeated, since the last requeue; expiries do not count.
     pub retry_count: i64,
     /// When it is due next; of a finished one, when it was last.
     pub next_attempt_at: Option<Timestamp>,
