@@ -49,6 +49,7 @@ CREATE TABLE consign.ready (
     PRIMARY KEY (lane, due_at, run)
 );
 
+-- `presumed_begun`: whoever claimed it may call the sink for anything in it without saying so first.
 CREATE TABLE consign.lease (
     fence      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     claimed_at timestamptz NOT NULL,
@@ -59,7 +60,8 @@ CREATE TABLE consign.lease (
     ids        bigint[] NOT NULL,
     tries      int[] NOT NULL,
     attempts   int[] NOT NULL,
-    begun      bigint[] NOT NULL DEFAULT '{}'
+    begun      bigint[] NOT NULL DEFAULT '{}',
+    presumed_begun boolean NOT NULL DEFAULT false
 );
 
 CREATE TABLE consign.attempt (
@@ -88,15 +90,18 @@ CREATE TABLE consign.dead (
 );
 CREATE INDEX dead_lane ON consign.dead (lane, message_id);
 
+-- "group": held while it waited in this ordered group, where it keeps its place.
 CREATE TABLE consign.held (
     message_id bigint PRIMARY KEY,
     lane       text NOT NULL,
     at         timestamptz NOT NULL,
     reason     text NOT NULL,
     tries      int NOT NULL,
-    attempts   int NOT NULL
+    attempts   int NOT NULL,
+    "group"    text
 );
 CREATE INDEX held_lane ON consign.held (lane, message_id);
+CREATE INDEX held_group ON consign.held (lane, "group", message_id) WHERE "group" IS NOT NULL;
 
 -- Ordered lanes only: messages whose turn has not come.
 CREATE TABLE consign.waiting (

@@ -6,7 +6,10 @@ CREATE INDEX lease_expiry ON consign.lease (lane, expires_at);
 -- Ends one lease that is over: an attempt for every message, and what goes back goes back in
 -- halves, each to be leased alone, so that a poison message is alone after log2(n) crashes. The
 -- loss counts against a message only if it was alone. See Reference::end in the kernel.
-CREATE FUNCTION consign.end_lease(p_lease consign.lease, p_now timestamptz) RETURNS void
+--
+-- What had begun is uncertain. What is only presumed to have begun is treated as if it had not, but its
+-- attempt says so, and the next claim is told that it is in doubt. p_rest: how long what goes back rests.
+CREATE FUNCTION consign.end_lease(p_lease consign.lease, p_now timestamptz, p_rest interval DEFAULT '0') RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
@@ -17,6 +20,7 @@ DECLARE
     v_attempts int[];
     v_died     bigint[];
     v_half     int;
+    v_due_at   timestamptz := p_now + p_rest;
 BEGIN
     DELETE FROM consign.lease WHERE fence = p_lease.fence;
     WITH fate AS MATERIALIZED (
@@ -30,10 +34,11 @@ BEGIN
                 WITH ORDINALITY AS e (id, tries, attempts, ord)),
     recorded AS (
         INSERT INTO consign.attempt (message_id, attempt_no, outcome, owner, fence, token, claimed_at,
-                                     finished_at, code, next_due_at)
+                                     finished_at, code, result, next_due_at)
         SELECT id, attempts, CASE WHEN begun THEN 'uncertain' ELSE 'expired' END::consign.outcome, p_lease.owner,
                p_lease.fence, p_lease.token, p_lease.claimed_at, greatest(p_now, p_lease.claimed_at),
-               'lease_expired', CASE WHEN next = 'ready' THEN p_now END
+               'lease_expired', CASE WHEN p_lease.presumed_begun AND NOT begun THEN '{"may_have_begun": true}'::jsonb END,
+               CASE WHEN next = 'ready' THEN v_due_at END
             FROM fate ORDER BY ord),
     died AS (
         INSERT INTO consign.dead (message_id, lane, at, attempt_no, code)
@@ -49,14 +54,14 @@ BEGIN
         INTO v_ids, v_tries, v_attempts, v_died FROM fate;
 
     v_half := (coalesce(cardinality(v_ids), 0) + 1) / 2;
-    PERFORM consign.make_ready(p_lease.lane, p_now, v_ids[: v_half], v_tries[: v_half], v_attempts[: v_half], true);
-    PERFORM consign.make_ready(p_lease.lane, p_now, v_ids[v_half + 1 :], v_tries[v_half + 1 :],
+    PERFORM consign.make_ready(p_lease.lane, v_due_at, v_ids[: v_half], v_tries[: v_half], v_attempts[: v_half], true);
+    PERFORM consign.make_ready(p_lease.lane, v_due_at, v_ids[v_half + 1 :], v_tries[v_half + 1 :],
                                v_attempts[v_half + 1 :], true);
     IF v_died IS NOT NULL AND (v_policy->>'ordered')::boolean AND v_policy->>'on_dead' = 'continue' THEN
         PERFORM consign.pass_turns(p_lease.lane, v_died, p_now);
     END IF;
 END $$;
-REVOKE ALL ON FUNCTION consign.end_lease(consign.lease, timestamptz) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.end_lease(consign.lease, timestamptz, interval) FROM PUBLIC;
 
 CREATE FUNCTION consign.expire_lane(p_lane text, p_now timestamptz) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
@@ -180,8 +185,9 @@ END $$;
 REVOKE ALL ON FUNCTION consign.take_short_runs(text, int, int, timestamptz, timestamptz) FROM PUBLIC;
 
 -- Leases up to p_limit of the oldest due messages of a lane; a lease of NULLs when there are none.
+-- p_presumed_begun: the sink may be called from now on without a word.
 CREATE FUNCTION consign.lease_due(p_lane text, p_owner text, p_limit int, p_ttl interval, p_from timestamptz,
-                                  OUT lease consign.lease, OUT scan_from timestamptz)
+                                  p_presumed_begun boolean, OUT lease consign.lease, OUT scan_from timestamptz)
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
@@ -222,19 +228,25 @@ BEGIN
         RETURN;
     END IF;
     scan_from := v_taken.due_at;
-    INSERT INTO consign.lease (claimed_at, expires_at, token, lane, owner, ids, tries, attempts)
-        VALUES (v_now, v_now + v_ttl, gen_random_uuid(), p_lane, p_owner, v_taken.ids, v_taken.tries, v_taken.attempts)
+    INSERT INTO consign.lease (claimed_at, expires_at, token, lane, owner, ids, tries, attempts, presumed_begun)
+        VALUES (v_now, v_now + v_ttl, gen_random_uuid(), p_lane, p_owner, v_taken.ids, v_taken.tries, v_taken.attempts,
+                p_presumed_begun)
         RETURNING * INTO lease;
 END $$;
-REVOKE ALL ON FUNCTION consign.lease_due(text, text, int, interval, timestamptz) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.lease_due(text, text, int, interval, timestamptz, boolean) FROM PUBLIC;
 
--- Whether the last attempt of a message that reached the sink, if any did, ended uncertain.
+-- Whether an earlier delivery of a message may have happened: the last attempt that reached the sink, or
+-- may have, ended without anybody knowing; or somebody who had lost the message says that it was
+-- delivered, of which no later attempt speaks.
 CREATE FUNCTION consign.is_in_doubt(p_id bigint) RETURNS boolean
-    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
     AS $$
-    SELECT coalesce((SELECT a.outcome = 'uncertain' FROM consign.attempt a
-                         WHERE a.message_id = p_id AND a.outcome <> 'expired'
-                         ORDER BY a.attempt_no DESC LIMIT 1), false) $$;
+BEGIN
+    RETURN coalesce((SELECT a.outcome IN ('uncertain', 'expired') FROM consign.attempt a
+                         WHERE a.message_id = p_id AND (a.outcome <> 'expired' OR a.result @> '{"may_have_begun": true}')
+                         ORDER BY a.attempt_no DESC LIMIT 1), false)
+        OR EXISTS (SELECT FROM consign.late l WHERE l.message_id = p_id AND l.outcome = 'delivered');
+END $$;
 REVOKE ALL ON FUNCTION consign.is_in_doubt(bigint) FROM PUBLIC;
 
 -- Leases up to p_limit of the oldest due messages of a lane; no rows when there are none.
@@ -261,7 +273,7 @@ DECLARE
     v_due   record;
     v_lease consign.lease;
 BEGIN
-    SELECT * INTO v_due FROM consign.lease_due(p_lane, p_owner, p_limit, p_ttl, p_from);
+    SELECT * INTO v_due FROM consign.lease_due(p_lane, p_owner, p_limit, p_ttl, p_from, false);
     v_lease := v_due.lease;
     RETURN QUERY
         SELECT v_lease.token, v_lease.fence, v_lease.claimed_at, v_lease.expires_at, m.id, m.key, m."group", m.payload,
@@ -324,7 +336,7 @@ DECLARE
     v_first bigint;
     v_last  bigint;
 BEGIN
-    SELECT * INTO v_due FROM consign.lease_due(p_lane, p_owner, p_limit, p_ttl, p_from);
+    SELECT * INTO v_due FROM consign.lease_due(p_lane, p_owner, p_limit, p_ttl, p_from, false);
     v_lease := v_due.lease;
     scan_from := v_due.scan_from;
     IF v_lease.token IS NULL THEN

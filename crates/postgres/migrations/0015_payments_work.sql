@@ -52,10 +52,14 @@ REVOKE ALL ON FUNCTION consign.check_batch_size(int) FROM PUBLIC;
 
 -- Leases up to p_batch_size of the payments that are due, a row for each in their order; no rows when
 -- there are none. What it finds expired it takes back first, on record (ZOMBIE_REQUEUE).
-CREATE FUNCTION consign.claim_outbox_batch(p_batch_size int, p_worker_id text, p_lease_seconds int)
+--
+-- The rail may be called from then on: should the lease end without a word, whoever claims next is told to
+-- ask first (`in_doubt`). With p_begin false nothing is presumed, for workers that say so before each call
+-- (begin_outbox_attempts).
+CREATE FUNCTION consign.claim_outbox_batch(p_batch_size int, p_worker_id text, p_lease_seconds int, p_begin boolean DEFAULT true)
     RETURNS TABLE (outbox_id uuid, instruction_id text, participant_id text, sequence_id bigint, idempotency_key text,
                    rail_type text, payload jsonb, attempt_count int, lease_token uuid, lease_expires_at timestamptz,
-                   in_doubt boolean, fence bigint)
+                   in_doubt boolean, fence bigint, tenant_id uuid)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET jit = off
     SET plan_cache_mode = force_generic_plan
@@ -70,20 +74,22 @@ BEGIN
         RETURN;
     END IF;
     SELECT (d.lease).* INTO v_lease
-        FROM consign.lease_due('payments', p_worker_id, p_batch_size, make_interval(secs => p_lease_seconds), '-infinity') d;
+        FROM consign.lease_due('payments', p_worker_id, p_batch_size, make_interval(secs => p_lease_seconds), '-infinity',
+                               p_begin IS NOT FALSE) d;
     RETURN QUERY
         SELECT p.outbox_id, p.instruction_id, p.participant_id, p.sequence_id, p.idempotency_key, p.rail_type,
                m.payload->'payload', e.attempts, v_lease.token, v_lease.expires_at,
-               e.attempts > 0 AND consign.is_in_doubt(m.id), v_lease.fence
+               e.attempts > 0 AND consign.is_in_doubt(m.id), v_lease.fence, p.tenant_id
             FROM unnest(v_lease.ids, v_lease.attempts) WITH ORDINALITY AS e (id, attempts, ord)
             JOIN consign.message m ON m.id = e.id
             JOIN consign.payment p ON p.message_id = e.id
             ORDER BY e.ord;
 END $$;
-REVOKE ALL ON FUNCTION consign.claim_outbox_batch(int, text, int) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.claim_outbox_batch(int, text, int, boolean) FROM PUBLIC;
 
 -- Records that the rail is about to be called for these payments. Should the lease end now, their fate
--- is in doubt, and whoever claims them next is told to ask the rail first (`in_doubt`).
+-- is in doubt: whoever claims them next is told to ask the rail first (`in_doubt`), they cannot be given
+-- back any more, and on their last try they are held rather than failed.
 CREATE FUNCTION consign.begin_outbox_attempts(p_lease_token uuid, p_worker_id text, p_outbox_ids uuid[]) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET jit = off
@@ -110,7 +116,8 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.renew_outbox_lease(uuid, text, int) FROM PUBLIC;
 
--- Gives back the payments of a lease that have not begun, uncounted; answers with them.
+-- Gives back the payments of a lease that have not begun, uncounted; answers with them. Whoever does so
+-- says that it has not called the rail for them, whatever the claim presumed.
 CREATE FUNCTION consign.release_outbox_lease(p_lease_token uuid, p_worker_id text) RETURNS SETOF uuid
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET jit = off
@@ -124,7 +131,7 @@ END $$;
 REVOKE ALL ON FUNCTION consign.release_outbox_lease(uuid, text) FROM PUBLIC;
 
 -- Ends up to p_batch_size expired leases, those that ended first before the others, a row for each
--- payment: it comes back with a ZOMBIE_REQUEUE on record, or has FAILED if this was its last try.
+-- payment: it is due in a second with a ZOMBIE_REQUEUE on record, or has FAILED if this was its last try.
 CREATE FUNCTION consign.repair_expired_leases(p_batch_size int, p_worker_id text)
     RETURNS TABLE (outbox_id uuid, attempt_no int, effective_state consign.outbox_attempt_state)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -144,7 +151,7 @@ BEGIN
         SELECT * FROM consign.lease l WHERE l.lane = 'payments' AND l.expires_at <= v_now
             ORDER BY l.expires_at, l.fence LIMIT p_batch_size FOR UPDATE SKIP LOCKED
     LOOP
-        PERFORM consign.end_lease(v_lease, v_now);
+        PERFORM consign.end_lease(v_lease, v_now, interval '1 second');
         RETURN QUERY
             SELECT p.outbox_id, a.attempt_no, consign.outbox_attempt_state(a.outcome, a.code, a.next_due_at)
                 FROM unnest(v_lease.ids, v_lease.attempts) WITH ORDINALITY AS e (id, attempts, ord)

@@ -25,7 +25,7 @@ CREATE VIEW consign.payment_outbox_pending AS
     SELECT p.outbox_id, p.instruction_id, p.participant_id, p.sequence_id, p.idempotency_key, p.rail_type,
            m.payload->'payload' AS payload, w.attempts AS attempt_count, coalesce(w.due_at, w.claimed_at) AS next_attempt_at,
            p.created_at, w.owner AS claimed_by,
-           CASE WHEN (SELECT has_function_privilege('consign.complete_outbox_attempt(uuid,uuid,text,consign.outbox_attempt_state,text,text,text,text,int,int)', 'EXECUTE'))
+           CASE WHEN (SELECT has_function_privilege('consign.complete_outbox_attempt(uuid,uuid,text,consign.outbox_attempt_state,text,text,text,text,int,int,boolean)', 'EXECUTE'))
                 THEN l.token END AS lease_token,
            w.expires_at AS lease_expires_at, p.tenant_id, p.correlation_id, w.place = 'held' AS kyc_hold, w.reason AS hold_reason,
            w.place
@@ -52,7 +52,9 @@ CREATE VIEW consign.payment_outbox_attempts AS
            CASE WHEN a.outcome IN ('retry', 'expired') AND a.next_due_at IS NULL
                 THEN nullif(left(concat_ws(': ', a.code, a.detail), 1200), '') ELSE left(a.detail, 1000) END AS error_message,
            (a.result->>'latency_ms')::bigint AS latency_ms, a.owner AS worker_id, a.token AS lease_token, a.fence,
-           p.tenant_id, p.correlation_id, a.finished_at AS created_at, a.next_due_at AS next_attempt_at
+           p.tenant_id, p.correlation_id, a.finished_at AS created_at, a.next_due_at AS next_attempt_at,
+           -- Whether the rail may have got it in this attempt, and nobody knows.
+           a.outcome = 'uncertain' OR coalesce(a.result @> '{"may_have_begun": true}', false) AS in_doubt
         FROM consign.attempt a JOIN consign.payment p ON p.message_id = a.message_id;
 
 -- Nobody writes through the views, and whoever tries is told why.

@@ -31,14 +31,15 @@ GRANT EXECUTE ON FUNCTION
     TO consign_producer, symphony_control, symphony_ingest;
 
 GRANT EXECUTE ON FUNCTION
-    consign.claim_outbox_batch(int, text, int),
+    consign.claim_outbox_batch(int, text, int, boolean),
     consign.begin_outbox_attempts(uuid, text, uuid[]),
     consign.renew_outbox_lease(uuid, text, int),
     consign.release_outbox_lease(uuid, text),
-    consign.complete_outbox_attempt(uuid, uuid, text, consign.outbox_attempt_state, text, text, text, text, int, int),
-    consign.complete_outbox_attempts(uuid, text, uuid[], consign.outbox_attempt_state[], text[], text[], text[], text[], int[], int[]),
-    consign.complete_payments(uuid, text, uuid[], consign.outbox_attempt_state[], text[], text[], text[], text[], bigint[], interval[], boolean),
+    consign.complete_outbox_attempt(uuid, uuid, text, consign.outbox_attempt_state, text, text, text, text, int, int, boolean),
+    consign.complete_outbox_attempts(uuid, text, uuid[], consign.outbox_attempt_state[], text[], text[], text[], text[], int[], int[], boolean[]),
+    consign.complete_payments(uuid, text, uuid[], consign.outbox_attempt_state[], text[], text[], text[], text[], bigint[], interval[], boolean[], boolean),
     consign.hold_outbox_attempt(uuid, uuid, text, text, text, int),
+    consign.witness_payments(uuid, text, uuid[], consign.outbox_attempt_state[], text[], text[], text[], text[], bigint[]),
     consign.witness_outbox_attempt(uuid, uuid, text, consign.outbox_attempt_state, text, text, text, text, int),
     consign.repair_expired_leases(int, text)
     TO consign_worker, symphony_control, symphony_executor;
