@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use consign_kernel::{NewMessage, Result, Store};
+use consign_kernel::{MessageId, NewMessage, Result, Store};
+use consign_memory::Logbook;
 use consign_orders::Ledger;
 use consign_payments::{NewPayment, Payments};
 use jiff::{SignedDuration, Timestamp};
@@ -49,6 +50,26 @@ pub trait Harness: Send + Sync {
     /// Enqueues payments inside a caller's transaction and rolls it back.
     async fn enqueue_payments_and_roll_back(&self, _payments: &[NewPayment]) {
         panic!("a store that keeps payments enqueues them within transactions");
+    }
+
+    /// The logbook in the same database, where the store keeps one.
+    fn logbook(&self) -> Option<Arc<dyn Logbook>> {
+        None
+    }
+
+    /// The same logbook through a second, independent instance.
+    async fn another_logbook(&self) -> Option<Arc<dyn Logbook>> {
+        None
+    }
+
+    /// Takes away the audits about a row of the outbox, which nobody but the database's owner can.
+    async fn lose_audits(&self, _outbox_id: MessageId) {
+        panic!("a store that keeps a logbook can lose audits");
+    }
+
+    /// Makes every write of an audit fail from now on, or work again.
+    async fn break_audits(&self, _is_broken: bool) {
+        panic!("a store that keeps a logbook can fail to write audits");
     }
 
     /// What the database's clock shows.

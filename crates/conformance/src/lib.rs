@@ -3,6 +3,7 @@
 mod cases;
 mod equivalence;
 mod harness;
+mod memory;
 pub mod model;
 mod orders;
 mod payments;
@@ -13,4 +14,4 @@ mod stage;
 pub use equivalence::{Difference, EQUIVALENCE_CASES, EQUIVALENCE_OPS, difference, equivalence};
 pub use harness::{Factory, Harness};
 pub use reference::ReferenceFactory;
-pub use runner::{Case, cases, exercise, order_cases, payment_cases, run};
+pub use runner::{Case, cases, exercise, memory_cases, order_cases, payment_cases, run};

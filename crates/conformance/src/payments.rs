@@ -5,11 +5,13 @@
 
 pub(crate) mod alarms;
 pub(crate) mod complete;
+pub(crate) mod doubt;
 pub(crate) mod enqueue;
 pub(crate) mod holds;
 pub(crate) mod order;
 pub(crate) mod reads;
 pub(crate) mod repair;
+pub(crate) mod repeat;
 pub(crate) mod till;
 
 /// The names of all cases of payments, by topic. After those of `alarms` doctor has something to
@@ -45,6 +47,23 @@ macro_rules! each_payment_case {
                 a_batch_is_completed_all_or_none
                 a_payment_fails_at_the_ceiling_and_comes_back_by_a_person
                 what_a_rail_says_is_kept_and_masked;
+            doubt:
+                a_claim_tells_what_is_to_be_paid
+                a_claim_presumes_that_the_rail_was_called
+                a_claim_that_presumes_nothing_leaves_no_doubt
+                a_presumed_call_on_the_last_try_fails_in_doubt
+                what_is_given_back_was_not_sent
+                what_is_left_in_a_lease_is_still_presumed
+                a_retryable_payment_is_in_doubt_as_its_worker_says
+                a_doubt_lasts_until_somebody_vouches
+                a_doubt_on_the_last_try_is_held
+                a_failure_in_doubt_is_refused
+                a_late_success_leaves_a_doubt_for_good;
+            repeat:
+                a_completion_that_says_something_else_is_no_repetition
+                a_contradiction_refuses_the_whole_call
+                an_empty_completion_needs_its_lease_too
+                what_was_recorded_otherwise_can_be_witnessed;
             repair:
                 a_lost_lease_is_repaired_once
                 a_live_lease_is_not_repaired
@@ -71,7 +90,8 @@ macro_rules! each_payment_case {
                 a_dispatch_without_a_reference_is_reconciled
                 a_payment_nobody_made_is_not_there;
             alarms:
-                a_reference_given_twice_is_an_alarm;
+                a_reference_given_twice_is_an_alarm
+                a_second_reference_is_an_alarm;
         }
     };
 }

@@ -42,6 +42,11 @@ pub fn order_cases() -> Vec<Case> {
     crate::each_order_case!([list], (orders))
 }
 
+/// Every case of the logbook, by topic.
+pub fn memory_cases() -> Vec<Case> {
+    crate::each_memory_case!([list], (memory))
+}
+
 /// Every case of payments, by topic.
 pub fn payment_cases() -> Vec<Case> {
     crate::each_payment_case!([list], (payments))
@@ -56,6 +61,7 @@ pub async fn run(name: &str, factory: &dyn Factory) {
         .into_iter()
         .chain(order_cases())
         .chain(payment_cases())
+        .chain(memory_cases())
         .find(|case| case.name == name)
         .unwrap_or_else(|| panic!("there is no case {name:?}"));
     let harness = factory.fresh().await;
@@ -106,6 +112,14 @@ macro_rules! orders_suite {
 macro_rules! payments_suite {
     ($factory:expr $(,)?) => {
         $crate::each_payment_case!([$crate::__tests], ($factory));
+    };
+}
+
+/// One test per case of the logbook over the store a factory makes.
+#[macro_export]
+macro_rules! memory_suite {
+    ($factory:expr $(,)?) => {
+        $crate::each_memory_case!([$crate::__tests], ($factory));
     };
 }
 

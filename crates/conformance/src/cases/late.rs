@@ -119,7 +119,10 @@ pub(crate) async fn a_late_success_puts_later_claims_in_doubt(harness: &dyn Harn
             let requeued = stage.store.requeue(&[id], &by()).await;
             requeued.expect("requeue answers");
             let again = stage.claim(1).await;
-            assert_eq!(again.messages[0].in_doubt, is_in_doubt, "requeued: {said:?}");
+            assert_eq!(
+                again.messages[0].in_doubt, is_in_doubt,
+                "requeued: {said:?}"
+            );
             stage.deliver(&again).await;
         }
     }

@@ -3,7 +3,7 @@
 use consign_kernel::Finding;
 use consign_payments::{Completion, ReusedReference};
 
-use super::till::{Till, payment, payment_of};
+use super::till::{Till, WORKER, dispatched, payment, payment_of};
 use crate::Harness;
 
 async fn codes(till: &Till<'_>) -> Vec<String> {
@@ -37,4 +37,19 @@ pub(crate) async fn a_reference_given_twice_is_an_alarm(harness: &dyn Harness) {
     };
     assert_eq!(found.reused_references, [reused]);
     assert_eq!(codes(&till).await, ["rail_reference_reused"]);
+}
+
+/// CP-09: a success under another reference than the one on record: the rail may have paid twice.
+pub(crate) async fn a_second_reference_is_an_alarm(harness: &dyn Harness) {
+    let till = Till::new(harness).await;
+    let id = till.enqueue_one(&payment(1)).await;
+    let lease = till.stage.claim(1).await;
+    till.complete(&lease, dispatched(id)).await;
+    let other = [Completion::dispatched(id, "REF-OTHER")];
+    let kept = till.payments.witness_payments(lease.token, WORKER, &other);
+    assert_eq!(kept.await.expect("witness answers"), [id]);
+    let found = till.payments.reconcile_payments(10).await;
+    let late = found.expect("reconcile answers").late_successes;
+    assert_eq!(late.len(), 1, "{late:?}");
+    assert_eq!(late[0].outbox_id, id);
 }

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use super::till::{Till, WORKER, dispatched, held_by, payment, retryable};
 use crate::{
     Harness,
-    stage::{TTL, all, s},
+    stage::{TTL, after, all, s},
 };
 
 async fn repair(till: &Till<'_>) -> Vec<Repaired> {
@@ -52,10 +52,9 @@ pub(crate) async fn a_lost_lease_is_repaired_once(harness: &dyn Harness) {
     );
     assert_eq!((view.place, view.attempt_count), (StateKind::Ready, 2));
     assert_eq!((view.claimed_by, view.lease_expires_at), (None, None));
-    assert!(
-        view.next_attempt_at
-            .is_some_and(|due| due <= now + jiff::SignedDuration::from_secs(1))
-    );
+    assert_eq!(view.next_attempt_at, Some(after(now, s(1))));
+    assert_eq!(attempt.next_attempt_at, view.next_attempt_at);
+    till.stage.claim_nothing("it rests").await;
     till.stage.advance(s(1)).await;
     till.work_off(dispatched).await;
 }
@@ -155,6 +154,7 @@ pub(crate) async fn a_begun_payment_comes_back_in_doubt(harness: &dyn Harness) {
     till.stage.advance(TTL).await;
     assert_eq!(repair(&till).await.len(), 1);
     assert_eq!(till.story(id).await, [ZombieRequeue]);
+    till.stage.advance(s(1)).await;
     let next = till.stage.claim(1).await;
     assert!(next.messages[0].in_doubt, "ask before sending");
     till.complete(&next, dispatched(id)).await;

@@ -1,0 +1,282 @@
+//! The write audits and their states.
+
+use consign_memory::{Action, Audit, AuditEnd, AuditFilter, AuditStatus, NewAudit};
+use serde_json::json;
+
+use super::shelf::{Shelf, audit, corr, stored};
+use crate::{
+    Harness,
+    stage::{refused, s},
+};
+
+pub(crate) async fn an_audit_is_read_back_as_written(harness: &dyn Harness) {
+    let shelf = Shelf::bare(harness);
+    let now = shelf.stage.now().await;
+    let new = audit(1, "text", AuditStatus::Success);
+    let audit_id = shelf.write(&new).await;
+    let expected = Audit {
+        audit_id,
+        created_at: now,
+        updated_at: None,
+        actor_user_id: new.actor_user_id,
+        target_space: new.target_space,
+        action: new.action,
+        reason: new.reason,
+        payload_sha: new.payload_sha,
+        evidence_refs_json: new.evidence_refs_json,
+        correlation_id: new.correlation_id,
+        status: new.status,
+    };
+    assert_eq!(shelf.audit_of(1).await, expected);
+}
+
+/// Facts 1.3: pending ends once, what has ended stays.
+pub(crate) async fn a_pending_audit_ends_once(harness: &dyn Harness) {
+    let shelf = Shelf::bare(harness);
+    for (n, status) in [
+        (1, AuditStatus::Success),
+        (2, AuditStatus::Failed),
+        (3, AuditStatus::Redirected),
+    ] {
+        shelf.begin(n, "text").await;
+        shelf.stage.advance(s(1)).await;
+        let end = AuditEnd {
+            status,
+            ..stored("mem-1")
+        };
+        assert!(shelf.finalize(n, &end).await, "{status:?}");
+        let ended = shelf.audit_of(n).await;
+        assert_eq!(ended.status, status);
+        assert_eq!(ended.updated_at, Some(shelf.stage.now().await));
+        shelf.stage.advance(s(1)).await;
+        for again in [
+            AuditStatus::Success,
+            AuditStatus::Failed,
+            AuditStatus::Redirected,
+        ] {
+            let end = AuditEnd {
+                status: again,
+                reason: Some("other".to_owned()),
+                ..stored("mem-2")
+            };
+            assert!(!shelf.finalize(n, &end).await, "{status:?} is final");
+        }
+        assert_eq!(shelf.audit_of(n).await, ended, "byte by byte");
+    }
+    assert!(
+        !shelf.finalize(9, &stored("mem-1")).await,
+        "nobody's request"
+    );
+    shelf.begin(4, "text").await;
+    for (field, end) in [
+        (
+            "status",
+            AuditEnd {
+                status: AuditStatus::Pending,
+                ..stored("mem-1")
+            },
+        ),
+        (
+            "patch",
+            AuditEnd {
+                patch: json!(["no object"]),
+                ..stored("mem-1")
+            },
+        ),
+    ] {
+        let error = shelf.book.finalize_audit(&corr(4), &end).await;
+        let error = refused(error, "invalid_input");
+        assert!(error.to_string().contains(field), "{error}");
+    }
+    let empty = shelf.book.finalize_audit("", &stored("mem-1")).await;
+    refused(empty, "invalid_input");
+    assert_eq!(shelf.audit_of(4).await.status, AuditStatus::Pending);
+}
+
+/// T21.
+pub(crate) async fn a_request_has_one_pending_audit(harness: &dyn Harness) {
+    let shelf = Shelf::bare(harness);
+    shelf.begin(1, "text").await;
+    let again = audit(1, "text", AuditStatus::Pending);
+    refused(shelf.book.insert_audit(&again).await, "invalid_input");
+    let nameless = NewAudit {
+        correlation_id: None,
+        ..audit(2, "text", AuditStatus::Pending)
+    };
+    refused(shelf.book.insert_audit(&nameless).await, "invalid_input");
+    assert!(shelf.finalize(1, &stored("mem-1")).await);
+    assert_eq!(shelf.audits(&AuditFilter::default()).await.len(), 1);
+}
+
+/// T15: action and reason too; the JSON key by key, `extra` and `gateway_event` a level deeper.
+pub(crate) async fn the_end_of_an_audit_is_laid_over_it(harness: &dyn Harness) {
+    let shelf = Shelf::bare(harness);
+    shelf.begin(1, "text").await;
+    let end = AuditEnd {
+        status: AuditStatus::Failed,
+        action: Some(Action::Reject),
+        reason: Some("policy:policy_passed:client_error:400".to_owned()),
+        patch: json!({
+            "status_code": 400,
+            "source": "elsewhere",
+            "extra": {"error_type": "api_error"},
+            "gateway_event": {"decision": {"action": "reject"}, "memory_id": null},
+        }),
+    };
+    assert!(shelf.finalize(1, &end).await);
+    let ended = shelf.audit_of(1).await;
+    assert_eq!((ended.action, ended.reason), (Action::Reject, end.reason));
+    let expected = json!({
+        "gateway_event": {
+            "schema_version": "2.0", "source": "gateway", "operation": "memory_store",
+            "correlation_id": corr(1),
+            "decision": {"action": "reject"},
+            "memory_id": null,
+        },
+        "source": "elsewhere",
+        "correlation_id": corr(1),
+        "status_code": 400,
+        "extra": {"correlation_id": corr(1), "error_type": "api_error"},
+    });
+    assert_eq!(ended.evidence_refs_json, expected);
+
+    shelf.begin(2, "text").await;
+    assert!(shelf.finalize(2, &stored("mem-1")).await);
+    let ended = shelf.audit_of(2).await;
+    let kept = audit(2, "text", AuditStatus::Success);
+    assert_eq!((ended.action, ended.reason), (kept.action, kept.reason));
+}
+
+/// Facts appendix A: all filters at once; the prefix means itself (T20).
+pub(crate) async fn audits_are_found_by_every_filter(harness: &dyn Harness) {
+    let shelf = Shelf::bare(harness);
+    let first = NewAudit {
+        reason: Some("a_b%:x".to_owned()),
+        evidence_refs_json: json!({"outbox_id": 7}),
+        ..audit(1, "one", AuditStatus::Success)
+    };
+    let second = NewAudit {
+        actor_user_id: None,
+        target_space: "private:bob".to_owned(),
+        action: Action::Reject,
+        reason: Some("axbyy:x".to_owned()),
+        evidence_refs_json: json!({"outbox_id": "nine"}),
+        ..audit(2, "two", AuditStatus::Failed)
+    };
+    let one = shelf.write(&first).await;
+    shelf.stage.advance(s(60)).await;
+    let since = shelf.stage.now().await;
+    let two = shelf.write(&second).await;
+    let none = AuditFilter::default;
+    let text = |text: &str| Some(text.to_owned());
+    let table = [
+        ("all, newest first", none(), vec![two, one]),
+        (
+            "since",
+            AuditFilter {
+                since: Some(since),
+                ..none()
+            },
+            vec![two],
+        ),
+        (
+            "actor",
+            AuditFilter {
+                actor_user_id: text("alice"),
+                ..none()
+            },
+            vec![one],
+        ),
+        (
+            "action",
+            AuditFilter {
+                action: Some(Action::Reject),
+                ..none()
+            },
+            vec![two],
+        ),
+        (
+            "space",
+            AuditFilter {
+                target_space: text("private:bob"),
+                ..none()
+            },
+            vec![two],
+        ),
+        (
+            "prefix",
+            AuditFilter {
+                reason_prefix: text("a_b%"),
+                ..none()
+            },
+            vec![one],
+        ),
+        (
+            "request",
+            AuditFilter {
+                correlation_id: Some(corr(2)),
+                ..none()
+            },
+            vec![two],
+        ),
+        (
+            "status",
+            AuditFilter {
+                status: Some(AuditStatus::Failed),
+                ..none()
+            },
+            vec![two],
+        ),
+        (
+            "row",
+            AuditFilter {
+                outbox_id: Some(7),
+                ..none()
+            },
+            vec![one],
+        ),
+        (
+            "no row",
+            AuditFilter {
+                outbox_id: Some(9),
+                ..none()
+            },
+            vec![],
+        ),
+        (
+            "both",
+            AuditFilter {
+                since: Some(since),
+                actor_user_id: text("alice"),
+                ..none()
+            },
+            vec![],
+        ),
+    ];
+    for (name, filter, expected) in table {
+        let found = shelf.audits(&filter).await;
+        let ids: Vec<i64> = found.iter().map(|audit| audit.audit_id).collect();
+        assert_eq!(ids, expected, "{name}");
+    }
+    let newest = shelf.book.audits(&none(), 1).await.expect("audits answers");
+    assert_eq!(newest[0].audit_id, two);
+}
+
+/// T22: a refusal must not make known whom it refused.
+pub(crate) async fn audits_make_no_users(harness: &dyn Harness) {
+    let shelf = Shelf::bare(harness);
+    shelf.write(&audit(1, "text", AuditStatus::Failed)).await;
+    assert!(!shelf.book.user_exists("alice").await.expect("an answer"));
+    let user = consign_memory::NewUser {
+        user_id: "alice".to_owned(),
+        display_name: "Alice".to_owned(),
+    };
+    for _ in 0..2 {
+        shelf
+            .book
+            .create_user(&user)
+            .await
+            .expect("create_user answers");
+        assert!(shelf.book.user_exists("alice").await.expect("an answer"));
+    }
+}
