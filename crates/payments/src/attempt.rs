@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use consign_kernel::{
-    Attempt, AttemptOutcome, Error, MessageId, Outcome, Report, Result, codes,
-};
+use consign_kernel::{Attempt, AttemptOutcome, Error, MessageId, Outcome, Report, Result, codes};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

@@ -41,7 +41,8 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::{
-    AttemptState, AttemptView, ClaimedPayments, Completion, NewPayment, OutboxId, PaymentState, PaymentView,
+    AttemptState, AttemptView, ClaimedPayments, Completion, NewPayment, OutboxId, PaymentState,
+    PaymentView,
 };
 
 /// What the store says about a payment that was handed in.

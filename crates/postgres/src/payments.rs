@@ -14,8 +14,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use consign_kernel::{Cursor, MessageId, Page, Result, Token};
 use consign_payments::{
-    ClaimedPayments, CompleteAnswer, Completion, EnqueueAnswer, ImportReport, InFlight, NewPayment, OutboxId,
-    PaymentFilter, PaymentView, Payments, PaymentsStatus, Reconciliation, Repaired,
+    ClaimedPayments, CompleteAnswer, Completion, EnqueueAnswer, ImportReport, InFlight, NewPayment,
+    OutboxId, PaymentFilter, PaymentView, Payments, PaymentsStatus, Reconciliation, Repaired,
 };
 use serde_json::Value;
 use uuid::Uuid;
