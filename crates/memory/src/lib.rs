@@ -1,10 +1,16 @@
 #![doc = include_str!("../README.md")]
 
 mod backend;
+pub mod backoff;
+pub mod correlation;
+pub mod gate;
 mod logbook;
 mod memory;
+pub mod policy;
+pub mod space;
 
 pub use backend::{Backend, BackendError, Hit, Search, StoredMemory};
+pub use correlation::Correlation;
 pub use logbook::{
     Action, Attachment, AttachmentFilter, Audit, AuditEnd, AuditFilter, AuditStatus, Candidate,
     Deferred, EmbeddedHit, EnqueuedMemory, Event, EventFilter, FallbackHit, Finding, Found, Issue,

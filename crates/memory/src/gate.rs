@@ -1,0 +1,204 @@
+//! Whether everything that must work does (seed 003, the FULL gate).
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+/// How much must work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum GateMode {
+    /// All of it.
+    Full,
+    /// What does not is noted.
+    Degraded,
+}
+
+/// How a capability stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Capability {
+    /// It works.
+    Ok,
+    /// It does not.
+    Failed,
+    /// It was not tried.
+    Skipped,
+}
+
+/// Capabilities that somebody has said need not be tried.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Skips(BTreeSet<String>);
+
+impl Skips {
+    /// None.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// By configuration: `skip_<capability> = true`.
+    pub fn with_config<'a>(self, switches: impl IntoIterator<Item = (&'a str, bool)>) -> Self {
+        let named = switches.into_iter().filter(|(_, is_on)| *is_on);
+        let named = named.filter_map(|(key, _)| key.strip_prefix("skip_"));
+        self.with(named.map(str::to_ascii_lowercase))
+    }
+
+    /// By environment: `GATEWAY_SKIP_<CAPABILITY>=1`.
+    pub fn with_env<'a>(self, variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let is_on = |value: &str| {
+            let value = value.trim().to_ascii_lowercase();
+            ["1", "true", "yes"].contains(&value.as_str())
+        };
+        let named = variables.into_iter().filter(|(_, value)| is_on(value));
+        let named = named.filter_map(|(name, _)| name.strip_prefix("GATEWAY_SKIP_"));
+        self.with(named.map(str::to_ascii_lowercase))
+    }
+
+    /// By request: `{"skip": ["<capability>"]}`.
+    pub fn with_request<'a>(self, skip: impl IntoIterator<Item = &'a str>) -> Self {
+        self.with(skip.into_iter().map(str::to_ascii_lowercase))
+    }
+
+    /// Whether this one need not be tried.
+    pub fn contains(&self, capability: &str) -> bool {
+        self.0.contains(&capability.to_ascii_lowercase())
+    }
+
+    fn with(mut self, capabilities: impl Iterator<Item = String>) -> Self {
+        self.0.extend(capabilities);
+        self
+    }
+}
+
+/// The gate's answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GateResult {
+    /// Whether one may go on.
+    pub passed: bool,
+    /// Why not: the first capability that is in the way.
+    pub reason: Option<String>,
+    /// Capabilities that do not work or were not tried.
+    pub missing: Vec<String>,
+}
+
+/// Asks whether all that is required works. `reported` may know more than is required; that counts
+/// as well, after what is required.
+///
+/// A switch excuses what was not tried. It never excuses what was tried and failed.
+pub fn check(
+    mode: GateMode,
+    required: &[&str],
+    reported: &[(&str, Capability)],
+    skips: &Skips,
+) -> GateResult {
+    let status = |name: &str| {
+        let known = reported.iter().find(|(reported, _)| *reported == name);
+        known.map(|(_, status)| *status)
+    };
+    let beyond = reported.iter().map(|(name, _)| *name);
+    let names = required.iter().copied();
+    let names = names.chain(beyond.filter(|name| !required.contains(name)));
+    let (mut missing, mut reason) = (Vec::new(), None);
+    for name in names {
+        let status = status(name);
+        if status == Some(Capability::Ok) {
+            continue;
+        }
+        missing.push(name.to_owned());
+        let is_excused = status != Some(Capability::Failed) && skips.contains(name);
+        if mode == GateMode::Full && !is_excused && reason.is_none() {
+            reason = Some(match status {
+                Some(Capability::Skipped) => {
+                    format!("FULL mode: {name} skipped without explicit config")
+                }
+                Some(_) => format!("FULL mode: required capability {name} failed"),
+                None => format!("FULL mode: required capability {name} missing"),
+            });
+        }
+    }
+    GateResult {
+        passed: reason.is_none(),
+        reason,
+        missing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use Capability::{Failed, Ok, Skipped};
+    use GateMode::{Degraded, Full};
+
+    /// The three places where a switch may stand.
+    fn switches() -> [Skips; 3] {
+        [
+            Skips::none().with_config([("skip_reconcile", true)]),
+            Skips::none().with_env([("GATEWAY_SKIP_RECONCILE", "1")]),
+            Skips::none().with_request(["reconcile"]),
+        ]
+    }
+
+    fn reason(mode: GateMode, reported: &[(&str, Capability)], skips: &Skips) -> Option<String> {
+        let result = check(mode, &["reconcile"], reported, skips);
+        assert_eq!(result.passed, result.reason.is_none());
+        result.reason
+    }
+
+    /// Facts section 10, E15, T53.
+    #[test]
+    fn what_is_required_works_or_is_skipped_on_purpose() {
+        let skipped = "FULL mode: reconcile skipped without explicit config";
+        let failed = "FULL mode: required capability reconcile failed";
+        let missing = "FULL mode: required capability reconcile missing";
+        let table: [(GateMode, &[(&str, Capability)], Option<&str>, Option<&str>); 7] = [
+            (Full, &[("reconcile", Ok)], None, None),
+            (Full, &[("reconcile", Skipped)], Some(skipped), None),
+            (Full, &[], Some(missing), None),
+            (Full, &[("reconcile", Failed)], Some(failed), Some(failed)),
+            (Degraded, &[("reconcile", Failed)], None, None),
+            (Degraded, &[("reconcile", Skipped)], None, None),
+            (Degraded, &[], None, None),
+        ];
+        for (mode, reported, without, with) in table {
+            let told = format!("{mode:?} {reported:?}");
+            let answer = reason(mode, reported, &Skips::none());
+            assert_eq!(answer.as_deref(), without, "{told}");
+            for skips in switches() {
+                let answer = reason(mode, reported, &skips);
+                assert_eq!(answer.as_deref(), with, "{told} {skips:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_capability_in_the_way_is_named() {
+        let reported = [("outbox", Failed), ("audit", Skipped), ("more", Failed)];
+        let result = check(
+            Full,
+            &["audit", "outbox", "query"],
+            &reported,
+            &Skips::none(),
+        );
+        let reason = "FULL mode: audit skipped without explicit config";
+        assert_eq!(result.reason.as_deref(), Some(reason));
+        assert_eq!(result.missing, ["audit", "outbox", "query", "more"]);
+        // What nobody requires is in the way all the same if it is reported to have failed.
+        let reported = [("query", Ok), ("more", Failed)];
+        let result = check(Full, &["query"], &reported, &Skips::none());
+        let reason = "FULL mode: required capability more failed";
+        assert_eq!(result.reason.as_deref(), Some(reason));
+    }
+
+    #[test]
+    fn a_switch_that_is_off_excuses_nothing() {
+        let off = Skips::none()
+            .with_config([("skip_reconcile", false), ("reconcile", true)])
+            .with_env([("GATEWAY_SKIP_RECONCILE", "0"), ("SKIP_RECONCILE", "1")])
+            .with_request(["outbox"]);
+        assert!(!off.contains("reconcile"));
+        assert!(off.contains("OUTBOX"));
+        let answer = reason(Full, &[("reconcile", Skipped)], &off);
+        assert!(answer.is_some());
+    }
+}

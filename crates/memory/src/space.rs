@@ -1,0 +1,115 @@
+//! Spaces: whose a memory is.
+
+/// The prefix of a person's own space unless configured.
+const PRIVATE_PREFIX: &str = "private:";
+const TEAM_PREFIX: &str = "team:";
+const ORG_PREFIX: &str = "org:";
+/// Whose space it is when nobody says who writes.
+const NOBODY: &str = "unknown";
+
+/// What sort of space it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpaceKind {
+    /// A person's own.
+    Private,
+    /// A project's.
+    Team,
+    /// Everybody's.
+    Org,
+}
+
+/// How spaces are named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spaces {
+    private_prefix: String,
+}
+
+impl Default for Spaces {
+    fn default() -> Self {
+        Self {
+            private_prefix: PRIVATE_PREFIX.to_owned(),
+        }
+    }
+}
+
+impl Spaces {
+    /// With this prefix for private spaces; what is wrong with it otherwise: it must not make a
+    /// team's space look like a person's, nor the other way round.
+    pub fn new(private_prefix: &str) -> Result<Self, String> {
+        if private_prefix.trim().is_empty() {
+            return Err("the prefix of private spaces must not be empty".to_owned());
+        }
+        let is_ambiguous = [TEAM_PREFIX, ORG_PREFIX]
+            .iter()
+            .any(|other| other.starts_with(private_prefix) || private_prefix.starts_with(other));
+        match is_ambiguous {
+            true => Err(format!(
+                "the prefix of private spaces cannot be told from {TEAM_PREFIX} and {ORG_PREFIX}: {private_prefix}"
+            )),
+            false => Ok(Self {
+                private_prefix: private_prefix.to_owned(),
+            }),
+        }
+    }
+
+    /// What sort of space this is; none: no sort that is known. Letters count as they are written.
+    pub fn kind(&self, space: &str) -> Option<SpaceKind> {
+        [
+            (self.private_prefix.as_str(), SpaceKind::Private),
+            (TEAM_PREFIX, SpaceKind::Team),
+            (ORG_PREFIX, SpaceKind::Org),
+        ]
+        .into_iter()
+        .find_map(|(prefix, kind)| space.starts_with(prefix).then_some(kind))
+    }
+
+    /// Whose private space this is, if it is one and somebody's.
+    pub fn user_of<'s>(&self, space: &'s str) -> Option<&'s str> {
+        let user = space.strip_prefix(&self.private_prefix)?;
+        (!user.is_empty()).then_some(user)
+    }
+
+    /// The private space of an actor; nobody's without one.
+    pub fn private_of(&self, actor: Option<&str>) -> String {
+        let user = actor.filter(|user| !user.is_empty()).unwrap_or(NOBODY);
+        format!("{}{user}", self.private_prefix)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_space_says_whose_it_is() {
+        let spaces = Spaces::default();
+        let table = [
+            ("private:alice", Some(SpaceKind::Private), Some("alice")),
+            ("private:a:b", Some(SpaceKind::Private), Some("a:b")),
+            ("private:", Some(SpaceKind::Private), None),
+            ("team:p", Some(SpaceKind::Team), None),
+            ("org:shared", Some(SpaceKind::Org), None),
+            ("Team:x", None, None),
+            ("public:x", None, None),
+            ("", None, None),
+        ];
+        for (space, kind, user) in table {
+            assert_eq!(spaces.kind(space), kind, "{space:?}");
+            assert_eq!(spaces.user_of(space), user, "{space:?}");
+        }
+    }
+
+    /// T36.
+    #[test]
+    fn the_prefix_of_private_spaces_is_configured() {
+        let spaces = Spaces::new("user/").unwrap();
+        assert_eq!(spaces.kind("user/alice"), Some(SpaceKind::Private));
+        assert_eq!(spaces.kind("private:alice"), None);
+        assert_eq!(spaces.private_of(Some("alice")), "user/alice");
+        assert_eq!(spaces.private_of(Some("")), "user/unknown");
+        assert_eq!(Spaces::default().private_of(None), "private:unknown");
+        for ambiguous in ["", " ", "t", "team:", "team:own:", "org:"] {
+            assert!(Spaces::new(ambiguous).is_err(), "{ambiguous:?}");
+        }
+    }
+}
