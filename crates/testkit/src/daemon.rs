@@ -77,14 +77,19 @@ impl Daemon {
         }
     }
 
-    /// Asks it to end (SIGTERM) and returns when it is gone.
-    pub(crate) async fn terminate(&mut self) {
-        let kill = format!("kill -TERM {}", self.id());
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, name: &str) {
+        let kill = format!("kill -{name} {}", self.id());
         let status = Command::new("sh")
             .args(["-c", &kill])
             .status()
             .expect("run sh");
         assert!(status.success(), "{kill}: {status}");
+    }
+
+    /// Asks it to end (SIGTERM) and returns when it is gone.
+    pub(crate) async fn terminate(&mut self) {
+        self.signal("TERM");
         let process = &mut self.process;
         eventually_some("the server ends", END_DEADLINE, || {
             let status = process.try_wait().expect("ask whether the server runs");

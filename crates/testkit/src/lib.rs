@@ -16,6 +16,6 @@ pub use database::TestDatabase;
 pub use pgbouncer::PgBouncer;
 pub use process::Child;
 pub use proxy::ChaosProxy;
-pub use servers::{NatsCluster, NatsServer, RabbitmqServer, RedisServer};
+pub use servers::{NatsCluster, NatsServer, OpenMemory, RabbitmqServer, RedisServer};
 pub use template::fingerprint;
 pub use wait::{eventually, eventually_some};
