@@ -2,15 +2,29 @@
 
 mod backend;
 pub mod backoff;
+mod caller;
 pub mod correlation;
+mod embedded;
+pub mod flush;
 pub mod gate;
+mod gateway;
 mod logbook;
 mod memory;
+pub mod metrics;
+mod options;
 pub mod policy;
+mod reconcile;
+pub mod report;
 pub mod space;
+pub mod tools;
+mod turn;
 
 pub use backend::{Backend, BackendError, Hit, Search, StoredMemory};
+pub use caller::Caller;
 pub use correlation::Correlation;
+pub use embedded::Embedded;
+pub use flush::FlushSink;
+pub use gateway::{MemoryService, StoreAnswer, StoreRequest};
 pub use logbook::{
     Action, Attachment, AttachmentFilter, Audit, AuditEnd, AuditFilter, AuditStatus, Candidate,
     Deferred, EmbeddedHit, EnqueuedMemory, Event, EventFilter, FallbackHit, Finding, Found, Issue,
@@ -19,6 +33,12 @@ pub use logbook::{
     SettingsChange, Twin,
 };
 pub use memory::{NewMemory, lane, message_key, payload_sha};
+pub use options::{
+    BackendKind, Dialect, GatewayToken, MemoryOptions, Secret, UnknownActorPolicy, lane_policy,
+    lane_work,
+};
+pub use reconcile::{ReconcileDetail, ReconcileReport, reconcile, reconcile_loop};
+pub use report::ReliabilityReport;
 
 /// The lane memories travel on.
 pub const LANE: &str = "memory";

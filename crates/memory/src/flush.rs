@@ -1,0 +1,140 @@
+//! The sink of the lane `memory`: brings to the memory server what could not be stored at once.
+//!
+//! It asks the logbook whether the same text is stored already, asks the memory server about what
+//! may have arrived, and only then stores. It never settles and never retries by itself: that is
+//! the worker's, and the audits are the database's.
+
+mod message;
+mod verdict;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use consign_kernel::Outcome;
+use consign_worker::{About, Delivery, Sink, Verdict, park::park};
+use tokio::time::{Instant, timeout_at};
+
+pub use self::verdict::codes;
+use self::{
+    message::read,
+    verdict::{
+        database_failed, database_timed_out, deduplicated, failed, found, still_in_doubt, stored,
+    },
+};
+use crate::{
+    Backend, BackendError, Logbook, MemoryOptions, NewMemory, StoredMemory, metrics, turn::Turn,
+};
+
+/// Stores what waits in the outbox.
+pub struct FlushSink {
+    logbook: Arc<dyn Logbook>,
+    backend: Arc<dyn Backend>,
+    /// How long one call of the memory server may take.
+    call_max: Duration,
+}
+
+impl FlushSink {
+    /// A sink that stores into this backend. Gateway and sink of one process should share it.
+    pub fn new(
+        logbook: Arc<dyn Logbook>,
+        backend: Arc<dyn Backend>,
+        options: &MemoryOptions,
+    ) -> Self {
+        Self {
+            logbook,
+            backend,
+            call_max: Duration::from_secs(options.openmemory_timeout_seconds),
+        }
+    }
+
+    async fn flush(&self, delivery: &Delivery, memory: &NewMemory) -> Verdict {
+        let ends = Instant::now() + own_limit(delivery.timeout);
+        let sha = memory.payload_sha();
+        // Nobody else of this process stores it meanwhile, neither a request nor a twin.
+        let turn = Turn::take(self.backend.as_ref(), &memory.target_space, &sha);
+        let Ok(_turn) = timeout_at(ends, turn).await else {
+            let why = "the same memory is being stored by somebody else";
+            return failed(&BackendError::Unreachable(why.to_owned()));
+        };
+        let twin = self.logbook.check_dedup(&memory.target_space, &sha);
+        match timeout_at(ends, twin).await {
+            Ok(Ok(Some(found))) => return deduplicated(&found),
+            Ok(Ok(None)) => {}
+            Ok(Err(error)) => return database_failed(&error),
+            Err(_) => return database_timed_out("the logbook did not answer"),
+        }
+        if delivery.in_doubt || memory.may_be_stored {
+            match self.find(memory, ends).await {
+                Ok(Some(memory)) => return found(&memory),
+                Ok(None) => {}
+                // Nothing was sent, and it is as uncertain as before.
+                Err(error) => return still_in_doubt(&error),
+            }
+        }
+        match self.store(memory, ends).await {
+            Ok(kept) => {
+                park("memory.flush_after_store").await;
+                stored(&kept)
+            }
+            Err(error) => failed(&error),
+        }
+    }
+
+    async fn find(
+        &self,
+        memory: &NewMemory,
+        ends: Instant,
+    ) -> Result<Option<StoredMemory>, BackendError> {
+        let budget = self.budget(ends);
+        let since = Instant::now();
+        let found = self.backend.find(memory, budget).await;
+        metrics::backend_call(self.backend.kind(), "find", since, found.is_ok());
+        found
+    }
+
+    async fn store(&self, memory: &NewMemory, ends: Instant) -> Result<StoredMemory, BackendError> {
+        let budget = self.budget(ends);
+        let since = Instant::now();
+        let stored = self.backend.store(memory, budget).await;
+        metrics::backend_call(self.backend.kind(), "store", since, stored.is_ok());
+        stored
+    }
+
+    fn budget(&self, ends: Instant) -> Duration {
+        let left = ends.saturating_duration_since(Instant::now());
+        left.min(self.call_max)
+    }
+}
+
+impl fmt::Debug for FlushSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FlushSink")
+            .field("backend", &self.backend)
+            .finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Sink for FlushSink {
+    fn kind(&self) -> &'static str {
+        self.backend.kind()
+    }
+
+    fn destination(&self) -> &str {
+        self.backend.destination()
+    }
+
+    async fn deliver(&self, delivery: &Delivery) -> Verdict {
+        let verdict = match read(&delivery.message) {
+            Ok(memory) => self.flush(delivery, &memory).await,
+            Err(why) => Verdict::failed(Outcome::Dead, About::Message, codes::MALFORMED, why),
+        };
+        metrics::flushed(&verdict);
+        verdict
+    }
+}
+
+/// A little less than the worker allows: a verdict of our own tells more than being cut off.
+fn own_limit(limit: Duration) -> Duration {
+    limit - (limit / 20).min(Duration::from_millis(500))
+}

@@ -1,0 +1,204 @@
+//! What became of a memory, in the words of attempts.
+
+use std::error::Error as StdError;
+
+use consign_kernel::{Certainty, Error, Outcome};
+use consign_worker::{About, Verdict};
+use serde_json::{Map, Value, json};
+
+use crate::{BackendError, Found, StoredMemory};
+
+/// Codes of attempts of the lane `memory`, beside `connection_error`, `api_error_<status>` and
+/// `openmemory_error`.
+pub mod codes {
+    /// The same text is stored already; its memory is this one's too.
+    pub const DEDUP_HIT: &str = "dedup_hit";
+    /// An earlier attempt had arrived; the memory server was asked.
+    pub const FOUND: &str = "found";
+    /// The logbook did not answer in time.
+    pub const DB_TIMEOUT: &str = "db_timeout";
+    /// The logbook failed.
+    pub const DB_ERROR: &str = "db_error";
+    /// It is no memory.
+    pub const MALFORMED: &str = "malformed";
+}
+
+/// The memory server has it.
+pub(super) fn stored(stored: &StoredMemory) -> Verdict {
+    Verdict::delivered().with_result(json!({"memory_id": stored.memory_id}))
+}
+
+/// The memory server had it before.
+pub(super) fn found(memory: &StoredMemory) -> Verdict {
+    Verdict {
+        code: Some(codes::FOUND.to_owned()),
+        ..stored(memory)
+    }
+}
+
+/// The logbook says that it is stored.
+pub(super) fn deduplicated(found: &Found) -> Verdict {
+    let mut result = Map::new();
+    if let Some(memory_id) = &found.memory_id {
+        result.insert("memory_id".to_owned(), json!(memory_id));
+    }
+    if let Some(outbox_id) = found.outbox_id {
+        result.insert("original_outbox_id".to_owned(), json!(outbox_id));
+    }
+    Verdict {
+        code: Some(codes::DEDUP_HIT.to_owned()),
+        ..Verdict::delivered().with_result(Value::Object(result))
+    }
+}
+
+/// The memory server does not have it, or nobody knows.
+pub(super) fn failed(error: &BackendError) -> Verdict {
+    let (outcome, about) = match error {
+        BackendError::Unreachable(_) => (Outcome::Retry, About::Sink),
+        BackendError::Unknown(_) => (Outcome::Uncertain, About::Sink),
+        BackendError::Api { status: 429, .. } => (Outcome::Retry, About::Pace),
+        // Somebody has to give us another key; the memories wait until then.
+        error if error.is_about_us() => (Outcome::Retry, About::Sink),
+        error if error.is_refusal() => (Outcome::Dead, About::Message),
+        // Whatever went wrong there may have gone wrong after it was written.
+        BackendError::Api { .. } => (Outcome::Uncertain, About::Sink),
+        BackendError::Protocol(_) => (Outcome::Uncertain, About::Message),
+    };
+    let retry_in = match error {
+        BackendError::Api { retry_in, .. } => *retry_in,
+        _ => None,
+    };
+    Verdict::failed(outcome, about, error.word(), error.to_string()).with_retry_in(retry_in)
+}
+
+/// Whether it arrived earlier could not be found out. Nothing was sent.
+pub(super) fn still_in_doubt(error: &BackendError) -> Verdict {
+    Verdict {
+        outcome: Outcome::Uncertain,
+        ..failed(error)
+    }
+}
+
+/// The logbook could not be asked. Nothing was sent.
+pub(super) fn database_failed(error: &Error) -> Verdict {
+    let code = match is_timeout(error) {
+        true => codes::DB_TIMEOUT,
+        false => codes::DB_ERROR,
+    };
+    let detail = format!("{code}: {}", chain(error));
+    Verdict::failed(Outcome::Retry, About::Message, code, detail)
+}
+
+/// The logbook did not answer. Nothing was sent.
+pub(super) fn database_timed_out(why: &str) -> Verdict {
+    let code = codes::DB_TIMEOUT;
+    let detail = format!("{code}: {why}");
+    Verdict::failed(Outcome::Retry, About::Message, code, detail)
+}
+
+/// Whether the database ended a statement because it took too long (SQLSTATE 57014), or was not
+/// reached in time.
+fn is_timeout(error: &Error) -> bool {
+    let text = chain(error);
+    let words = [
+        "statement timeout",
+        "canceling statement",
+        "timed out",
+        "57014",
+    ];
+    error.certainty() == Certainty::Unknown && text.contains("timeout")
+        || words.iter().any(|word| text.contains(word))
+}
+
+/// An error and what caused it, in one line.
+fn chain(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn api(status: u16) -> BackendError {
+        BackendError::Api {
+            status,
+            message: "no".to_owned(),
+            retry_in: None,
+        }
+    }
+
+    #[test]
+    fn an_error_leads_to_what_it_means() {
+        use About::{Message, Pace, Sink};
+        use Outcome::{Dead, Retry, Uncertain};
+        let table = [
+            (
+                BackendError::Unreachable("x".into()),
+                Retry,
+                Sink,
+                "connection_error",
+            ),
+            (
+                BackendError::Unknown("x".into()),
+                Uncertain,
+                Sink,
+                "connection_error",
+            ),
+            (api(400), Dead, Message, "api_error_400"),
+            (api(413), Dead, Message, "api_error_413"),
+            (api(401), Retry, Sink, "api_error_401"),
+            (api(403), Retry, Sink, "api_error_403"),
+            (api(408), Uncertain, Sink, "api_error_408"),
+            (api(429), Retry, Pace, "api_error_429"),
+            (api(503), Uncertain, Sink, "api_error_503"),
+            (
+                BackendError::Protocol("x".into()),
+                Uncertain,
+                Message,
+                "openmemory_error",
+            ),
+        ];
+        for (error, outcome, about, code) in table {
+            let verdict = failed(&error);
+            assert_eq!(
+                (verdict.outcome, verdict.about),
+                (outcome, about),
+                "{error}"
+            );
+            assert_eq!(verdict.code.as_deref(), Some(code), "{error}");
+            assert_eq!(verdict.detail, Some(error.to_string()));
+        }
+    }
+
+    #[test]
+    fn a_statement_that_took_too_long_is_told_from_other_failures() {
+        let unavailable = |text: &str| Error::Unavailable {
+            attempted: "check_dedup",
+            certainty: Certainty::Definite,
+            source: text.into(),
+        };
+        let table = [
+            (
+                "canceling statement due to statement timeout",
+                codes::DB_TIMEOUT,
+            ),
+            (
+                "pool timed out while waiting for an open connection",
+                codes::DB_TIMEOUT,
+            ),
+            ("connection refused", codes::DB_ERROR),
+        ];
+        for (text, code) in table {
+            let verdict = database_failed(&unavailable(text));
+            assert_eq!(verdict.code.as_deref(), Some(code), "{text}");
+            assert_eq!(verdict.outcome, Outcome::Retry, "nothing was sent");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The operations that agents call.
+//!
+//! Thin transports come in through [`crate::tools`]; everything a tool does is here.
+
+mod evidence;
+mod governance;
+mod query;
+mod store;
+
+use std::{fmt, sync::Arc};
+
+use consign_kernel::Error;
+use serde_json::{Value, json};
+use tracing::warn;
+
+pub use self::store::{StoreAnswer, StoreRequest};
+pub(crate) use self::{
+    evidence::{EvidenceRead, EvidenceUpload},
+    governance::GovernanceUpdate,
+    query::QueryRequest,
+};
+use crate::{Backend, Caller, Logbook, MemoryOptions, report, tools::Refusal};
+
+/// The memory gateway. Clones share everything.
+#[derive(Clone)]
+pub struct MemoryService {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    logbook: Arc<dyn Logbook>,
+    backend: Arc<dyn Backend>,
+    options: MemoryOptions,
+}
+
+impl fmt::Debug for MemoryService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryService")
+            .field("backend", &self.inner.backend)
+            .finish_non_exhaustive()
+    }
+}
+
+impl MemoryService {
+    /// A gateway over a logbook and a memory server. The sink of the same process should be given
+    /// the same backend.
+    pub fn new(
+        logbook: Arc<dyn Logbook>,
+        backend: Arc<dyn Backend>,
+        options: MemoryOptions,
+    ) -> Self {
+        let inner = Arc::new(Inner {
+            logbook,
+            backend,
+            options,
+        });
+        Self { inner }
+    }
+
+    /// What it remembers with.
+    pub fn logbook(&self) -> &dyn Logbook {
+        self.inner.logbook.as_ref()
+    }
+
+    /// Where memories go.
+    pub fn backend(&self) -> &dyn Backend {
+        self.inner.backend.as_ref()
+    }
+
+    /// How it is set up.
+    pub fn options(&self) -> &MemoryOptions {
+        &self.inner.options
+    }
+
+    /// The reliability report; `ok` says whether it could be made.
+    pub async fn report(&self) -> Value {
+        match self.logbook().memory_counts().await {
+            Ok(counts) => {
+                let report = report::ReliabilityReport::new(&counts, jiff::Timestamp::now());
+                let mut body = json!(report);
+                body["ok"] = json!(true);
+                body["message"] = Value::Null;
+                body
+            }
+            Err(error) => {
+                warn!(%error, "the reliability report could not be made");
+                report::failed(&error)
+            }
+        }
+    }
+
+    /// The owner of a private space; none: it is no private space.
+    pub(crate) fn private_owner<'s>(&self, space: &'s str) -> Option<&'s str> {
+        space.strip_prefix(self.options().private_space_prefix.as_str())
+    }
+
+    /// Whether a space is open to the caller: a private one is closed to everybody else whose
+    /// token says who they are.
+    pub(crate) fn may_use(&self, caller: &Caller, space: &str) -> bool {
+        match (self.private_owner(space), caller.actor.as_deref()) {
+            (Some(owner), Some(actor)) if caller.is_authenticated => owner == actor,
+            _ => true,
+        }
+    }
+
+    /// Refuses spaces that are closed to the caller.
+    pub(crate) fn check_space(&self, caller: &Caller, space: &str) -> Result<(), Refusal> {
+        match self.may_use(caller, space) {
+            true => Ok(()),
+            false => {
+                let why = format!("{space} is somebody else's private space");
+                Err(Refusal::new("SPACE_FORBIDDEN", why))
+            }
+        }
+    }
+
+    /// Refuses callers who say they are somebody else than their token says.
+    pub(crate) fn check_actor(
+        &self,
+        caller: &Caller,
+        claimed: Option<&str>,
+    ) -> Result<(), Refusal> {
+        match (caller.actor.as_deref(), claimed) {
+            (Some(actor), Some(claimed)) if caller.is_authenticated && actor != claimed => {
+                let why = format!("the token is not {claimed}'s");
+                Err(Refusal::new("ACTOR_MISMATCH", why))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A failure of the logbook, as tools tell it.
+pub(crate) fn refused(error: Error) -> Refusal {
+    match &error {
+        Error::InvalidInput { .. } | Error::PayloadTooLarge { .. } => {
+            Refusal::new("INVALID_PARAMETER", error.to_string())
+        }
+        error if error.is_retryable() => {
+            warn!(%error, "the logbook could not be used");
+            Refusal::new("LOGBOOK_UNAVAILABLE", error.to_string()).retryable()
+        }
+        error => {
+            warn!(%error, "the logbook refused");
+            Refusal::new("EXECUTION_FAILED", error.to_string())
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! The lane `memory`.
+
+use std::sync::Arc;
+
+use consign_kernel::{LanePolicy, OnUncertain, RetrySchedule};
+use consign_worker::{LaneWork, Sink};
+
+use super::MemoryOptions;
+use crate::lane;
+
+/// What the worker allows a delivery beyond the memory server's own time: the questions to the
+/// logbook before and after.
+const BESIDE_MS: u64 = 5_000;
+/// JSON escapes and the fields beside the text.
+const ENVELOPE_BYTES: usize = 4_096;
+
+/// The policy of the lane `memory`.
+pub fn lane_policy(options: &MemoryOptions) -> LanePolicy {
+    let base_seconds = options.base_backoff_seconds.saturating_mul(2);
+    LanePolicy {
+        lease_ttl_ms: options.lease_seconds * 1_000,
+        attempts_max: options.max_retries,
+        retry: RetrySchedule::Exponential {
+            base_ms: base_seconds.min(options.max_backoff_seconds) * 1_000,
+            factor: 2.0,
+            max_ms: options.max_backoff_seconds * 1_000,
+            jitter: options.jitter_factor,
+        },
+        // The sink asks the memory server before it sends again what may have arrived.
+        on_uncertain: OnUncertain::Resend,
+        record_begin: true,
+        // Writes to one memory server go one at a time.
+        concurrency: 1,
+        timeout_ms: options.openmemory_timeout_seconds * 1_000 + BESIDE_MS,
+        // A control character takes six bytes as JSON.
+        payload_max_bytes: options.payload_max_bytes * 6 + ENVELOPE_BYTES,
+        ..LanePolicy::default()
+    }
+}
+
+/// The lane `memory` as a worker is to work on it.
+pub fn lane_work(sink: Arc<dyn Sink>, options: &MemoryOptions) -> LaneWork {
+    LaneWork {
+        claim_max: Some(options.batch_size),
+        ..LaneWork::new(lane(), sink)
+    }
+}

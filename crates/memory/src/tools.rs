@@ -1,0 +1,168 @@
+//! The gateway's operations by name, as agents call them: one function for every transport.
+
+mod arguments;
+mod facts;
+mod schema;
+
+use metrics::counter;
+use serde_json::{Map, Value, json};
+
+pub(crate) use self::arguments::{Arguments, missing, wrong};
+pub use self::schema::{ToolInfo, list};
+use crate::{
+    Caller, Correlation, MemoryService,
+    gateway::{EvidenceRead, EvidenceUpload, GovernanceUpdate, QueryRequest, StoreRequest},
+    metrics::CALLS_TOTAL,
+};
+
+/// Why a tool did not do what it was asked.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Refusal {
+    pub(crate) code: &'static str,
+    pub(crate) message: String,
+    pub(crate) is_retryable: bool,
+    pub(crate) details: Option<Value>,
+}
+
+impl Refusal {
+    pub(crate) fn new(code: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            is_retryable: false,
+            details: None,
+        }
+    }
+
+    pub(crate) fn with_details(self, details: Value) -> Self {
+        Self {
+            details: Some(details),
+            ..self
+        }
+    }
+
+    pub(crate) fn retryable(self) -> Self {
+        Self {
+            is_retryable: true,
+            ..self
+        }
+    }
+
+    fn body(self) -> Value {
+        let mut body = json!({
+            "ok": false, "error_code": self.code, "message": self.message,
+            "retryable": self.is_retryable,
+        });
+        if let Some(details) = self.details {
+            body["details"] = details;
+        }
+        body
+    }
+}
+
+/// What a tool answers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolAnswer {
+    /// Whether it did what it was asked. A deferred memory did not; nor did a refused one.
+    pub ok: bool,
+    /// The request's name, also in the body.
+    pub correlation_id: String,
+    /// Everything there is to say: always an object with `ok` and `correlation_id`.
+    pub body: Value,
+}
+
+impl ToolAnswer {
+    /// The code of what went wrong, if anything did.
+    pub fn error_code(&self) -> Option<&str> {
+        self.body.get("error_code").and_then(Value::as_str)
+    }
+
+    /// What it says to people.
+    pub fn message(&self) -> Option<&str> {
+        self.body.get("message").and_then(Value::as_str)
+    }
+}
+
+/// Calls a tool. Whatever happens there is an answer, and it is JSON.
+pub async fn call(
+    service: &MemoryService,
+    name: &str,
+    arguments: Value,
+    caller: &Caller,
+) -> ToolAnswer {
+    let given = caller.correlation_id.as_deref().unwrap_or_default();
+    let correlation_id = String::from(Correlation::parse_or_new(given));
+    let caller = caller.clone().in_request(&correlation_id);
+    let known = list().iter().find(|tool| tool.name == name);
+    let answer = match (known, arguments) {
+        (None, _) => Err(unknown(name)),
+        (Some(_), Value::Object(fields)) => dispatch(service, name, fields, &caller).await,
+        (Some(_), Value::Null) => dispatch(service, name, Map::new(), &caller).await,
+        (Some(_), _) => Err(wrong("arguments", "must be an object")),
+    };
+    let mut body = answer.unwrap_or_else(Refusal::body);
+    body["correlation_id"] = json!(correlation_id);
+    let ok = body["ok"] == json!(true);
+    let tool = known.map_or("unknown", |tool| tool.name);
+    let outcome = if ok { "ok" } else { "not_ok" };
+    counter!(CALLS_TOTAL, "tool" => tool, "outcome" => outcome).increment(1);
+    ToolAnswer {
+        ok,
+        correlation_id,
+        body,
+    }
+}
+
+fn unknown(name: &str) -> Refusal {
+    let names: Vec<&str> = list().iter().map(|tool| tool.name).collect();
+    Refusal::new("UNKNOWN_TOOL", format!("there is no tool {name:?}"))
+        .with_details(json!({"tool": name, "available_tools": names}))
+}
+
+type Answer = Result<Value, Refusal>;
+
+async fn dispatch(
+    service: &MemoryService,
+    name: &str,
+    fields: Map<String, Value>,
+    caller: &Caller,
+) -> Answer {
+    let mut arguments = Arguments::new(fields);
+    let taken = &mut arguments;
+    match name {
+        "memory_store" => {
+            let request = StoreRequest::take(taken)?;
+            arguments.end()?;
+            Ok(json!(service.store(request, caller).await))
+        }
+        "memory_query" => {
+            let request = QueryRequest::take(taken)?;
+            arguments.end()?;
+            service.query(request, caller).await
+        }
+        "reliability_report" => {
+            arguments.end()?;
+            Ok(service.report().await)
+        }
+        "governance_get" => {
+            arguments.end()?;
+            service.governance_get().await
+        }
+        "governance_update" => {
+            let request = GovernanceUpdate::take(taken)?;
+            arguments.end()?;
+            service.governance_update(request, caller).await
+        }
+        "evidence_upload" => {
+            let request = EvidenceUpload::take(taken)?;
+            arguments.end()?;
+            service.evidence_upload(request).await
+        }
+        "evidence_read" => {
+            let request = EvidenceRead::take(taken)?;
+            arguments.end()?;
+            service.evidence_read(request).await
+        }
+        _ => facts::dispatch(service, name, arguments, caller).await,
+    }
+}

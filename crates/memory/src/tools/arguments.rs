@@ -1,0 +1,200 @@
+//! The arguments of a tool, taken one by one; what is left over was not asked for.
+
+use serde_json::{Map, Value};
+
+use super::Refusal;
+
+/// What the caller gave.
+pub(crate) struct Arguments {
+    fields: Map<String, Value>,
+}
+
+type Taken<T> = Result<T, Refusal>;
+
+impl Arguments {
+    pub(crate) fn new(fields: Map<String, Value>) -> Self {
+        Self { fields }
+    }
+
+    /// Anything; null is the same as nothing.
+    pub(crate) fn value(&mut self, name: &str) -> Option<Value> {
+        self.fields.remove(name).filter(|value| !value.is_null())
+    }
+
+    pub(crate) fn text(&mut self, name: &str) -> Taken<Option<String>> {
+        match self.value(name) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(_) => Err(wrong(name, "must be a text")),
+        }
+    }
+
+    /// A text that may be empty but must be there.
+    pub(crate) fn required(&mut self, name: &str) -> Taken<String> {
+        self.text(name)?.ok_or_else(|| missing(name))
+    }
+
+    /// A text with something in it.
+    pub(crate) fn named(&mut self, name: &str) -> Taken<String> {
+        let text = self.required(name)?;
+        match text.trim().is_empty() {
+            true => Err(wrong(name, "must not be empty")),
+            false => Ok(text),
+        }
+    }
+
+    pub(crate) fn flag(&mut self, name: &str) -> Taken<Option<bool>> {
+        match self.value(name) {
+            None => Ok(None),
+            Some(Value::Bool(flag)) => Ok(Some(flag)),
+            Some(_) => Err(wrong(name, "must be true or false")),
+        }
+    }
+
+    pub(crate) fn whole(&mut self, name: &str) -> Taken<Option<i64>> {
+        let Some(value) = self.value(name) else {
+            return Ok(None);
+        };
+        let whole = value.as_i64();
+        whole
+            .map(Some)
+            .ok_or_else(|| wrong(name, "must be a whole number"))
+    }
+
+    /// A number of a thing that there are at most so many of.
+    pub(crate) fn limit(&mut self, name: &str, default: u32, most: u32) -> Taken<u32> {
+        let Some(limit) = self.whole(name)? else {
+            return Ok(default);
+        };
+        match u32::try_from(limit) {
+            Ok(limit) if (1..=most).contains(&limit) => Ok(limit),
+            _ => Err(wrong(name, &format!("must be from 1 to {most}"))),
+        }
+    }
+
+    pub(crate) fn object(&mut self, name: &str) -> Taken<Option<Map<String, Value>>> {
+        match self.value(name) {
+            None => Ok(None),
+            Some(Value::Object(fields)) => Ok(Some(fields)),
+            Some(_) => Err(wrong(name, "must be an object")),
+        }
+    }
+
+    pub(crate) fn list(&mut self, name: &str) -> Taken<Vec<Value>> {
+        match self.value(name) {
+            None => Ok(Vec::new()),
+            Some(Value::Array(values)) => Ok(values),
+            Some(_) => Err(wrong(name, "must be a list")),
+        }
+    }
+
+    pub(crate) fn texts(&mut self, name: &str) -> Taken<Vec<String>> {
+        let texts = self.list(name)?.into_iter().map(|value| match value {
+            Value::String(text) => Ok(text),
+            _ => Err(wrong(name, "must be a list of texts")),
+        });
+        texts.collect()
+    }
+
+    /// Refuses what nobody took: a name that was misspelt must not go unnoticed.
+    pub(crate) fn end(self) -> Taken<()> {
+        let Some(name) = self.fields.keys().next() else {
+            return Ok(());
+        };
+        Err(wrong(name, "is no argument of this tool"))
+    }
+}
+
+pub(crate) fn missing(name: &str) -> Refusal {
+    Refusal::new("MISSING_REQUIRED_PARAMETER", format!("{name} is missing"))
+        .with_details(serde_json::json!({"parameter": name}))
+}
+
+pub(crate) fn wrong(name: &str, why: &str) -> Refusal {
+    Refusal::new("INVALID_PARAMETER", format!("{name} {why}"))
+        .with_details(serde_json::json!({"parameter": name}))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn arguments(value: Value) -> Arguments {
+        let Value::Object(fields) = value else {
+            panic!("an object")
+        };
+        Arguments::new(fields)
+    }
+
+    #[test]
+    fn arguments_are_what_they_must_be() {
+        let mut good = arguments(json!({
+            "text": "", "flag": true, "whole": -3, "limit": 5, "object": {}, "texts": ["a"], "null": null,
+        }));
+        assert_eq!(good.required("text").unwrap(), "");
+        assert_eq!(good.flag("flag").unwrap(), Some(true));
+        assert_eq!(good.whole("whole").unwrap(), Some(-3));
+        assert_eq!(good.limit("limit", 10, 100).unwrap(), 5);
+        assert_eq!(good.limit("absent", 10, 100).unwrap(), 10);
+        assert_eq!(good.object("object").unwrap(), Some(Map::new()));
+        assert_eq!(good.texts("texts").unwrap(), ["a"]);
+        assert_eq!(good.text("null").unwrap(), None);
+        good.end().unwrap();
+    }
+
+    #[test]
+    fn what_they_must_not_be_is_named() {
+        type Take = fn(&mut Arguments) -> Result<(), Refusal>;
+        let table: [(Value, Take, &str); 8] = [
+            (
+                json!({}),
+                |a| a.required("x").map(drop),
+                "MISSING_REQUIRED_PARAMETER",
+            ),
+            (
+                json!({"x": null}),
+                |a| a.required("x").map(drop),
+                "MISSING_REQUIRED_PARAMETER",
+            ),
+            (
+                json!({"x": 1}),
+                |a| a.text("x").map(drop),
+                "INVALID_PARAMETER",
+            ),
+            (
+                json!({"x": " "}),
+                |a| a.named("x").map(drop),
+                "INVALID_PARAMETER",
+            ),
+            (
+                json!({"x": 1.5}),
+                |a| a.whole("x").map(drop),
+                "INVALID_PARAMETER",
+            ),
+            (
+                json!({"x": 0}),
+                |a| a.limit("x", 1, 9).map(drop),
+                "INVALID_PARAMETER",
+            ),
+            (
+                json!({"x": [1]}),
+                |a| a.texts("x").map(drop),
+                "INVALID_PARAMETER",
+            ),
+            (
+                json!({"x": []}),
+                |a| a.object("x").map(drop),
+                "INVALID_PARAMETER",
+            ),
+        ];
+        for (index, (value, take, code)) in table.into_iter().enumerate() {
+            let refusal = take(&mut arguments(value)).unwrap_err();
+            assert_eq!(refusal.code, code, "case {index}");
+            assert!(refusal.message.starts_with('x'), "{}", refusal.message);
+        }
+        let refusal = arguments(json!({"payload": "x"})).end().unwrap_err();
+        assert_eq!(refusal.message, "payload is no argument of this tool");
+    }
+}
