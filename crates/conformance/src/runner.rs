@@ -52,10 +52,18 @@ pub fn payment_cases() -> Vec<Case> {
     crate::each_payment_case!([list], (payments))
 }
 
+/// What doctor says of payments that somebody must look at: a case may leave some behind, and nothing
+/// is damaged. The cases of the topic `alarms` are about them.
+const ALARMS: [&str; 4] = [
+    "rail_reference_reused",
+    "payment_lease_expired",
+    "payment_late_unconfirmed",
+    "payment_failed_in_doubt",
+];
+
 /// Runs one case over a fresh store; panics with what was expected if the store breaks the rule.
 ///
-/// Whatever the case did, the store's own `doctor` must find nothing wrong afterwards; except where
-/// the case is about what doctor finds.
+/// Whatever the case did, the store's own `doctor` must find nothing wrong afterwards.
 pub async fn run(name: &str, factory: &dyn Factory) {
     let case = cases()
         .into_iter()
@@ -66,14 +74,12 @@ pub async fn run(name: &str, factory: &dyn Factory) {
         .unwrap_or_else(|| panic!("there is no case {name:?}"));
     let harness = factory.fresh().await;
     (case.examine)(&*harness).await;
-    if case.topic == "alarms" {
-        return;
-    }
-    let findings = harness
+    let mut findings = harness
         .store()
         .doctor()
         .await
         .expect("doctor answers after the case");
+    findings.retain(|finding| !ALARMS.contains(&finding.code.as_str()));
     assert!(
         findings.is_empty(),
         "doctor found after {case:?}: {findings:#?}"

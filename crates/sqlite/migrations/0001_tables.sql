@@ -41,6 +41,7 @@ CREATE TABLE ready (
 CREATE INDEX ready_due ON ready (lane, apart, due_at);
 
 -- AUTOINCREMENT: a fence is never given twice, not even after its lease is gone.
+-- `presumed_begun`: whoever claimed it may call the sink for anything in it without saying so first.
 CREATE TABLE lease (
     fence      INTEGER PRIMARY KEY AUTOINCREMENT,
     token      BLOB NOT NULL CHECK (length(token) = 16),
@@ -51,7 +52,8 @@ CREATE TABLE lease (
     ids        TEXT NOT NULL,
     tries      TEXT NOT NULL,
     attempts   TEXT NOT NULL,
-    begun      TEXT NOT NULL
+    begun      TEXT NOT NULL,
+    presumed_begun INTEGER NOT NULL CHECK (presumed_begun IN (0, 1))
 ) STRICT;
 CREATE UNIQUE INDEX lease_token ON lease (token);
 CREATE INDEX lease_expiry ON lease (lane, expires_at);

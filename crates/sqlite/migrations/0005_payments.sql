@@ -128,34 +128,48 @@ SELECT outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, 
             WHEN state = 'FAILED' AND outcome <> 'dead' THEN 'RETRY_CEILING_EXCEEDED'
             WHEN state = 'ZOMBIE_REQUEUE' THEN state
             ELSE code END AS error_code,
-       CASE WHEN state = 'FAILED' AND outcome <> 'dead' AND detail IS NOT NULL
-            THEN coalesce(code || ': ', '') || detail
-            WHEN state = 'FAILED' AND outcome <> 'dead' THEN code
-            ELSE detail END AS error_message,
+       substr(CASE WHEN state = 'FAILED' AND outcome <> 'dead' AND detail IS NOT NULL
+                   THEN coalesce(code || ': ', '') || detail
+                   WHEN state = 'FAILED' AND outcome <> 'dead' THEN code
+                   ELSE detail END, 1, 500) AS error_message,
        result ->> '$.latency_ms' AS latency_ms, owner AS worker_id, fence, tenant_id,
-       correlation_id, next_due_at AS next_attempt_at
+       correlation_id, next_due_at AS next_attempt_at,
+       outcome = 'uncertain' OR coalesce(result ->> '$.may_have_begun', 0) = 1 AS in_doubt
 FROM said;
 
--- The supervisor's figures, by the machine's clock.
+-- The supervisor's figures, one row, by the machine's clock. `stuck`: in a lease for more than two
+-- minutes.
 CREATE VIEW supervisor_outbox_status AS
 WITH clock AS (
     SELECT CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER) AS now
 ),
-place AS (
-    SELECT w.*, p.created_at FROM payment_place AS w JOIN payment AS p USING (message_id)
+place AS MATERIALIZED (
+    SELECT w.*, p.created_at, w.place IN ('waiting', 'ready', 'leased') AS is_pending
+    FROM payment_place AS w JOIN payment AS p USING (message_id)
 ),
-pending AS (SELECT * FROM place WHERE place IN ('waiting', 'ready', 'leased'))
-SELECT (SELECT count(*) FROM pending) AS pending,
-       (SELECT count(*) FROM pending, clock WHERE place = 'ready' AND due_at <= now) AS due,
-       (SELECT count(*) FROM pending, clock WHERE place = 'ready' AND due_at > now) AS scheduled,
-       (SELECT count(*) FROM pending WHERE place = 'waiting') AS waiting,
-       (SELECT count(*) FROM pending WHERE place = 'leased') AS leased,
-       (SELECT count(*) FROM pending, clock WHERE place = 'leased' AND expires_at <= now) AS expired,
-       (SELECT count(*) FROM place WHERE place = 'held') AS held,
-       (SELECT count(*) FROM place WHERE place = 'dead') AS failed,
-       (SELECT count(*) FROM pending WHERE attempts = 1) AS attempts_1,
-       (SELECT count(*) FROM pending WHERE attempts = 2) AS attempts_2,
-       (SELECT count(*) FROM pending WHERE attempts = 3) AS attempts_3,
-       (SELECT count(*) FROM pending WHERE attempts = 4) AS attempts_4,
-       (SELECT count(*) FROM pending WHERE attempts >= 5) AS attempts_5_or_more,
-       (SELECT min(created_at) FROM pending) AS oldest_pending_at;
+recent AS MATERIALIZED (
+    SELECT state FROM payment_outbox_attempts, clock WHERE completed_at > now - 3600000000
+)
+SELECT count(*) FILTER (WHERE is_pending) AS pending,
+       count(*) FILTER (WHERE place = 'ready' AND due_at <= now) AS due,
+       count(*) FILTER (WHERE place = 'ready' AND due_at > now) AS scheduled,
+       count(*) FILTER (WHERE place = 'waiting') AS waiting,
+       count(*) FILTER (WHERE place = 'leased') AS leased,
+       count(*) FILTER (WHERE place = 'leased' AND expires_at <= now) AS expired,
+       count(*) FILTER (WHERE place = 'leased' AND claimed_at < now - 120000000) AS stuck,
+       count(*) FILTER (WHERE place = 'held') AS held,
+       count(*) FILTER (WHERE place = 'dead') AS failed,
+       count(*) FILTER (WHERE place = 'dead' AND attempts >= 5) AS dlq,
+       (SELECT count(*) FROM payment) - count(place) AS dispatched,
+       count(*) FILTER (WHERE is_pending AND attempts = 1) AS attempts_1,
+       count(*) FILTER (WHERE is_pending AND attempts = 2) AS attempts_2,
+       count(*) FILTER (WHERE is_pending AND attempts = 3) AS attempts_3,
+       count(*) FILTER (WHERE is_pending AND attempts = 4) AS attempts_4,
+       count(*) FILTER (WHERE is_pending AND attempts >= 5) AS attempts_5_plus,
+       min(created_at) FILTER (WHERE is_pending) AS oldest_pending_at,
+       (now - min(created_at) FILTER (WHERE is_pending)) / 1000000.0 AS oldest_pending_seconds,
+       (SELECT count(*) FROM recent WHERE state = 'DISPATCHED') AS dispatched_last_hour,
+       (SELECT count(*) FROM recent WHERE state = 'RETRYABLE') AS retryable_last_hour,
+       (SELECT count(*) FROM recent WHERE state = 'FAILED') AS failed_last_hour,
+       (SELECT count(*) FROM recent WHERE state = 'ZOMBIE_REQUEUE') AS zombie_requeue_last_hour
+FROM clock LEFT JOIN place;

@@ -1,9 +1,10 @@
--- Those of these messages that may have been delivered: the last attempt that reached the sink ended
--- uncertain, or somebody who had lost the message says so. Expired attempts never reached it.
--- Uses attempt's primary key, backwards, and late's. ?1 JSON array of ids.
+-- Those of these messages that may have been delivered: the last attempt that reached the sink, or may
+-- have, ended without anybody knowing, or somebody who had lost the message says so. Other expired
+-- attempts never reached it. Uses attempt's primary key, backwards, and late's. ?1 JSON array of ids.
 SELECT wanted.value
 FROM json_each(?1) AS wanted
 WHERE (SELECT outcome FROM attempt
-       WHERE message_id = wanted.value AND outcome <> 'expired'
-       ORDER BY attempt_no DESC LIMIT 1) = 'uncertain'
+       WHERE message_id = wanted.value
+             AND (outcome <> 'expired' OR result ->> '$.may_have_begun' = 1)
+       ORDER BY attempt_no DESC LIMIT 1) IN ('uncertain', 'expired')
    OR EXISTS (SELECT 1 FROM late WHERE message_id = wanted.value AND outcome = 'delivered')

@@ -4,6 +4,8 @@ SELECT p.message_id, p.outbox_id, p.instruction_id, p.idempotency_key, p.partici
        w.attempts, w.due_at, w.owner, w.expires_at, w.reason
 FROM payment_place AS w JOIN payment AS p ON p.message_id = w.message_id
 WHERE w.place IN ('held', 'dead')
-  AND (SELECT outcome FROM attempt WHERE message_id = p.message_id AND outcome <> 'expired'
-       ORDER BY attempt_no DESC LIMIT 1) = 'uncertain'
+  AND (SELECT outcome FROM attempt
+       WHERE message_id = p.message_id
+             AND (outcome <> 'expired' OR result ->> '$.may_have_begun' = 1)
+       ORDER BY attempt_no DESC LIMIT 1) IN ('uncertain', 'expired')
 ORDER BY p.message_id LIMIT ?1

@@ -21,10 +21,12 @@ use crate::{
 };
 
 impl Work<'_> {
-    /// `run_length` is the length of run to expect; it decides how many are read, never which.
+    /// `presumed_begun`: the sink may be called from now on without a word. `run_length` is the
+    /// length of run to expect; it decides how many are read, never which.
     pub(crate) async fn claim(
         &mut self,
         claim: &Claim,
+        presumed_begun: bool,
         run_length: usize,
     ) -> Result<Option<(Lease, usize)>> {
         claim.validate()?;
@@ -41,7 +43,8 @@ impl Work<'_> {
         };
         let (policy, paused, first_ends_at) = <(String, bool, Option<i64>)>::from_row(&lane)?;
         if first_ends_at.is_some_and(|ends_at| ends_at <= rows::micros(self.now)) {
-            self.expire(u32::MAX, Some(&claim.lane)).await?;
+            self.expire(u32::MAX, Some(&claim.lane), Duration::ZERO)
+                .await?;
             runs = sqlx::query(sql!("ready_first"))
                 .bind(claim.lane.as_str())
                 .bind(runs_wanted(claim.limit, run_length))
@@ -58,12 +61,18 @@ impl Work<'_> {
         let policy = rows::policy(claim.lane.as_str(), &policy)?;
         let ttl = claim.ttl.unwrap_or(policy.lease_ttl());
         let run_length = taken.entries.len().div_ceil(taken.runs);
-        let lease = self.lease(claim, ttl, taken).await?;
+        let lease = self.lease(claim, presumed_begun, ttl, taken).await?;
         Ok(Some((lease, run_length)))
     }
 
     /// Removes the emptied runs, writes the lease and reads its messages.
-    async fn lease(&mut self, claim: &Claim, ttl: Duration, taken: Taken) -> Result<Lease> {
+    async fn lease(
+        &mut self,
+        claim: &Claim,
+        presumed_begun: bool,
+        ttl: Duration,
+        taken: Taken,
+    ) -> Result<Lease> {
         let token = Token(Uuid::new_v4());
         let expires_at = later(self.now, ttl);
         let in_doubt = self.in_doubt(&taken.entries).await?;
@@ -77,7 +86,8 @@ impl Work<'_> {
             claim.lane.as_str(),
             claim.owner.as_str(),
             rows::micros(self.now),
-            rows::micros(expires_at)
+            rows::micros(expires_at),
+            presumed_begun
         )?;
         let statements = sql!("ready_remove", "lease_append", "message_claimed");
         let (fence, messages) = match self.rows_of(statements, arguments).await {
@@ -200,7 +210,7 @@ impl Work<'_> {
     }
 
     /// Those messages that may have been delivered before.
-    async fn in_doubt(&mut self, entries: &[Entry]) -> Result<Vec<i64>> {
+    pub(crate) async fn in_doubt(&mut self, entries: &[Entry]) -> Result<Vec<i64>> {
         let tried = entries.iter().filter(|entry| entry.attempts > 0);
         let tried: Vec<i64> = tried.map(|entry| entry.id.0).collect();
         if tried.is_empty() {

@@ -13,6 +13,7 @@ mod turns;
 use std::collections::BTreeMap;
 
 use consign_kernel::{Finding, MessageId};
+use jiff::Timestamp;
 use sqlx::SqliteConnection;
 
 use crate::{error::Result, sql};
@@ -20,13 +21,16 @@ use crate::{error::Result, sql};
 /// Findings of one kind shown in full; the rest are counted.
 const SHOWN_MAX: usize = 100;
 
-pub(crate) async fn examine(connection: &mut SqliteConnection) -> Result<Vec<Finding>> {
+pub(crate) async fn examine(
+    connection: &mut SqliteConnection,
+    now: Timestamp,
+) -> Result<Vec<Finding>> {
     let mut report = Report::default();
     check_file(connection, &mut report).await?;
     let messages = places::examine(connection, &mut report).await?;
     turns::examine(connection, &messages, &mut report).await?;
     orders::examine(connection, &mut report).await?;
-    payments::examine(connection, &mut report).await?;
+    payments::examine(connection, now, &mut report).await?;
     guards::examine(connection, &mut report).await?;
     Ok(report.findings())
 }

@@ -1,19 +1,29 @@
 //! Expiry: what happens to messages whose holder fell silent.
 
+use std::time::Duration;
+
 use consign_kernel::{AttemptOutcome, Expired, LaneName, Next, after_expiry, codes};
+use consign_payments::MAY_HAVE_BEGUN;
+use serde_json::json;
 
 use crate::{
     error::Result,
     groups::NewRun,
     job::Work,
-    rows::{self, Entry, LeaseColumns, LeaseRow},
+    rows::{self, Entry, LeaseColumns, LeaseRow, later},
     settle::{Departures, NewAttempt},
     sql,
 };
 
 impl Work<'_> {
-    /// Ends up to `limit` expired leases, oldest first, of one lane or of all.
-    pub(crate) async fn expire(&mut self, limit: u32, lane: Option<&LaneName>) -> Result<Expired> {
+    /// Ends up to `limit` expired leases, oldest first, of one lane or of all. What goes back rests
+    /// for `rest`.
+    pub(crate) async fn expire(
+        &mut self,
+        limit: u32,
+        lane: Option<&LaneName>,
+        rest: Duration,
+    ) -> Result<Expired> {
         let over: Vec<LeaseColumns> = sqlx::query_as(sql!("lease_ended"))
             .bind(rows::micros(self.now))
             .bind(lane.map(LaneName::as_str))
@@ -25,15 +35,20 @@ impl Work<'_> {
             let lease = LeaseRow::new(columns)?;
             expired.leases += 1;
             expired.messages += lease.entries.len() as u64;
-            self.end(lease).await?;
+            self.end(lease, rest).await?;
         }
         Ok(expired)
     }
 
     /// Ends one lease: an attempt for every message, and everything that goes back goes back in
     /// halves, each to be leased alone, so that a poison message is alone after log2(n) crashes.
-    async fn end(&mut self, lease: LeaseRow) -> Result<()> {
+    ///
+    /// What is only presumed to have begun is treated as if it had not, but its attempt says so, and
+    /// the next claim is told that it is in doubt.
+    async fn end(&mut self, lease: LeaseRow, rest: Duration) -> Result<()> {
         let alone = lease.entries.len() == 1;
+        let due_at = later(self.now, rest);
+        let presumed = json!({MAY_HAVE_BEGUN: true}).to_string();
         let mut attempts = Vec::with_capacity(lease.entries.len());
         let mut back: Vec<Entry> = Vec::new();
         let mut departures = Departures::default();
@@ -49,8 +64,8 @@ impl Work<'_> {
                 outcome,
                 code: Some(codes::LEASE_EXPIRED.to_owned()),
                 detail: None,
-                result: None,
-                next_due_at: matches!(next, Next::Ready { .. }).then_some(self.now),
+                result: (lease.presumed_begun && !begun).then(|| presumed.clone()),
+                next_due_at: matches!(next, Next::Ready { .. }).then_some(due_at),
             });
             let entry = Entry {
                 tries,
@@ -70,7 +85,7 @@ impl Work<'_> {
         let (first, second) = back.split_at(back.len().div_ceil(2));
         let half = |entries| NewRun {
             lane: &lease.lane,
-            due_at: self.now,
+            due_at,
             entries,
             apart: true,
         };

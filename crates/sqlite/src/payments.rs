@@ -4,16 +4,17 @@ mod complete;
 mod enqueue;
 mod reconcile;
 mod rows;
+mod witness;
 
 pub(crate) use self::reconcile::reused_with_messages;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use consign_kernel::{Cursor, MessageId, Page, Result, Store as _, Token};
+use consign_kernel::{Cursor, Error, MessageId, Page, Result, Token};
 use consign_payments::{
-    ClaimedPayments, CompleteAnswer, Completion, EnqueueAnswer, InFlight, NewPayment, OutboxId, PaymentFilter,
-    PaymentView, Payments, PaymentsStatus, Reconciliation, Repaired, claim_of,
+    ClaimedPayments, CompleteAnswer, Completion, EnqueueAnswer, InFlight, NewPayment, OutboxId,
+    PaymentFilter, PaymentView, Payments, PaymentsStatus, Reconciliation, Repaired, claim_of,
 };
 use serde_json::Value;
 use sqlx::SqliteConnection;
@@ -21,9 +22,7 @@ use uuid::Uuid;
 
 use crate::{
     SqliteStore, fail,
-    job::Work,
-    sql,
-    store::{chance, snapshot, write, write_unopened},
+    store::{chance, snapshot, within, write, write_unopened},
 };
 
 #[async_trait]
@@ -63,12 +62,12 @@ impl Payments for SqliteStore {
         begin: bool,
     ) -> Result<Option<ClaimedPayments>> {
         let claim = claim_of(limit, worker, lease)?;
-        if self.lane(&claim.lane).await?.is_none() {
-            return Ok(None);
+        match self.take(&claim, begin).await {
+            Ok(lease) => lease.map(ClaimedPayments::of).transpose(),
+            // Nobody has enqueued yet.
+            Err(Error::UnknownLane { .. }) => Ok(None),
+            Err(error) => Err(error),
         }
-        let _ = begin;
-        let lease = self.claim(&claim).await?;
-        lease.map(ClaimedPayments::of).transpose()
     }
 
     async fn complete(
@@ -89,18 +88,12 @@ impl Payments for SqliteStore {
         worker: &str,
         completions: &[Completion],
     ) -> Result<Vec<OutboxId>> {
-        let _ = worker;
-        let ids: Vec<OutboxId> = completions.iter().map(|c| c.outbox_id).collect();
-        let messages = self.payment_messages(&ids).await?;
-        let mut reports = Vec::new();
-        for (said, id) in completions.iter().zip(&messages) {
-            said.validate()?;
-            reports.extend(id.and_then(|id| said.evidence(id)));
-        }
-        let kept = self.witness(token, &reports).await?;
-        let is_kept = |id: &Option<MessageId>| id.is_some_and(|id| kept.contains(&id));
-        let pairs = ids.into_iter().zip(&messages);
-        Ok(pairs.filter(|(_, id)| is_kept(id)).map(|(id, _)| id).collect())
+        write!(
+            self,
+            "keep results of payments",
+            (worker, completions),
+            |work| { work.witness_payments(token, &worker, &completions) }
+        )
     }
 
     async fn repair(&self, limit: u32) -> Result<Vec<Repaired>> {
@@ -139,27 +132,7 @@ impl SqliteStore {
         payments: &[NewPayment],
     ) -> Result<Vec<EnqueueAnswer>> {
         let attempted = "enqueue payments in the caller's transaction";
-        let answers = async {
-            // The savepoint keeps "all or none" for a caller who goes on after a failed write.
-            sqlx::query("SAVEPOINT consign_payments")
-                .execute(&mut *connection)
-                .await?;
-            sqlx::query(sql!("write_lock"))
-                .execute(&mut *connection)
-                .await?;
-            let mut woken = BTreeSet::new();
-            let mut work = Work::new(&mut *connection, &mut woken, &self.inner.clock, true);
-            let answers = work.enqueue_payments(payments).await;
-            if answers.is_err() {
-                sqlx::query("ROLLBACK TO consign_payments")
-                    .execute(&mut *connection)
-                    .await?;
-            }
-            sqlx::query("RELEASE consign_payments")
-                .execute(&mut *connection)
-                .await?;
-            answers
-        };
-        answers.await.map_err(|failure| failure.during(attempted))
+        within!(self, attempted, connection, |work| work
+            .enqueue_payments(payments))
     }
 }

@@ -85,7 +85,8 @@ impl Work<'_> {
             lane.as_str(),
             by.actor.as_str(),
             rows::micros(self.now),
-            rows::micros(self.now)
+            rows::micros(self.now),
+            false
         )?;
         let answers = self.rows_of(sql!("lease_append"), arguments).await?;
         let row = answers.first().and_then(|rows| rows.first());
@@ -99,6 +100,7 @@ impl Work<'_> {
             expires_at: self.now,
             entries,
             begun: BTreeSet::new(),
+            presumed_begun: false,
             policy,
         })
     }

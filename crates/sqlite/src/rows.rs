@@ -157,6 +157,8 @@ pub(crate) struct LeaseRow {
     pub(crate) expires_at: Timestamp,
     pub(crate) entries: Vec<Entry>,
     pub(crate) begun: BTreeSet<MessageId>,
+    /// Whether the sink may have been called for anything in it without a word.
+    pub(crate) presumed_begun: bool,
     pub(crate) policy: LanePolicy,
 }
 
@@ -171,13 +173,26 @@ pub(crate) type LeaseColumns = (
     String,
     String,
     String,
+    bool,
     Option<String>,
 );
 
 impl LeaseRow {
     pub(crate) fn new(columns: LeaseColumns) -> Result<Self> {
-        let (fence, token, lane, owner, claimed_at, expires_at, ids, tries, attempts, begun, rules) =
-            columns;
+        let (
+            fence,
+            token,
+            lane,
+            owner,
+            claimed_at,
+            expires_at,
+            ids,
+            tries,
+            attempts,
+            begun,
+            presumed_begun,
+            rules,
+        ) = columns;
         let what = || format!("lease {fence}");
         let Some(rules) = rules else {
             return Err(Failure::corrupt(format!(
@@ -194,6 +209,7 @@ impl LeaseRow {
             expires_at: timestamp(expires_at)?,
             entries: entries(&what, &ids, &tries, &attempts)?,
             begun: numbers(&what, &begun)?.into_iter().map(MessageId).collect(),
+            presumed_begun,
         })
     }
 

@@ -298,7 +298,7 @@ impl Work<'_> {
     }
 
     /// What was recorded for these messages under a token, and where they are now.
-    async fn recorded_under(
+    pub(crate) async fn recorded_under(
         &mut self,
         token: Token,
         ids: &[MessageId],

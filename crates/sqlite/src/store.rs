@@ -1,7 +1,6 @@
 //! The store itself: each operation begins a transaction, does its work, and ends it.
 
 use std::{
-    collections::BTreeSet,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -22,12 +21,10 @@ use uuid::Uuid;
 use crate::{
     doctor,
     error::from_database,
-    fail,
-    job::Work,
-    lanes,
+    fail, lanes,
     migrate::{migrate, status},
     options::{Clock, SqliteOptions},
-    read, redrive, sql,
+    read, redrive,
     wait::Waiters,
     witness,
     writer::Writer,
@@ -48,6 +45,71 @@ pub(crate) struct Inner {
     /// Messages per run in the last claim: how many runs the next one reads at first.
     run_length: AtomicUsize,
 }
+
+/// Hands one operation to the writer, with copies of what it needs: the caller may go away before
+/// it is done.
+macro_rules! write {
+    ($store:expr, $attempted:literal, ($($needed:ident),*), |$work:ident| $operation:expr) => {
+        $crate::store::write_unopened!($store, $attempted, ($($needed),*), |$work| async {
+            $work.open().await?;
+            $operation.await
+        })
+    };
+}
+
+/// The same for operations that begin the transaction together with their first statement.
+macro_rules! write_unopened {
+    ($store:expr, $attempted:literal, ($($needed:ident),*), |$work:ident| $operation:expr) => {{
+        $(let $needed = ::std::sync::Arc::new($needed.to_owned());)*
+        let answer = $store.inner.writer.run($attempted, move |$work| {
+            $(let $needed = ::std::sync::Arc::clone(&$needed);)*
+            Box::pin(async move { $operation.await })
+        });
+        answer.await
+    }};
+}
+
+/// Runs one operation on one snapshot.
+macro_rules! snapshot {
+    ($store:expr, $attempted:literal, |$connection:ident| $operation:expr) => {{
+        let mut $connection = $store.read($attempted).await?;
+        let answer = $operation.await;
+        answer.map_err(|failure: $crate::error::Failure| failure.during($attempted))
+    }};
+}
+
+/// Runs one operation inside the caller's own transaction, all of it or nothing.
+///
+/// The savepoint keeps that for a caller who goes on after a failed write.
+macro_rules! within {
+    ($store:expr, $attempted:ident, $connection:ident, |$work:ident| $operation:expr) => {{
+        let done = async {
+            ::sqlx::query("SAVEPOINT consign_within")
+                .execute(&mut *$connection)
+                .await?;
+            ::sqlx::query($crate::sql!("write_lock"))
+                .execute(&mut *$connection)
+                .await?;
+            let mut woken = ::std::collections::BTreeSet::new();
+            let clock = &$store.inner.clock;
+            let mut $work = $crate::job::Work::new(&mut *$connection, &mut woken, clock, true);
+            let answer = $operation.await;
+            if answer.is_err() {
+                ::sqlx::query("ROLLBACK TO consign_within")
+                    .execute(&mut *$connection)
+                    .await?;
+            }
+            ::sqlx::query("RELEASE consign_within")
+                .execute(&mut *$connection)
+                .await?;
+            answer
+        };
+        let done: $crate::error::Result<_> = done.await;
+        done.map_err(|failure| failure.during($attempted))
+    }};
+}
+
+pub(crate) use {snapshot, within, write, write_unopened};
 
 impl SqliteStore {
     /// Opens a database whose schema fits this program.
@@ -93,28 +155,7 @@ impl SqliteStore {
         messages: &[NewMessage],
     ) -> Result<Vec<Enqueued>> {
         let attempted = "enqueue in the caller's transaction";
-        let enqueued = async {
-            // The savepoint keeps "all or none" for a caller who goes on after a failed write.
-            sqlx::query("SAVEPOINT consign_enqueue")
-                .execute(&mut *connection)
-                .await?;
-            sqlx::query(sql!("write_lock"))
-                .execute(&mut *connection)
-                .await?;
-            let mut woken = BTreeSet::new();
-            let mut work = Work::new(&mut *connection, &mut woken, &self.inner.clock, true);
-            let enqueued = work.enqueue(messages).await;
-            if enqueued.is_err() {
-                sqlx::query("ROLLBACK TO consign_enqueue")
-                    .execute(&mut *connection)
-                    .await?;
-            }
-            sqlx::query("RELEASE consign_enqueue")
-                .execute(&mut *connection)
-                .await?;
-            enqueued
-        };
-        enqueued.await.map_err(|failure| failure.during(attempted))
+        within!(self, attempted, connection, |work| work.enqueue(messages))
     }
 
     /// Closes every connection once what is under way has ended. Other clones close with it.
@@ -122,6 +163,22 @@ impl SqliteStore {
         let closed = self.inner.writer.close().await;
         self.inner.readers.close().await;
         closed.map_err(|error| from_database("close", error))
+    }
+
+    /// The kernel's claim; `presumed_begun`: the sink may be called from now on without a word.
+    pub(crate) async fn take(&self, claim: &Claim, presumed_begun: bool) -> Result<Option<Lease>> {
+        let run_length = self.inner.run_length.load(Ordering::Relaxed);
+        let claimed = write_unopened!(self, "claim", (claim), |work| work.claim(
+            &claim,
+            presumed_begun,
+            run_length
+        ))?;
+        let Some((lease, run_length)) = claimed else {
+            return Ok(None);
+        };
+        self.inner.run_length.store(run_length, Ordering::Relaxed);
+        fail::point("claim_committed");
+        Ok(Some(lease))
     }
 
     /// A connection on which all reads see the same moment.
@@ -133,40 +190,6 @@ impl SqliteStore {
         begun.map_err(|error| from_database(attempted, error))
     }
 }
-
-/// Hands one operation to the writer, with copies of what it needs: the caller may go away before
-/// it is done.
-macro_rules! write {
-    ($store:expr, $attempted:literal, ($($needed:ident),*), |$work:ident| $operation:expr) => {
-        $crate::store::write_unopened!($store, $attempted, ($($needed),*), |$work| async {
-            $work.open().await?;
-            $operation.await
-        })
-    };
-}
-
-/// The same for operations that begin the transaction together with their first statement.
-macro_rules! write_unopened {
-    ($store:expr, $attempted:literal, ($($needed:ident),*), |$work:ident| $operation:expr) => {{
-        $(let $needed = ::std::sync::Arc::new($needed.to_owned());)*
-        let answer = $store.inner.writer.run($attempted, move |$work| {
-            $(let $needed = ::std::sync::Arc::clone(&$needed);)*
-            Box::pin(async move { $operation.await })
-        });
-        answer.await
-    }};
-}
-
-/// Runs one operation on one snapshot.
-macro_rules! snapshot {
-    ($store:expr, $attempted:literal, |$connection:ident| $operation:expr) => {{
-        let mut $connection = $store.read($attempted).await?;
-        let answer = $operation.await;
-        answer.map_err(|failure: $crate::error::Failure| failure.during($attempted))
-    }};
-}
-
-pub(crate) use {snapshot, write, write_unopened};
 
 #[async_trait]
 impl Store for SqliteStore {
@@ -202,15 +225,7 @@ impl Store for SqliteStore {
     }
 
     async fn claim(&self, claim: &Claim) -> Result<Option<Lease>> {
-        let run_length = self.inner.run_length.load(Ordering::Relaxed);
-        let claimed = write_unopened!(self, "claim", (claim), |work| work
-            .claim(&claim, run_length))?;
-        let Some((lease, run_length)) = claimed else {
-            return Ok(None);
-        };
-        self.inner.run_length.store(run_length, Ordering::Relaxed);
-        fail::point("claim_committed");
-        Ok(Some(lease))
+        self.take(claim, false).await
     }
 
     async fn renew(&self, token: Token, ttl: Duration) -> Result<RenewAnswer> {
@@ -240,7 +255,11 @@ impl Store for SqliteStore {
     }
 
     async fn expire(&self, limit: u32) -> Result<Expired> {
-        write!(self, "expire", (), |work| work.expire(limit, None))
+        write!(self, "expire", (), |work| work.expire(
+            limit,
+            None,
+            Duration::ZERO
+        ))
     }
 
     async fn wait(&self, lane: &LaneName, timeout: Duration) -> Result<bool> {
@@ -362,7 +381,8 @@ impl Store for SqliteStore {
     }
 
     async fn doctor(&self) -> Result<Vec<Finding>> {
-        snapshot!(self, "doctor", |tx| doctor::examine(&mut tx))
+        let now = self.inner.clock.now();
+        snapshot!(self, "doctor", |tx| doctor::examine(&mut tx, now))
     }
 }
 

@@ -21,25 +21,42 @@ impl Work<'_> {
     ) -> Result<Vec<MessageId>> {
         let reports: Vec<Report> = reports.iter().cloned().map(Report::bounded).collect();
         each_once(&reports)?;
-        let row = |report: &Report| {
-            let outcome = AttemptOutcome::from(report.outcome).as_str();
-            let result = report.result.as_ref().map(rows::json);
-            rows::json(&(report.id, outcome, &report.code, &report.detail, result))
-        };
-        let rows: Vec<String> = reports.iter().map(row).collect();
         sqlx::query(sql!("late_append"))
-            .bind(format!("[{}]", rows.join(",")))
+            .bind(late_rows(&reports))
             .bind(token.0)
             .bind(rows::micros(self.now))
             .execute(&mut *self.connection)
             .await?;
+        let ids: Vec<MessageId> = reports.iter().map(|report| report.id).collect();
+        self.late_kept(&ids, token, None).await
+    }
+
+    /// Those of these messages that have a late result of this token (and owner), in order.
+    pub(crate) async fn late_kept(
+        &mut self,
+        ids: &[MessageId],
+        token: Token,
+        owner: Option<&str>,
+    ) -> Result<Vec<MessageId>> {
         let kept: Vec<i64> = sqlx::query_scalar(sql!("late_kept"))
-            .bind(rows::id_array(reports.iter().map(|report| &report.id)))
+            .bind(rows::id_array(ids))
             .bind(token.0)
+            .bind(owner)
             .fetch_all(&mut *self.connection)
             .await?;
         Ok(kept.into_iter().map(MessageId).collect())
     }
+}
+
+/// Reports as `late_append.sql` and its like take them.
+pub(crate) fn late_rows(reports: &[Report]) -> String {
+    let row = |report: &Report| {
+        let outcome = AttemptOutcome::from(report.outcome).as_str();
+        let result = report.result.as_ref().map(rows::json);
+        rows::json(&(report.id, outcome, &report.code, &report.detail, result))
+    };
+    let rows: Vec<String> = reports.iter().map(row).collect();
+    format!("[{}]", rows.join(","))
 }
 
 type LateColumns = (

@@ -1,12 +1,29 @@
-//! Payments and their messages belong together, numbers have no gaps, references name one payment.
+//! Payments and their messages belong together, numbers have no gaps, references name one payment,
+//! and nobody waits for somebody to look.
+
+use std::time::Duration;
 
 use consign_kernel::MessageId;
+use jiff::Timestamp;
 use sqlx::SqliteConnection;
 
 use super::{Report, SHOWN_MAX};
-use crate::{error::Result, payments::reused_with_messages, sql};
+use crate::{error::Result, payments::reused_with_messages, rows, sql};
 
-pub(super) async fn examine(connection: &mut SqliteConnection, report: &mut Report) -> Result<()> {
+/// A lease that ended this long ago was missed by everybody: workers claim every second or so.
+const GRACE: Duration = Duration::from_secs(60);
+
+pub(super) async fn examine(
+    connection: &mut SqliteConnection,
+    now: Timestamp,
+    report: &mut Report,
+) -> Result<()> {
+    check_rows(connection, report).await?;
+    check_references(connection, report).await?;
+    check_alarms(connection, now, report).await
+}
+
+async fn check_rows(connection: &mut SqliteConnection, report: &mut Report) -> Result<()> {
     let torn: Vec<(String, i64)> = sqlx::query_as(sql!("doctor_payments"))
         .fetch_all(&mut *connection)
         .await?;
@@ -47,6 +64,10 @@ pub(super) async fn examine(connection: &mut SqliteConnection, report: &mut Repo
             None,
         );
     }
+    Ok(())
+}
+
+async fn check_references(connection: &mut SqliteConnection, report: &mut Report) -> Result<()> {
     let shown = u32::try_from(SHOWN_MAX).unwrap_or(u32::MAX);
     for (reused, messages) in reused_with_messages(connection, shown).await? {
         let (reference, participant) = (reused.rail_reference, reused.participant_id);
@@ -60,6 +81,48 @@ pub(super) async fn examine(connection: &mut SqliteConnection, report: &mut Repo
              `consign payments reconcile`",
             messages,
         );
+    }
+    Ok(())
+}
+
+/// Nothing is damaged here, but money may have moved, or does not.
+async fn check_alarms(
+    connection: &mut SqliteConnection,
+    now: Timestamp,
+    report: &mut Report,
+) -> Result<()> {
+    let long_ago = rows::micros(now).saturating_sub(GRACE.as_micros() as i64);
+    let alarms: Vec<(String, i64)> = sqlx::query_as(sql!("doctor_payment_alarms"))
+        .bind(long_ago)
+        .fetch_all(connection)
+        .await?;
+    for (code, id) in alarms {
+        let message = Some(MessageId(id));
+        match code.as_str() {
+            "payment_lease_expired" => report.add(
+                "payment_lease_expired",
+                format!("the payment of message {id} is in a lease that ended over a minute ago"),
+                "start a worker, or run `consign payments repair`: nobody has claimed since",
+                message,
+            ),
+            "payment_late_unconfirmed" => report.add(
+                "payment_late_unconfirmed",
+                format!(
+                    "the rail accepted the payment of message {id} in a lease that was lost, and \
+                     that is not what is on record"
+                ),
+                "compare with the books of the rail: it may be paid, or paid twice; `consign \
+                 payments reconcile`",
+                message,
+            ),
+            _ => report.add(
+                "payment_failed_in_doubt",
+                format!("the payment of message {id} has failed, though the rail may have it"),
+                "look it up at the rail by its outbox_id; `consign payments requeue` asks before \
+                 anything is sent",
+                message,
+            ),
+        }
     }
     Ok(())
 }

@@ -62,9 +62,9 @@ async fn a_message_in_no_place_is_found() {
 
 #[tokio::test]
 async fn a_message_in_two_places_is_found() {
-    let found = after("INSERT INTO held VALUES (4, 'default', 0, 'twice', 0, 0)").await;
+    let found = after("INSERT INTO held VALUES (4, 'default', 0, 'twice', 0, 0, NULL)").await;
     assert_eq!(found, "place: message 4 is in 2 places: lease 3, held");
-    let found = after("INSERT INTO held VALUES (1, 'default', 0, 'done', 0, 1)").await;
+    let found = after("INSERT INTO held VALUES (1, 'default', 0, 'done', 0, 1, NULL)").await;
     assert_eq!(found, "place: message 1 is delivered, but also in held");
 }
 
