@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::{
     OutboxId,
     classify::{DISPATCH_ERROR, DISPATCH_TIMEOUT},
-    privacy::shown,
+    privacy::{SHOWN_CHARS_MAX, cut, shown, shown_code},
 };
 
 /// The `error_code` of a payment that was tried as often as its lane allows. The last error stays
@@ -33,10 +33,9 @@ pub fn may_have_begun(result: Option<&Value>) -> bool {
 /// The least a retryable payment rests.
 const REST_MIN: Duration = Duration::from_secs(1);
 
-/// Longest reference that is kept: a rail's babble is not to fill the database.
-const REFERENCE_CHARS_MAX: usize = 512;
-/// Longest code of a rail that is kept.
-const CODE_CHARS_MAX: usize = 128;
+/// Longest reference there is, in bytes: a rail's babble is not to fill the database. A worker that
+/// reports a longer one is refused; what a rail says to the relayer is cut.
+pub const REFERENCE_BYTES_MAX: usize = 256;
 
 /// What an attempt of a payment says. It never changes, whatever becomes of the payment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -111,17 +110,13 @@ impl RailResult {
     /// As an attempt keeps it; nothing for nothing, and a blank reference is none.
     pub fn into_value(self) -> Option<Value> {
         let mut map = Map::new();
-        let texts = [
-            ("rail_reference", self.rail_reference, REFERENCE_CHARS_MAX),
-            ("rail_code", self.rail_code, CODE_CHARS_MAX),
-        ];
-        for (name, text, chars_max) in texts {
-            if let Some(text) = text
-                && !text.trim().is_empty()
-            {
-                let text: String = text.chars().take(chars_max).collect();
-                map.insert(name.to_owned(), text.into());
-            }
+        let given = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
+        if let Some(reference) = given(self.rail_reference) {
+            let end = reference.floor_char_boundary(REFERENCE_BYTES_MAX);
+            map.insert("rail_reference".to_owned(), reference[..end].into());
+        }
+        if let Some(code) = given(self.rail_code) {
+            map.insert("rail_code".to_owned(), shown_code(&code).into());
         }
         if let Some(latency_ms) = self.latency_ms {
             map.insert("latency_ms".to_owned(), latency_ms.into());
@@ -192,6 +187,7 @@ impl AttemptView {
             (true, Some(code), None) => Some(code.to_owned()),
             (_, _, detail) => detail.clone(),
         };
+        let error_message = error_message.map(|text| cut(&text, SHOWN_CHARS_MAX).to_owned());
         let result = RailResult::from_value(attempt.result.as_ref());
         Self {
             outbox_id,
@@ -270,6 +266,7 @@ impl Completion {
 
     /// Refuses what is nobody's to say.
     pub fn validate(&self) -> Result<()> {
+        let reference = self.result.rail_reference.as_deref().unwrap_or_default();
         match (self.state, self.in_doubt) {
             (AttemptState::ZombieRequeue, _) => {
                 let why = "a completion is DISPATCHED, RETRYABLE or FAILED";
@@ -278,6 +275,10 @@ impl Completion {
             (AttemptState::Failed, Some(true)) => {
                 let why = "a payment in doubt cannot have failed; say RETRYABLE";
                 Err(Error::invalid("in_doubt", why))
+            }
+            _ if reference.len() > REFERENCE_BYTES_MAX => {
+                let why = format!("must be at most {REFERENCE_BYTES_MAX} bytes");
+                Err(Error::invalid("rail_reference", why))
             }
             _ => Ok(()),
         }
@@ -304,7 +305,7 @@ impl Completion {
                 Some(MISSING_RAIL_REFERENCE.to_owned())
             }
             AttemptState::Dispatched => None,
-            _ => self.error_code.clone(),
+            _ => self.error_code.as_deref().map(shown_code),
         };
         Some(Report {
             id,
@@ -404,6 +405,76 @@ mod tests {
         }
     }
 
+    /// The order of the rules: the worker's word, then the codes, then what was before.
+    #[test]
+    fn a_retryable_completion_says_what_is_known() {
+        let id = OutboxId(uuid::Uuid::from_u128(7));
+        let (yes, no, unsaid) = (Some(true), Some(false), None);
+        let table = [
+            (unsaid, Some("RAIL_DOWN"), None, false, Outcome::Retry),
+            (unsaid, Some("RAIL_DOWN"), None, true, Outcome::Uncertain),
+            (
+                unsaid,
+                Some(DISPATCH_TIMEOUT),
+                None,
+                false,
+                Outcome::Uncertain,
+            ),
+            (
+                unsaid,
+                Some(DISPATCH_ERROR),
+                Some("R"),
+                false,
+                Outcome::Uncertain,
+            ),
+            (unsaid, None, Some("R"), false, Outcome::Retry),
+            (unsaid, None, None, false, Outcome::Uncertain),
+            (unsaid, Some(" "), Some(""), false, Outcome::Uncertain),
+            (yes, Some("RAIL_DOWN"), Some("R"), false, Outcome::Uncertain),
+            (no, Some(DISPATCH_TIMEOUT), None, true, Outcome::Retry),
+        ];
+        for (in_doubt, error_code, rail_code, was_in_doubt, expected) in table {
+            let mut said = Completion::failed(id, AttemptState::Retryable, "");
+            said.error_code = error_code.map(str::to_owned);
+            said.result.rail_code = rail_code.map(str::to_owned);
+            said.in_doubt = in_doubt;
+            let report = said.report(MessageId(1), was_in_doubt).unwrap();
+            assert_eq!(report.outcome, expected, "{said:?} {was_in_doubt}");
+            assert_eq!(report.code.as_deref(), error_code, "the code is kept");
+        }
+    }
+
+    #[test]
+    fn what_nobody_can_know_is_refused() {
+        let id = OutboxId(uuid::Uuid::from_u128(7));
+        let failed = Completion::failed(id, AttemptState::Failed, "X");
+        let torn = Completion {
+            in_doubt: Some(true),
+            ..failed.clone()
+        };
+        let zombie = Completion::failed(id, AttemptState::ZombieRequeue, "X");
+        let done = Completion {
+            in_doubt: Some(true),
+            ..Completion::dispatched(id, "r")
+        };
+        let table = [(failed, true), (torn, false), (zombie, false), (done, true)];
+        for (said, is_fine) in table {
+            assert_eq!(said.validate().is_ok(), is_fine, "{said:?}");
+        }
+    }
+
+    /// A success is evidence of one also where no reference came with it.
+    #[test]
+    fn evidence_of_a_success_is_a_success() {
+        let id = OutboxId(uuid::Uuid::from_u128(7));
+        let unreferenced = Completion {
+            result: RailResult::default(),
+            ..Completion::dispatched(id, "")
+        };
+        let report = unreferenced.evidence(MessageId(1)).unwrap();
+        assert_eq!((report.outcome, report.code), (Outcome::Delivered, None));
+    }
+
     #[test]
     fn what_a_rail_said_is_cut_and_read_back() {
         let said = RailResult {
@@ -413,7 +484,10 @@ mod tests {
         };
         let value = said.into_value().unwrap();
         let kept = RailResult::from_value(Some(&value));
-        assert_eq!(kept.rail_reference, Some("ä".repeat(REFERENCE_CHARS_MAX)));
+        assert_eq!(
+            kept.rail_reference,
+            Some("ä".repeat(REFERENCE_BYTES_MAX / 2))
+        );
         assert_eq!(kept.rail_code.as_deref(), Some("R-17"));
         assert_eq!(kept.latency_ms, Some(42));
         assert_eq!(RailResult::default().into_value(), None);

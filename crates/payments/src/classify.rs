@@ -5,7 +5,7 @@ use consign_worker::{About, Verdict};
 
 use crate::{
     MISSING_RAIL_REFERENCE, RailResult,
-    privacy::shown,
+    privacy::{shown, shown_code},
     rail::{RailReply, Submitted},
 };
 
@@ -58,7 +58,7 @@ pub(crate) fn replied(reply: RailReply, latency_ms: Option<u64>) -> Verdict {
         latency_ms,
     };
     let verdict = Verdict {
-        code,
+        code: code.as_deref().map(shown_code),
         detail,
         ..Verdict::failed(outcome, About::Message, "", "")
     };

@@ -18,6 +18,7 @@ mod watch;
 
 pub use attempt::{
     AttemptState, AttemptView, Completion, MAY_HAVE_BEGUN, MISSING_RAIL_REFERENCE,
+    REFERENCE_BYTES_MAX,
     RETRY_CEILING_EXCEEDED, RailResult, ZOMBIE_REQUEUE, may_have_begun,
 };
 pub use claimed::{ClaimedPayment, ClaimedPayments, claim_of};
@@ -29,7 +30,9 @@ pub use port::{
     PaymentFilter, PaymentMoved, Payments, PaymentsStatus, Reconciliation, Repaired,
     ReusedReference,
 };
-pub use privacy::shown;
+#[doc(hidden)]
+pub use privacy::VECTORS as MASK_VECTORS;
+pub use privacy::{shown, shown_code};
 pub use rail::{
     Cancelled, Dispatch, HttpRail, Known, Rail, RailReply, Rails, SimulatedRail, Submitted,
 };

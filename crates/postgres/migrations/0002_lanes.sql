@@ -184,18 +184,23 @@ CREATE FUNCTION consign.retry_delay(p_retry jsonb, p_tries int, p_chance float8)
     $$;
 REVOKE ALL ON FUNCTION consign.retry_delay(jsonb, int, float8) FROM PUBLIC;
 
--- Creates a lane or changes its policy; fields left out keep the default.
+-- Creates a lane or changes its policy; fields left out keep the default, which in the lane of payments
+-- is its protocol's.
 CREATE FUNCTION consign.put_lane(p_lane text, p_policy jsonb, p_actor text, p_reason text) RETURNS consign.lane
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     -- Everything else queues behind a waiting exclusive lock, so it must not wait long.
     SET lock_timeout = '2s'
     AS $$
 DECLARE
-    v_policy jsonb := consign.default_policy() || p_policy;
+    v_policy jsonb;
     v_old    jsonb;
     v_lane   consign.lane;
 BEGIN
     PERFORM consign.require_read_committed();
+    IF jsonb_typeof(p_policy) IS DISTINCT FROM 'object' THEN
+        RAISE EXCEPTION 'policy: must be a JSON object' USING ERRCODE = 'CN006';
+    END IF;
+    v_policy := CASE p_lane WHEN 'payments' THEN consign.payments_policy() ELSE consign.default_policy() END || p_policy;
     -- One change of lanes at a time; readers are not held up.
     LOCK TABLE consign.lane IN SHARE ROW EXCLUSIVE MODE;
     PERFORM consign.require_reason(p_actor, p_reason);

@@ -52,8 +52,11 @@ BEGIN
             RETURN true;
         ELSIF FOUND AND v_turn IS NOT NULL THEN
             RETURN false;
-        ELSIF FOUND AND EXISTS (SELECT FROM consign.waiting WHERE lane = p_lane AND "group" = p_group) THEN
-            -- The turn is open and somebody waited for it before: the next claim decides.
+        ELSIF FOUND AND (
+            EXISTS (SELECT FROM consign.waiting WHERE lane = p_lane AND "group" = p_group AND message_id < p_id)
+            OR EXISTS (SELECT FROM consign.held WHERE lane = p_lane AND "group" = p_group AND message_id < p_id))
+        THEN
+            -- The turn is open and somebody before it waits or is held: the next claim decides.
             RETURN false;
         ELSIF FOUND THEN
             UPDATE consign.turn SET message_id = p_id

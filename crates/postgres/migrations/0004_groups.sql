@@ -2,6 +2,9 @@
 
 -- Passes a group's turn on after its message was delivered or died.
 --
+-- Whoever was held while it waited keeps its place: the turn comes to it and stays there until a
+-- person has decided.
+--
 -- If nobody is seen waiting, the turn is left open rather than removed: an enqueue under way may
 -- be about to wait for it, and this must not wait for that transaction. See settle_open_turns.
 CREATE FUNCTION consign.pass_turn(p_lane text, p_group text, p_now timestamptz) RETURNS void
@@ -9,16 +12,33 @@ CREATE FUNCTION consign.pass_turn(p_lane text, p_group text, p_now timestamptz) 
     AS $$
 DECLARE
     v_next consign.waiting;
+    v_held bigint;
 BEGIN
     LOOP
-        DELETE FROM consign.waiting
-            WHERE lane = p_lane AND "group" = p_group AND message_id = (
+        DELETE FROM consign.waiting w
+            WHERE w.lane = p_lane AND w."group" = p_group AND w.message_id = (
                 SELECT message_id FROM consign.waiting
                     WHERE lane = p_lane AND "group" = p_group ORDER BY message_id LIMIT 1)
+                AND NOT EXISTS (SELECT FROM consign.held h
+                                    WHERE h.lane = p_lane AND h."group" = p_group AND h.message_id < w.message_id)
             RETURNING * INTO v_next;
-        -- The first may have been held in this very moment; then the next one is first.
-        EXIT WHEN FOUND
-            OR NOT EXISTS (SELECT FROM consign.waiting WHERE lane = p_lane AND "group" = p_group);
+        EXIT WHEN FOUND;
+        SELECT h.message_id INTO v_held FROM consign.held h
+            WHERE h.lane = p_lane AND h."group" = p_group ORDER BY h.message_id LIMIT 1;
+        EXIT WHEN NOT FOUND AND NOT EXISTS (SELECT FROM consign.waiting WHERE lane = p_lane AND "group" = p_group);
+        -- The first may have been held or released in this very moment: then look again.
+        CONTINUE WHEN NOT EXISTS (SELECT FROM consign.held h WHERE h.message_id = v_held)
+            OR EXISTS (SELECT FROM consign.waiting WHERE lane = p_lane AND "group" = p_group AND message_id < v_held);
+        -- Who releases or resolves it looks at the turn afterwards. Whoever has a hand on the turn may be
+        -- about to: then it stays open, and the next claim decides.
+        PERFORM FROM consign.turn WHERE lane = p_lane AND "group" = p_group FOR UPDATE SKIP LOCKED;
+        IF NOT FOUND THEN
+            v_held := NULL;
+        ELSIF NOT EXISTS (SELECT FROM consign.held h WHERE h.message_id = v_held) THEN
+            CONTINUE;
+        END IF;
+        UPDATE consign.turn SET message_id = v_held WHERE lane = p_lane AND "group" = p_group;
+        RETURN;
     END LOOP;
     UPDATE consign.turn SET message_id = v_next.message_id WHERE lane = p_lane AND "group" = p_group;
     IF v_next.message_id IS NOT NULL THEN

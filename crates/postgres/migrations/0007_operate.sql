@@ -116,11 +116,12 @@ CREATE FUNCTION consign.unhold(p_ids bigint[], p_actor text, p_reason text)
     AS $$ SELECT * FROM consign.put_back(p_ids, 'unhold', p_actor, p_reason) ORDER BY 1 $$;
 REVOKE ALL ON FUNCTION consign.unhold(bigint[], text, text) FROM PUBLIC;
 
--- Takes one message out of its ready run or out of waiting; no row if it is in neither.
+-- Takes one message out of its ready run or out of waiting, whose group it then names; no row if it is
+-- in neither.
 --
 -- Walks the runs of the message's lane: there is no index from message to run, because keeping one
 -- would cost every enqueue and every claim.
-CREATE FUNCTION consign.take_out(p_id bigint, OUT tries int, OUT attempts int)
+CREATE FUNCTION consign.take_out(p_id bigint, OUT tries int, OUT attempts int, OUT waited_in text)
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
@@ -146,11 +147,12 @@ BEGIN
         RETURN;
     END IF;
     DELETE FROM consign.waiting w WHERE w.message_id = p_id
-        RETURNING w.tries, w.attempts INTO tries, attempts;
+        RETURNING w.tries, w.attempts, w."group" INTO tries, attempts, waited_in;
 END $$;
 REVOKE ALL ON FUNCTION consign.take_out(bigint) FROM PUBLIC;
 
--- Parks ready and waiting messages. A row per message, by id: moved, not_holdable, no_such_message.
+-- Parks ready and waiting messages. In an ordered lane a held one keeps its turn, or its place before
+-- it: nobody of its group passes it. A row per message, by id: moved, not_holdable, no_such_message.
 CREATE FUNCTION consign.hold(p_ids bigint[], p_actor text, p_reason text)
     RETURNS TABLE (id bigint, answer text, state text)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -168,8 +170,8 @@ BEGIN
             EXIT WHEN v_entry.tries IS NOT NULL OR coalesce(consign.state_of(id) NOT IN ('ready', 'waiting'), true);
         END LOOP;
         IF v_entry.tries IS NOT NULL THEN
-            INSERT INTO consign.held (message_id, lane, at, reason, tries, attempts)
-                SELECT m.id, m.lane, v_now, p_reason, v_entry.tries, v_entry.attempts
+            INSERT INTO consign.held (message_id, lane, at, reason, tries, attempts, "group")
+                SELECT m.id, m.lane, v_now, p_reason, v_entry.tries, v_entry.attempts, v_entry.waited_in
                     FROM consign.message m WHERE m.id = hold.id;
             PERFORM consign.record_action(id, 'hold', p_actor, p_reason, v_now);
             answer := 'moved';
@@ -230,7 +232,9 @@ BEGIN
             END IF;
             PERFORM consign.record_action(resolve.id, 'resolve', p_actor, p_reason, v_now);
             v_lane := consign.known_lane(v_message.lane);
-            -- One that was held while it waited has no turn to pass on.
+            -- One that was held while it waited may have no turn to pass on yet. The lock makes sure that a
+            -- claim that has just given it the turn is seen.
+            PERFORM FROM consign.turn t WHERE t.lane = v_message.lane AND t."group" = v_message."group" FOR KEY SHARE;
             IF (v_lane.policy->>'ordered')::boolean AND (p_as_delivered OR v_lane.policy->>'on_dead' = 'continue')
                 AND EXISTS (SELECT FROM consign.turn t
                                 WHERE t.lane = v_message.lane AND t."group" = v_message."group" AND t.message_id = resolve.id)

@@ -8,14 +8,24 @@ CREATE FUNCTION consign.new_outbox_id(p_now timestamptz) RETURNS uuid
         6, 112 + get_byte(uuid_send(gen_random_uuid()), 0) % 16), 'hex')::uuid;
 REVOKE ALL ON FUNCTION consign.new_outbox_id(timestamptz) FROM PUBLIC;
 
--- The next number of a participant. Its row stays locked to the end of the transaction: numbers without
--- gaps mean that a participant's enqueues commit one after the other.
+-- The next number of a participant; it is used up by writing the payment. The participant stays locked to
+-- the end of the transaction: numbers without gaps mean that its enqueues commit one after the other.
 CREATE FUNCTION consign.bump_participant_outbox_seq(p_participant_id text) RETURNS bigint
-    LANGUAGE sql SET search_path = pg_catalog, pg_temp
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
-    INSERT INTO consign.participant_outbox_sequences AS s (participant_id, next_sequence_id) VALUES (p_participant_id, 2)
-        ON CONFLICT (participant_id) DO UPDATE SET next_sequence_id = s.next_sequence_id + 1
-        RETURNING next_sequence_id - 1 $$;
+DECLARE
+    v_from bigint;
+BEGIN
+    SELECT q.dense_from INTO v_from FROM consign.payment_participant q WHERE q.participant_id = p_participant_id FOR UPDATE;
+    IF NOT FOUND THEN
+        INSERT INTO consign.payment_participant (participant_id) VALUES (p_participant_id) ON CONFLICT (participant_id) DO NOTHING;
+        SELECT q.dense_from INTO STRICT v_from FROM consign.payment_participant q
+            WHERE q.participant_id = p_participant_id FOR UPDATE;
+    END IF;
+    -- A statement of its own: it sees what was committed while this one waited for the lock.
+    RETURN greatest(v_from, coalesce((SELECT max(p.sequence_id) FROM consign.payment p
+                                          WHERE p.participant_id = p_participant_id), 0) + 1);
+END $$;
 REVOKE ALL ON FUNCTION consign.bump_participant_outbox_seq(text) FROM PUBLIC;
 
 -- How a payment stands.
@@ -76,16 +86,34 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.check_payments(consign.new_payment[]) FROM PUBLIC;
 
--- Which field of a repeated payment differs from the one its key names; NULL when none does.
-CREATE FUNCTION consign.payment_conflict(p_first consign.payment, p_payload jsonb, p_again consign.new_payment) RETURNS text
+-- Which field of a repeated payment differs from the one its key names, p_body in its message; NULL when
+-- none does. The tenant comes first: whoever asks for another one's payment is told nothing else about it.
+CREATE FUNCTION consign.payment_conflict(p_first consign.payment, p_body jsonb, p_again consign.new_payment) RETURNS text
     LANGUAGE sql IMMUTABLE
     RETURN CASE
+        WHEN p_first.tenant_id IS DISTINCT FROM p_again.tenant_id THEN 'tenant_id'
         WHEN p_first.participant_id <> p_again.participant_id THEN 'participant_id'
         WHEN p_first.rail_type <> p_again.rail_type THEN 'rail_type'
-        WHEN p_first.tenant_id IS DISTINCT FROM p_again.tenant_id THEN 'tenant_id'
-        WHEN p_payload <> p_again.payload THEN 'payload'
+        WHEN p_body->'payload' <> p_again.payload THEN 'payload'
+        WHEN coalesce((p_body->>'kyc_hold')::boolean, false) <> p_again.is_held THEN 'kyc_hold'
     END;
 REVOKE ALL ON FUNCTION consign.payment_conflict(consign.payment, jsonb, consign.new_payment) FROM PUBLIC;
+
+-- Holds a new payment. In an ordered lane those after it wait for it: it has the turn if that was free,
+-- and keeps its place if not.
+CREATE FUNCTION consign.hold_payment(p_id bigint, p_group text, p_tries int, p_attempts int, p_now timestamptz) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_waits_in text;
+BEGIN
+    IF ((consign.known_lane('payments')).policy->>'ordered')::boolean AND NOT consign.take_turn('payments', p_group, p_id) THEN
+        v_waits_in := p_group;
+    END IF;
+    INSERT INTO consign.held (message_id, lane, at, reason, tries, attempts, "group")
+        VALUES (p_id, 'payments', p_now, 'kyc_hold', p_tries, p_attempts, v_waits_in);
+END $$;
+REVOKE ALL ON FUNCTION consign.hold_payment(bigint, text, int, int, timestamptz) FROM PUBLIC;
 
 -- Puts the message of a new payment where it belongs: into a ready run, or with the held.
 CREATE FUNCTION consign.enqueue_payment_messages(p_ids bigint[], p_payloads jsonb[], p_keys text[], p_groups text[],
@@ -111,12 +139,7 @@ BEGIN
             INSERT INTO consign.message (id, created_at, lane, key, "group", payload, headers)
                 VALUES (p_ids[v_index], v_now, 'payments', p_keys[v_index], p_groups[v_index], p_payloads[v_index],
                         coalesce(p_headers[v_index], '{}'));
-            INSERT INTO consign.held (message_id, lane, at, reason, tries, attempts)
-                VALUES (p_ids[v_index], 'payments', v_now, 'kyc_hold', 0, 0);
-            IF (v_lane.policy->>'ordered')::boolean THEN
-                -- Those after it wait for it, if the turn was free.
-                PERFORM consign.take_turn('payments', p_groups[v_index], p_ids[v_index]);
-            END IF;
+            PERFORM consign.hold_payment(p_ids[v_index], p_groups[v_index], 0, 0, v_now);
         END LOOP;
     END IF;
     IF (v_lane.policy->>'notify')::boolean THEN
@@ -145,6 +168,7 @@ DECLARE
 BEGIN
     FOREACH v_new IN ARRAY p_payments LOOP
         duplicate := true;
+        v_index := NULL;
         SELECT * INTO v_payment FROM consign.payment p
             WHERE p.instruction_id = v_new.instruction_id AND p.idempotency_key = v_new.idempotency_key;
         IF NOT FOUND THEN
@@ -152,39 +176,49 @@ BEGIN
                 v_new.tenant_id, v_new.correlation_id, v_new.instruction_id, v_new.idempotency_key, v_new.participant_id, v_new.rail_type);
             -- After the number, so that a participant's messages are in the order of its sequence.
             v_payment.message_id := nextval('consign.message_id_seq');
-            INSERT INTO consign.payment SELECT v_payment.* ON CONFLICT (instruction_id, idempotency_key) DO NOTHING;
+            -- No constraint is named, so that a transaction that cannot see the number's last use is told to
+            -- repeat (40001), as with the key.
+            INSERT INTO consign.payment SELECT v_payment.* ON CONFLICT DO NOTHING;
             duplicate := NOT FOUND;
             IF duplicate THEN
-                -- Somebody committed this key while we waited for the participant. Our number goes back;
-                -- nobody can have taken the next one.
-                UPDATE consign.participant_outbox_sequences s SET next_sequence_id = s.next_sequence_id - 1
-                    WHERE s.participant_id = v_new.participant_id;
+                -- Somebody committed this key while we waited for the participant. The number is still free.
                 SELECT * INTO STRICT v_payment FROM consign.payment p
                     WHERE p.instruction_id = v_new.instruction_id AND p.idempotency_key = v_new.idempotency_key;
             ELSE
                 v_ids := v_ids || v_payment.message_id;
+                v_index := cardinality(v_ids);
                 v_keys := v_keys || v_payment.outbox_id::text;
                 v_groups := v_groups || v_new.participant_id;
                 v_headers := v_headers || coalesce(v_new.headers, '{}');
-                v_holds := v_holds || coalesce(v_new.is_held, false);
-                v_bodies := v_bodies || jsonb_build_object('outbox_id', v_payment.outbox_id, 'instruction_id', v_new.instruction_id,
+                v_holds := v_holds || v_new.is_held;
+                v_bodies := v_bodies || (jsonb_build_object('outbox_id', v_payment.outbox_id, 'instruction_id', v_new.instruction_id,
                     'idempotency_key', v_new.idempotency_key, 'participant_id', v_new.participant_id,
                     'sequence_id', v_payment.sequence_id, 'rail_type', v_new.rail_type, 'tenant_id', v_new.tenant_id,
-                    'correlation_id', v_new.correlation_id, 'payload', v_new.payload);
+                    'correlation_id', v_new.correlation_id, 'payload', v_new.payload)
+                    || CASE WHEN v_new.is_held THEN '{"kyc_hold": true}' ELSE '{}' END::jsonb);
             END IF;
         END IF;
         outbox_id := v_payment.outbox_id;
         sequence_id := v_payment.sequence_id;
         created_at := v_payment.created_at;
-        v_index := array_position(v_ids, v_payment.message_id);
+        IF v_index IS NULL THEN
+            v_index := array_position(v_ids, v_payment.message_id);
+        END IF;
         IF v_index IS NOT NULL THEN
             -- New, or named twice in this call: its message is not written yet.
-            conflict := consign.payment_conflict(v_payment, v_bodies[v_index]->'payload', v_new);
+            conflict := CASE WHEN duplicate THEN consign.payment_conflict(v_payment, v_bodies[v_index], v_new) END;
             state := CASE WHEN v_holds[v_index] THEN 'HELD' ELSE 'PENDING' END;
         ELSE
             conflict := consign.payment_conflict(
-                v_payment, (SELECT m.payload->'payload' FROM consign.message m WHERE m.id = v_payment.message_id), v_new);
+                v_payment, (SELECT m.payload FROM consign.message m WHERE m.id = v_payment.message_id), v_new);
             state := consign.payment_state(v_payment.message_id);
+        END IF;
+        IF conflict = 'tenant_id' THEN
+            -- Another tenant's payment is nobody's business.
+            outbox_id := NULL;
+            sequence_id := NULL;
+            created_at := NULL;
+            state := NULL;
         END IF;
         RETURN NEXT;
     END LOOP;
@@ -195,7 +229,8 @@ END $$;
 REVOKE ALL ON FUNCTION consign.enqueue_checked_payments(consign.new_payment[]) FROM PUBLIC;
 
 -- Enqueues payments: a row for each in the order given. One whose key names another payment already is
--- answered with the field in which they differ (`conflict`) and leaves the others alone.
+-- answered with the field in which they differ (`conflict`) and leaves the others alone; nothing else
+-- is said about one of another tenant.
 CREATE FUNCTION consign.enqueue_payments(p_instruction_ids text[], p_participant_ids text[], p_idempotency_keys text[],
                                          p_rail_types text[], p_payloads jsonb[], p_tenant_ids uuid[] DEFAULT NULL,
                                          p_correlation_ids uuid[] DEFAULT NULL, p_kyc_holds boolean[] DEFAULT NULL,
@@ -228,10 +263,10 @@ BEGIN
                 WHERE NOT EXISTS (SELECT FROM consign.payment p WHERE p.instruction_id = n.instruction_id
                                       AND p.idempotency_key = n.idempotency_key)
                 ORDER BY n.participant_id);
-        INSERT INTO consign.participant_outbox_sequences (participant_id, next_sequence_id)
-            SELECT u, 1 FROM unnest(v_waiting) u ORDER BY u ON CONFLICT (participant_id) DO NOTHING;
-        PERFORM FROM consign.participant_outbox_sequences s WHERE s.participant_id = ANY (v_waiting)
-            ORDER BY s.participant_id FOR UPDATE;
+        INSERT INTO consign.payment_participant (participant_id)
+            SELECT u FROM unnest(v_waiting) u ORDER BY u ON CONFLICT (participant_id) DO NOTHING;
+        PERFORM FROM consign.payment_participant q WHERE q.participant_id = ANY (v_waiting)
+            ORDER BY q.participant_id FOR UPDATE;
     END IF;
     RETURN QUERY SELECT * FROM consign.enqueue_checked_payments(v_payments);
 END $$;
@@ -253,9 +288,10 @@ BEGIN
         ARRAY[p_instruction_id], ARRAY[p_participant_id], ARRAY[p_idempotency_key], ARRAY[p_rail_type], ARRAY[p_payload],
         ARRAY[p_tenant_id], ARRAY[p_correlation_id], ARRAY[p_kyc_hold], ARRAY[p_headers]) e;
     IF v_answer.conflict IS NOT NULL THEN
-        RAISE EXCEPTION 'this instruction and key name payment % already, whose % differs', v_answer.outbox_id, v_answer.conflict
+        RAISE EXCEPTION 'this instruction and key name % already, whose % differs',
+                coalesce('payment ' || v_answer.outbox_id, 'a payment'), v_answer.conflict
             USING ERRCODE = 'P7004', HINT = 'Use a new key, or send what was sent before.',
-                  DETAIL = jsonb_build_object('field', v_answer.conflict, 'outbox_id', v_answer.outbox_id)::text;
+                  DETAIL = jsonb_strip_nulls(jsonb_build_object('field', v_answer.conflict, 'outbox_id', v_answer.outbox_id))::text;
     END IF;
     RETURN QUERY SELECT v_answer.outbox_id, v_answer.sequence_id, v_answer.created_at, v_answer.state;
 END $$;

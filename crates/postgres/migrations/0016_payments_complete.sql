@@ -7,7 +7,7 @@ CREATE TYPE consign.completion AS (message_id bigint, outbox_id uuid, ord bigint
 CREATE FUNCTION consign.rail_result(p_rail_reference text, p_rail_code text, p_latency_ms bigint) RETURNS jsonb
     LANGUAGE sql IMMUTABLE
     RETURN nullif(jsonb_strip_nulls(jsonb_build_object('rail_reference', CASE WHEN p_rail_reference ~ '\S' THEN p_rail_reference END,
-                                                       'rail_code', left(p_rail_code, 128),
+                                                       'rail_code', CASE WHEN p_rail_code ~ '\S' THEN consign.masked_code(p_rail_code) END,
                                                        'latency_ms', CASE WHEN p_latency_ms < 0 THEN 0 ELSE p_latency_ms END)), '{}');
 REVOKE ALL ON FUNCTION consign.rail_result(text, text, bigint) FROM PUBLIC;
 
@@ -37,7 +37,7 @@ CREATE FUNCTION consign.is_recorded_as(p_completion consign.completion, p_outcom
             IS NOT DISTINCT FROM p_result->>'rail_reference';
 REVOKE ALL ON FUNCTION consign.is_recorded_as(consign.completion, consign.outcome, text, jsonb) FROM PUBLIC;
 
--- Refuses states that nobody reports (P7003), a failure in doubt (CN006) and, unless it is to be held, a
+-- Refuses states that nobody reports (P7003), a failure in doubt and too long a reference (CN006) and, unless it is to be held, a
 -- success without a reference (P7005).
 CREATE FUNCTION consign.check_completions(p_completions consign.completion[], p_hold_unreferenced boolean) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
@@ -57,6 +57,12 @@ BEGIN
         RAISE EXCEPTION 'in_doubt: payment % cannot have failed while it is in doubt', v_wrong.outbox_id
             USING ERRCODE = 'CN006', DETAIL = jsonb_build_object('outbox_id', v_wrong.outbox_id)::text,
                   HINT = 'Nothing was written. Say RETRYABLE: it is asked about before it is sent again.';
+    END IF;
+    SELECT (c).* INTO v_wrong FROM unnest(p_completions) c WHERE octet_length(c.rail_reference) > 256 ORDER BY c.ord LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'rail_reference: must be at most 256 bytes (payment %)', v_wrong.outbox_id
+            USING ERRCODE = 'CN006', DETAIL = jsonb_build_object('outbox_id', v_wrong.outbox_id, 'bytes', octet_length(v_wrong.rail_reference))::text,
+                  HINT = 'Nothing was written. Report the part by which the rail finds the payment, before the lease ends.';
     END IF;
     IF NOT p_hold_unreferenced THEN
         SELECT (c).* INTO v_wrong FROM unnest(p_completions) c
@@ -88,7 +94,7 @@ BEGIN
                      array_agg(CASE WHEN c.state = 'DISPATCHED' THEN CASE WHEN c.rail_reference ~ '\S' THEN NULL
                                                                           ELSE 'MISSING_RAIL_REFERENCE' END
                                     WHEN c.error_code = 'lease_expired' THEN 'reported_lease_expired'
-                                    ELSE left(c.error_code, 128) END ORDER BY c.ord) AS codes,
+                                    ELSE consign.masked_code(c.error_code) END ORDER BY c.ord) AS codes,
                      array_agg(consign.masked(c.error_message) ORDER BY c.ord) AS details,
                      array_agg(consign.rail_result(c.rail_reference, c.rail_code, c.latency_ms) ORDER BY c.ord) AS results,
                      -- NULL stays NULL: the lane's own schedule.
@@ -112,7 +118,7 @@ BEGIN
         OR (SELECT (n.policy->>'ordered')::boolean FROM consign.lane n WHERE n.name = 'payments')
         OR EXISTS (SELECT FROM unnest(p_ids, p_states, p_rail_references, p_rail_codes, p_error_messages, p_latency_ms)
                        AS r (id, state, reference, rail_code, message, latency)
-                       WHERE (r.id IS NOT NULL AND r.state = 'DISPATCHED' AND r.reference ~ '\S') IS NOT TRUE)
+                       WHERE (r.id IS NOT NULL AND r.state = 'DISPATCHED' AND r.reference ~ '\S' AND octet_length(r.reference) <= 256) IS NOT TRUE)
     THEN
         RETURN NULL;
     END IF;
@@ -299,7 +305,7 @@ BEGIN
                          CASE WHEN consign.leaves_doubt(NULL, c.error_code, c.rail_code, false) THEN 'uncertain' ELSE 'retry' END
                      END ORDER BY c.ord) AS outcomes,
            array_agg(CASE WHEN c.state = 'DISPATCHED' THEN NULL WHEN c.error_code = 'lease_expired' THEN 'reported_lease_expired'
-                          ELSE left(c.error_code, 128) END ORDER BY c.ord) AS codes,
+                          ELSE consign.masked_code(c.error_code) END ORDER BY c.ord) AS codes,
            array_agg(consign.masked(c.error_message) ORDER BY c.ord) AS details,
            array_agg(consign.rail_result(c.rail_reference, c.rail_code, c.latency_ms) ORDER BY c.ord) AS results
         INTO v_said FROM unnest(v_all) c

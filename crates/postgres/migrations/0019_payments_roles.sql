@@ -46,6 +46,8 @@ GRANT EXECUTE ON FUNCTION
 
 -- What the views call, with the reader's rights.
 GRANT EXECUTE ON FUNCTION consign.clock() TO symphony_control, symphony_readonly, symphony_auditor;
+GRANT EXECUTE ON FUNCTION consign.outbox_attempts_since(timestamptz, uuid), consign.shared_references(), consign.unreferenced_dispatches()
+    TO consign_operator, consign_auditor, symphony_control, symphony_readonly, symphony_auditor;
 GRANT EXECUTE ON FUNCTION consign.outbox_attempt_state(consign.outcome, text, timestamptz)
     TO consign_operator, consign_auditor, symphony_control, symphony_readonly, symphony_auditor, symphony_tenant;
 GRANT EXECUTE ON FUNCTION consign.current_tenant_id() TO symphony_tenant;

@@ -12,16 +12,16 @@ SELECT 'message_without_payment', count(*) || ' message(s) of the lane payments 
     WHERE m.lane = 'payments' AND NOT EXISTS (SELECT FROM consign.payment p WHERE p.message_id = m.id)
     HAVING count(*) > 0
 UNION ALL
-SELECT 'payment_sequence_gap', count(*) || ' participant(s) have gaps in their numbers, or a next number that does not follow: '
+SELECT 'payment_sequence_gap', count(*) || ' participant(s) have gaps in their numbers, or nothing to lock while they get one: '
            || string_agg(g.participant_id, ', ' ORDER BY g.participant_id),
-       'restore consign.payment from a backup; as owner, set next_sequence_id one above the last number',
+       'restore consign.payment from a backup; as owner, insert a missing participant into consign.payment_participant',
        (array_agg(g.last_message ORDER BY g.last_message))[: 20]
     FROM (SELECT coalesce(s.participant_id, p.participant_id) AS participant_id, coalesce(max(p.message_id), 0) AS last_message
-              FROM consign.participant_outbox_sequences s
+              FROM consign.payment_participant s
               FULL JOIN consign.payment p ON p.participant_id = s.participant_id
-              GROUP BY coalesce(s.participant_id, p.participant_id), s.next_sequence_id, s.dense_from
-              HAVING s.next_sequence_id IS NULL OR s.next_sequence_id <> coalesce(max(p.sequence_id), 0) + 1
-                  OR count(*) FILTER (WHERE p.sequence_id >= s.dense_from) <> s.next_sequence_id - s.dense_from) g
+              GROUP BY coalesce(s.participant_id, p.participant_id), s.dense_from
+              HAVING s.dense_from IS NULL OR count(*) FILTER (WHERE p.sequence_id >= s.dense_from)
+                  <> greatest(coalesce(max(p.sequence_id), 0) + 1 - s.dense_from, 0)) g
     HAVING count(*) > 0
 UNION ALL
 SELECT 'payment_dispatched_twice', count(*) || ' payment(s) were dispatched more than once',
@@ -37,10 +37,29 @@ SELECT 'rail_reference_reused', count(*) || ' reference(s) were given to several
     FROM consign.payment_outbox_reused_references r JOIN consign.payment p ON p.outbox_id = ANY (r.outbox_ids)
     HAVING count(*) > 0
 UNION ALL
+SELECT 'payment_lease_expired', count(*) || ' payment(s) are in leases that ended over a minute ago, and nobody has taken them back',
+       'start workers, whose claims do it; or run `consign payments repair`', (array_agg(u.id ORDER BY u.id))[: 20]
+    FROM consign.lease l, unnest(l.ids) AS u (id) WHERE l.lane = 'payments' AND l.expires_at <= consign.clock() - interval '1 minute'
+    HAVING count(*) > 0
+UNION ALL
+SELECT 'payment_late_unconfirmed', count(*) || ' payment(s) were paid, says a worker that had lost them, and nothing on record confirms it',
+       'ask the rail by their references: `consign payments reconcile`; hold and resolve what it has',
+       (array_agg(DISTINCT p.message_id ORDER BY p.message_id))[: 20]
+    FROM consign.payment_outbox_reconcile r JOIN consign.payment p ON p.outbox_id = r.outbox_id
+    WHERE r.kind = 'LATE_RESULT' AND r.verdict IN ('FAILED', 'HELD', 'PENDING', 'PAID_TWICE')
+    HAVING count(*) > 0
+UNION ALL
+SELECT 'payment_failed_in_doubt', count(*) || ' payment(s) were given up though the rail may have them',
+       'ask the rail by their references: `consign payments reconcile`; a requeue asks it too, before anything is sent',
+       (array_agg(p.message_id ORDER BY p.message_id))[: 20]
+    FROM consign.payment_outbox_reconcile r JOIN consign.payment p ON p.outbox_id = r.outbox_id
+    WHERE r.kind = 'FAILED_IN_DOUBT'
+    HAVING count(*) > 0
+UNION ALL
 SELECT 'payment_guard_off', 'the trigger ' || guard.name || ' on consign.' || guard.place || ' is missing or off',
        'as owner: ALTER TABLE consign.' || guard.place || ' ENABLE TRIGGER ' || guard.name, '{}'::bigint[]
     FROM (VALUES ('message', 'payments_only'), ('lane', 'payments_probe'), ('payment', 'append_only'),
-                 ('participant_outbox_sequences', 'append_only')) AS guard (place, name)
+                 ('payment_participant', 'append_only')) AS guard (place, name)
     WHERE NOT EXISTS (
         SELECT FROM pg_trigger t
             WHERE t.tgrelid = ('consign.' || guard.place)::regclass AND t.tgname = guard.name AND t.tgenabled IN ('O', 'A'))

@@ -1,4 +1,3 @@
 -- Payments dispatched without a reference, except by a person's word. $1 how many.
-SELECT p.outbox_id FROM consign.payment p JOIN consign.attempt a ON a.message_id = p.message_id
-    WHERE a.outcome = 'delivered' AND a.code IS DISTINCT FROM 'resolved' AND coalesce(a.result->>'rail_reference' !~ '\S', true)
+SELECT p.outbox_id FROM consign.unreferenced_dispatches() u (id) JOIN consign.payment p ON p.message_id = u.id
     ORDER BY p.message_id LIMIT $1

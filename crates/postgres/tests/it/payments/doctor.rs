@@ -19,11 +19,7 @@ async fn every_kind_of_damage_to_payments_is_named() {
             "payment_sequence_gap",
         ),
         (
-            "UPDATE consign.participant_outbox_sequences SET next_sequence_id = 9",
-            "payment_sequence_gap",
-        ),
-        (
-            "SET session_replication_role = replica; DELETE FROM consign.participant_outbox_sequences",
+            "SET session_replication_role = replica; DELETE FROM consign.payment_participant",
             "payment_sequence_gap",
         ),
         (

@@ -28,6 +28,11 @@ const WORK: &[&str] = &[
     "repair_expired_leases",
 ];
 const READ: &[&str] = &["outbox_attempt_state"];
+const FIGURES: &[&str] = &[
+    "outbox_attempts_since",
+    "shared_references",
+    "unreferenced_dispatches",
+];
 const CLOCK: &[&str] = &["clock"];
 const TENANT: &[&str] = &["current_tenant_id"];
 const VIEWS: &[&str] = &[
@@ -50,9 +55,9 @@ pub(crate) fn may_execute(role: &str) -> Vec<&'static str> {
     let parts: &[&[&str]] = match role {
         "consign_producer" | "symphony_ingest" => &[ENQUEUE],
         "consign_worker" | "symphony_executor" => &[WORK],
-        "consign_operator" | "consign_auditor" => &[READ],
-        "symphony_control" => &[ENQUEUE, WORK, READ, CLOCK],
-        "symphony_readonly" | "symphony_auditor" => &[READ, CLOCK],
+        "consign_operator" | "consign_auditor" => &[READ, FIGURES],
+        "symphony_control" => &[ENQUEUE, WORK, READ, FIGURES, CLOCK],
+        "symphony_readonly" | "symphony_auditor" => &[READ, FIGURES, CLOCK],
         "symphony_tenant" => &[READ, TENANT],
         other => panic!("no such role: {other}"),
     };

@@ -29,8 +29,8 @@ async fn nobody_rewrites_what_happened() {
         ("UPDATE consign.payment SET rail_type = ''", "CN009"),
         ("DELETE FROM consign.payment", "CN009"),
         ("TRUNCATE consign.payment", "CN009"),
-        ("DELETE FROM consign.participant_outbox_sequences", "CN009"),
-        ("TRUNCATE consign.participant_outbox_sequences", "CN009"),
+        ("DELETE FROM consign.payment_participant", "CN009"),
+        ("TRUNCATE consign.payment_participant", "CN009"),
         (
             "UPDATE consign.payment_outbox_attempts SET state = 'FAILED'",
             "CN009",
