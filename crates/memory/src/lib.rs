@@ -1,23 +1,28 @@
 #![doc = include_str!("../README.md")]
 
+mod artifacts;
 mod backend;
 pub mod backoff;
 mod caller;
 pub mod correlation;
 mod embedded;
 pub mod flush;
+pub mod evidence;
 pub mod gate;
 mod gateway;
 mod logbook;
 mod memory;
 pub mod metrics;
+mod openmemory;
 mod options;
 pub mod policy;
 mod reconcile;
 pub mod report;
 pub mod space;
+pub mod uri;
 pub mod tools;
 mod turn;
+pub mod uri;
 
 pub use backend::{Backend, BackendError, Hit, Search, StoredMemory};
 pub use caller::Caller;
@@ -33,6 +38,7 @@ pub use logbook::{
     SettingsChange, Twin,
 };
 pub use memory::{NewMemory, lane, message_key, payload_sha};
+pub use openmemory::OpenMemory;
 pub use options::{
     BackendKind, Dialect, GatewayToken, MemoryOptions, Secret, UnknownActorPolicy, lane_policy,
     lane_work,

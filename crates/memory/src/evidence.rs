@@ -1,0 +1,160 @@
+//! What a memory is based on.
+//!
+//! Callers name evidence in one of two ways: `evidence_refs`, a list of URIs (version 1), or `evidence`,
+//! a list of objects with hashes (version 2). From here on both are the same.
+
+mod classify;
+mod strict;
+
+pub use self::{
+    classify::{Classified, classify},
+    strict::{StrictReport, ValidateRefs, check_strict, resolve_validate_refs},
+};
+
+use serde_json::{Map, Value, json};
+
+/// The mark of an item that was a mere URI. Callers cannot set it: it excuses a missing hash.
+const LEGACY_MARK: &str = "evidence_refs_legacy";
+const MARK_FIELD: &str = "_source";
+/// How many URIs a summary shows.
+const SHOWN_URIS: usize = 5;
+
+/// How evidence was named.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EvidenceSource {
+    /// As objects.
+    V2,
+    /// As URIs.
+    V1Mapped,
+    /// Not at all.
+    #[default]
+    None,
+}
+
+impl EvidenceSource {
+    /// As audits write it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::V2 => "v2",
+            Self::V1Mapped => "v1_mapped",
+            Self::None => "none",
+        }
+    }
+}
+
+/// One piece of evidence.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct EvidenceItem {
+    fields: Map<String, Value>,
+    is_legacy: bool,
+}
+
+impl EvidenceItem {
+    fn of_uri(uri: &str) -> Self {
+        let fields = json!({"uri": uri, "sha256": ""});
+        Self {
+            fields: fields.as_object().cloned().unwrap_or_default(),
+            is_legacy: true,
+        }
+    }
+
+    fn of_value(value: &Value) -> Self {
+        let mut fields = match value {
+            Value::Object(fields) => fields.clone(),
+            Value::String(uri) => Map::from_iter([("uri".to_owned(), json!(uri))]),
+            _ => Map::new(),
+        };
+        fields.remove(MARK_FIELD);
+        Self {
+            fields,
+            is_legacy: false,
+        }
+    }
+
+    /// Where it is; empty if nothing says so.
+    pub fn uri(&self) -> &str {
+        let uri = self.fields.get("uri").and_then(Value::as_str);
+        uri.unwrap_or_default().trim()
+    }
+
+    /// Its hash; empty if nothing says so.
+    pub fn sha256(&self) -> &str {
+        let sha256 = self.fields.get("sha256").and_then(Value::as_str);
+        sha256.unwrap_or_default().trim()
+    }
+
+    /// Whether it was a mere URI.
+    pub fn is_legacy(&self) -> bool {
+        self.is_legacy
+    }
+
+    /// As it goes to the memory server.
+    pub fn to_value(&self) -> Value {
+        let mut fields = self.fields.clone();
+        if self.is_legacy {
+            fields.insert(MARK_FIELD.to_owned(), json!(LEGACY_MARK));
+        }
+        Value::Object(fields)
+    }
+
+    /// A field that says something.
+    fn given(&self, name: &str) -> Option<&Value> {
+        let value = self.fields.get(name)?;
+        let is_empty = value.is_null() || value.as_str().is_some_and(str::is_empty);
+        (!is_empty).then_some(value)
+    }
+}
+
+/// All evidence of a memory.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Evidence {
+    /// Piece by piece.
+    pub items: Vec<EvidenceItem>,
+    /// How it was named.
+    pub source: EvidenceSource,
+}
+
+/// Brings evidence into one shape. Objects win over mere URIs; empty URIs are left out.
+pub fn normalize(evidence: &[Value], evidence_refs: &[String]) -> Evidence {
+    if !evidence.is_empty() {
+        return Evidence {
+            items: evidence.iter().map(EvidenceItem::of_value).collect(),
+            source: EvidenceSource::V2,
+        };
+    }
+    if evidence_refs.is_empty() {
+        return Evidence::default();
+    }
+    let named = evidence_refs.iter().filter(|uri| !uri.is_empty());
+    Evidence {
+        items: named.map(|uri| EvidenceItem::of_uri(uri)).collect(),
+        source: EvidenceSource::V1Mapped,
+    }
+}
+
+impl Evidence {
+    /// Whether there is any.
+    pub fn is_present(&self) -> bool {
+        !self.items.is_empty()
+    }
+
+    /// Every URI, as audits keep them under `refs`.
+    pub fn uris(&self) -> Vec<&str> {
+        self.items.iter().map(EvidenceItem::uri).collect()
+    }
+
+    /// As it goes to the memory server.
+    pub fn to_values(&self) -> Vec<Value> {
+        self.items.iter().map(EvidenceItem::to_value).collect()
+    }
+
+    /// `{count, has_strong, uris}`: how much there is, whether any of it has a hash, the first few.
+    pub fn summary(&self) -> Value {
+        let has_strong = self.items.iter().any(|item| !item.sha256().is_empty());
+        let uris: Vec<&str> = self.uris().into_iter().take(SHOWN_URIS).collect();
+        json!({"count": self.items.len(), "has_strong": has_strong, "uris": uris})
+    }
+}
+
+#[cfg(test)]
+mod tests;
