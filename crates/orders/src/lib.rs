@@ -17,7 +17,6 @@ mod limits;
 pub mod metrics;
 mod options;
 mod order;
-mod park;
 pub mod privacy;
 mod purge;
 mod reason;
@@ -25,6 +24,8 @@ mod request;
 pub mod rounding;
 mod service;
 mod stored;
+
+use consign_worker::park;
 
 pub use amount::{Amount, NotAnAmount};
 pub use answer::Answer;

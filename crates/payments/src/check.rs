@@ -4,7 +4,7 @@
 use consign_worker::Delivery;
 use serde_json::{Map, Value};
 
-use crate::{rail::Dispatch, stored::Stored};
+use crate::{OutboxId, rail::Dispatch, stored::Stored};
 
 /// Why a payment is not dispatched: a code for programs and a sentence for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +45,17 @@ pub(crate) fn dispatch(delivery: &Delivery) -> Result<Dispatch, Unfit> {
         attempt_no: delivery.attempt_no,
         fence: delivery.fence,
     })
+}
+
+/// By which a rail knows a payment and over which it went, fit to be sent or not.
+pub(crate) fn name(delivery: &Delivery) -> Option<(OutboxId, String)> {
+    let payload = &delivery.message.payload;
+    if let Ok(stored) = Stored::read(payload) {
+        return Some((stored.outbox_id, stored.rail_type));
+    }
+    let rail_type = payload.get("rail_type")?.as_str()?.to_owned();
+    let outbox_id = delivery.message.key.as_deref()?.parse().ok()?;
+    Some((outbox_id, rail_type))
 }
 
 /// In minor units, because a fraction would have been through floating point by now, and an

@@ -82,8 +82,6 @@ pub struct PaymentsOptions {
     pub rail_url: Option<String>,
     /// Where it can be asked about one; `{reference}` stands for the `outbox_id`.
     pub rail_status_url: Option<String>,
-    /// Where one can be taken back, likewise.
-    pub rail_cancel_url: Option<String>,
     /// Who we are to the rail: `Authorization: Bearer`.
     pub rail_token: Option<Secret>,
     /// The header that carries the reference.
@@ -118,7 +116,6 @@ impl Default for PaymentsOptions {
             rail_types: types.map(str::to_owned).to_vec(),
             rail_url: None,
             rail_status_url: None,
-            rail_cancel_url: None,
             rail_token: None,
             rail_key_header: "Idempotency-Key".to_owned(),
             rail_ca_file: None,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use consign_kernel::Outcome;
-use consign_worker::{About, Delivery, Probe, Sink, Verdict};
+use consign_worker::{About, Delivery, Probe, Sink, Verdict, park::park};
 use metrics::{counter, histogram};
 use tokio::time::timeout;
 use tracing::error;
@@ -55,6 +55,7 @@ impl RailSink {
             );
             return Verdict::failed(Outcome::Dead, About::Message, UNKNOWN_RAIL_TYPE, why);
         };
+        park("payments.before_send").await;
         // Monotonic, so that no step of the clock makes it negative.
         let since = Instant::now();
         let submitted = timeout(limit, rail.submit(dispatch, limit)).await;
@@ -63,6 +64,7 @@ impl RailSink {
             code: DISPATCH_TIMEOUT,
             why: format!("no answer within {} ms", limit.as_millis()),
         });
+        park("payments.after_send").await;
         let latency_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         let verdict = classify::verdict(submitted, latency_ms);
         let outcome = consign_kernel::AttemptOutcome::from(verdict.outcome).as_str();
@@ -95,25 +97,29 @@ impl Sink for RailSink {
     }
 
     async fn probe(&self, delivery: &Delivery) -> Probe {
-        let Ok(dispatch) = check::dispatch(delivery) else {
-            // No rail was ever called with it; delivering it says why.
-            return Probe::NotDelivered;
+        // Also of a payment that is not fit to be sent: it is asked about because somebody may have
+        // sent it all the same, by other rules.
+        let Some((reference, rail_type)) = check::name(delivery) else {
+            return Probe::CannotTell("the message names no payment to ask about".to_owned());
         };
-        let Some(rail) = self.rails.get(&dispatch.rail_type) else {
-            return Probe::CannotTell(format!("there is no rail for {}", dispatch.rail_type));
+        let Some(rail) = self.rails.get(&rail_type) else {
+            return Probe::CannotTell(format!("there is no rail for {rail_type}"));
         };
         let limit = own_limit(delivery.timeout);
-        let reply = match rail.query(dispatch.reference, limit).await {
+        let reply = match rail.query(reference, limit).await {
             Known::NotFound => return Probe::NotDelivered,
             Known::CannotTell(why) => return Probe::CannotTell(shown(&why)),
             Known::Found(reply) => reply,
         };
         let verdict = classify::replied(reply, None);
-        alarm(dispatch.reference, &verdict);
+        alarm(reference, &verdict);
         match verdict.outcome {
             Outcome::Delivered => Probe::Delivered(verdict.result),
-            // It says no for now: as if it had never had it.
-            Outcome::Retry => Probe::NotDelivered,
+            // It knows the reference. Only that it never got it is a reason to send again.
+            Outcome::Retry => Probe::CannotTell(format!(
+                "the rail has it and says {}, but not that it was never paid",
+                shown(verdict.code.as_deref().unwrap_or_default())
+            )),
             Outcome::Dead | Outcome::Uncertain => Probe::Decided(Box::new(verdict)),
         }
     }
@@ -297,6 +303,82 @@ pub(crate) mod tests {
         assert_eq!(result.rail_reference, Some(format!("SIM-{ID}")));
         assert_eq!(result.rail_code.as_deref(), Some("ACCEPTED"));
         assert!(result.latency_ms.is_some());
+    }
+
+    /// What cannot be sent by our rules may have been sent by those of a worker in SQL: it is in doubt,
+    /// and the rail knows.
+    #[tokio::test]
+    async fn what_is_unfit_and_in_doubt_is_asked_about() {
+        let (sink, rail) = sink();
+        let paid = delivery(fit("SIMULATE_SUCCESS"));
+        sink.deliver(&paid).await;
+        let mut unfit = vec![delivery(json!({"amount_minor": "5"}))];
+        let mut broken = delivery(fit("SIMULATE_SUCCESS"));
+        let message = Arc::get_mut(&mut broken.message).unwrap();
+        message.payload = json!({"rail_type": "PAYMENT", "sequence_id": "one"});
+        unfit.push(broken);
+        for delivery in unfit {
+            let probe = sink.probe(&delivery).await;
+            assert!(matches!(probe, Probe::Delivered(_)), "{probe:?}");
+        }
+        assert_eq!(rail.queries(ID), 2);
+        let mut nameless = delivery(fit("SIMULATE_SUCCESS"));
+        Arc::get_mut(&mut nameless.message).unwrap().payload = json!("?");
+        let probe = sink.probe(&nameless).await;
+        assert!(matches!(probe, Probe::CannotTell(_)), "{probe:?}");
+        // One that the rail never got is sent to its end: its own verdict says why.
+        let (sink, _) = self::sink();
+        let never = delivery(json!({"amount_minor": "5"}));
+        assert_eq!(sink.probe(&never).await, Probe::NotDelivered);
+    }
+
+    /// A rail that answers what it is told when it is asked.
+    #[derive(Debug)]
+    struct Oracle(crate::rail::RailReply);
+
+    #[async_trait]
+    impl crate::Rail for Oracle {
+        fn kind(&self) -> &'static str {
+            "oracle"
+        }
+
+        fn destination(&self) -> &str {
+            "oracle"
+        }
+
+        async fn submit(&self, _: &Dispatch, _: Duration) -> Submitted {
+            Submitted::Replied(self.0.clone())
+        }
+
+        async fn query(&self, _: OutboxId, _: Duration) -> Known {
+            Known::Found(self.0.clone())
+        }
+    }
+
+    /// A rail that knows a reference has got it: a no for now is no leave to send it again.
+    #[tokio::test]
+    async fn a_no_to_a_question_does_not_say_that_nothing_came() {
+        let table = [
+            (None, "", "cannot tell"),
+            (Some(true), "TRY_LATER", "cannot tell"),
+            (None, "SOMETHING", "cannot tell"),
+            (Some(false), "", "decided"),
+            (None, "FRAUD_BLOCK", "decided"),
+        ];
+        for (retryable, code, expected) in table {
+            let reply = crate::rail::RailReply {
+                retryable,
+                error_code: (!code.is_empty()).then(|| code.to_owned()),
+                ..Default::default()
+            };
+            let sink = RailSink::new(Rails::new(Arc::new(Oracle(reply)), ["PAYMENT"]));
+            let probe = match sink.probe(&delivery(fit("SIMULATE_SUCCESS"))).await {
+                Probe::CannotTell(_) => "cannot tell",
+                Probe::Decided(_) => "decided",
+                Probe::NotDelivered | Probe::Delivered(_) => "believed",
+            };
+            assert_eq!(probe, expected, "{retryable:?} {code}");
+        }
     }
 
     /// A rail whose type is gone from the configuration may still have been paid.

@@ -16,6 +16,8 @@ mod meters;
 pub mod metrics;
 mod ops;
 mod options;
+#[doc(hidden)]
+pub mod park;
 mod sink;
 mod sizing;
 mod status;

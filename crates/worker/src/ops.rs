@@ -14,7 +14,9 @@ use futures_util::FutureExt;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::error;
 
-use crate::{attempt::panic_text, backoff::Backoff, chance::chance, context::Context};
+use crate::{
+    attempt::panic_text, backoff::Backoff, chance::chance, context::Context, park::park_in,
+};
 
 /// Tries of an operation that the store refuses for a reason of its own.
 const REFUSALS_MAX: u32 = 8;
@@ -98,6 +100,7 @@ pub(crate) async fn settle(
             }
         };
         if let Some(answer) = answer {
+            park_in(&context.lane, "settled").await;
             return Event::Settled {
                 fence,
                 reports,
@@ -122,6 +125,7 @@ pub(crate) async fn begin(
     token: Token,
     ids: Vec<MessageId>,
 ) -> Event {
+    park_in(&context.lane, "before_begin").await;
     let operation = || context.store.begin(token, &ids);
     let answer = answered(&context, fence, "begin", operation).await;
     Event::Begun {

@@ -98,7 +98,6 @@ pub(crate) const KEYS: &[Key] = &[
     key("payments.rail_types", Kind::Texts),
     key("payments.rail_url", Kind::Url),
     key("payments.rail_status_url", Kind::Url),
-    key("payments.rail_cancel_url", Kind::Url),
     key("payments.rail_token", Kind::Secret),
     key("payments.rail_key_header", Kind::Text),
     key("payments.rail_ca_file", Kind::Text),

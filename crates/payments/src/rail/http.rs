@@ -1,8 +1,8 @@
 //! A rail behind JSON over HTTP.
 //!
 //! `POST url` with a [`Dispatch`] as its body and the reference as idempotency key; the answer is a
-//! [`RailReply`], whatever its status. `GET status_url` (with `{reference}` filled in) answers the
-//! same, or `{"found": false}`, or `{"found": true, "pending": true}`.
+//! [`RailReply`]. `GET status_url` (with `{reference}` filled in) answers the same, or
+//! `{"found": false}`, or `{"found": true, "pending": true}`.
 
 mod answer;
 mod client;
@@ -19,7 +19,7 @@ use reqwest::{
 use tokio::time::{Instant, timeout_at};
 
 use self::answer::{Answer, read};
-use super::{Cancelled, Dispatch, Known, Rail, Submitted};
+use super::{Dispatch, Known, Rail, Submitted};
 use crate::{
     OutboxId,
     classify::{DISPATCH_ERROR, DISPATCH_TIMEOUT},
@@ -34,8 +34,6 @@ pub struct HttpRail {
     destination: String,
     /// Where to ask, with a place for `{reference}`.
     status_url: Option<String>,
-    /// Where to take back, likewise.
-    cancel_url: Option<String>,
     /// What every request carries: who we are.
     fixed: HeaderMap,
     key_header: HeaderName,
@@ -62,13 +60,8 @@ impl HttpRail {
             value.set_sensitive(true);
             fixed.insert(AUTHORIZATION, value);
         }
-        for (key, template) in [
-            ("rail_status_url", &options.rail_status_url),
-            ("rail_cancel_url", &options.rail_cancel_url),
-        ] {
-            if let Some(template) = template {
-                check_template(key, template)?;
-            }
+        if let Some(template) = &options.rail_status_url {
+            check_template("rail_status_url", template)?;
         }
         let key_header = options.rail_key_header.parse();
         Ok(Self {
@@ -76,7 +69,6 @@ impl HttpRail {
             destination: plain(&url),
             url,
             status_url: options.rail_status_url.clone(),
-            cancel_url: options.rail_cancel_url.clone(),
             fixed,
             key_header: key_header.map_err(|_| refuse("rail_key_header", "is no header's name"))?,
         })
@@ -168,19 +160,6 @@ impl Rail for HttpRail {
         {
             Ok(answer) => answer.known(),
             Err(why) => Known::CannotTell(why),
-        }
-    }
-
-    async fn cancel(&self, reference: OutboxId, limit: Duration) -> Cancelled {
-        let Some(template) = &self.cancel_url else {
-            return Cancelled::NotOffered("there is no `rail_cancel_url`".to_owned());
-        };
-        match self
-            .ask(self.client.post(fill(template, reference)), limit)
-            .await
-        {
-            Ok(answer) => answer.cancelled(),
-            Err(why) => Cancelled::NotOffered(why),
         }
     }
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use consign_kernel::Fence;
 use consign_payments::{
-    Cancelled, DISPATCH_ERROR, DISPATCH_TIMEOUT, Dispatch, HttpRail, Known, OutboxId,
-    PaymentsOptions, Rail, RailReply, Secret, Submitted,
+    DISPATCH_ERROR, DISPATCH_TIMEOUT, Dispatch, HttpRail, Known, OutboxId, PaymentsOptions, Rail,
+    RailReply, Secret, Submitted,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -141,8 +141,6 @@ async fn a_rail_is_asked_by_reference() {
         answer(404, json!({"found": false})),
         Act::Answer(404, "", "no such page".to_owned()),
         Act::Silence,
-        answer(200, json!({"cancelled": true})),
-        answer(409, json!({"cancelled": false})),
     ])
     .await;
     let http = HttpRail::new(&rail.options()).unwrap();
@@ -152,11 +150,8 @@ async fn a_rail_is_asked_by_reference() {
         let known = http.query(ID, LIMIT).await;
         assert!(matches!(known, Known::CannotTell(_)), "{why}: {known:?}");
     }
-    assert_eq!(http.cancel(ID, LIMIT).await, Cancelled::Done);
-    assert_eq!(http.cancel(ID, LIMIT).await, Cancelled::TooLate);
     let requests = rail.requests().await;
     assert!(requests[0].starts_with(&format!("GET /pay/{ID} HTTP/1.1")));
-    assert!(requests[4].starts_with(&format!("POST /pay/{ID}/cancel HTTP/1.1")));
 }
 
 #[test]

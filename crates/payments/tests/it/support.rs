@@ -123,7 +123,6 @@ impl FakeRail {
             rail: RailKind::Http,
             rail_url: Some(format!("{}/pay", self.address)),
             rail_status_url: Some(format!("{}/pay/{{reference}}", self.address)),
-            rail_cancel_url: Some(format!("{}/pay/{{reference}}/cancel", self.address)),
             ..PaymentsOptions::default()
         }
     }

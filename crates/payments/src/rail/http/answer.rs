@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::{
     classify::DISPATCH_ERROR,
-    rail::{Cancelled, Known, RailReply, Submitted},
+    rail::{Known, RailReply, Submitted},
 };
 
 /// An answer longer than this is none.
@@ -80,11 +80,12 @@ impl Answer {
                 ..RailReply::default()
             }),
             // A wrong address or wrong credentials: mending them must not find payments failed.
-            300..=399 | 401 | 403 | 404 | 405 | 407 | 421 | 501 => Submitted::NotSent {
+            300..=399 | 401 | 403 | 404 | 405 | 407 | 421 => Submitted::NotSent {
                 code: DISPATCH_ERROR,
                 why: format!("the rail answered {status}; redirects are not followed"),
             },
-            // Everything else, a success without a word of it included, may have moved money.
+            // Everything else may have moved money: a success without a word of it, and whatever a
+            // rail in trouble, or a gateway before it, makes of a payment that it has.
             _ => Submitted::Lost {
                 code: DISPATCH_ERROR,
                 why: format!("the rail answered {status} and did not say what became of it"),
@@ -96,7 +97,10 @@ impl Answer {
     pub(super) fn known(self) -> Known {
         let status = self.status;
         if self.flag("found") == Some(false) && matches!(status, 200 | 404) {
-            return Known::NotFound;
+            return match self.flag("success") {
+                Some(true) => Known::CannotTell("the rail contradicts itself".to_owned()),
+                _ => Known::NotFound,
+            };
         }
         if self.flag("pending") == Some(true) {
             return Known::CannotTell("the rail has it and has not decided".to_owned());
@@ -106,22 +110,17 @@ impl Answer {
             _ => Known::CannotTell(format!("the rail answered {status} to the question")),
         }
     }
-
-    /// What came of taking back.
-    pub(super) fn cancelled(self) -> Cancelled {
-        match self.flag("cancelled") {
-            Some(true) if self.status == 200 => Cancelled::Done,
-            Some(false) => Cancelled::TooLate,
-            _ => Cancelled::NotOffered(format!("the rail answered {}", self.status)),
-        }
-    }
 }
 
-/// A yes counts with a status that says yes; a no counts with any that is not a gateway's.
+/// A yes counts with a status that says yes. A no counts with one that says yes or no: not with
+/// those of time, conflicts and defects, where the rail may have the payment and only this request
+/// went wrong.
 fn is_believable(status: u16, reply: &RailReply) -> bool {
-    match reply.is_success {
-        true => (200..=299).contains(&status),
-        false => !(300..=399).contains(&status) && status != 429,
+    match (reply.is_success, status) {
+        (_, 200..=299) => true,
+        (true, _) => false,
+        (false, 408 | 409 | 425 | 429) => false,
+        (false, status) => (400..=499).contains(&status),
     }
 }
 
@@ -139,6 +138,7 @@ mod tests {
         }
     }
 
+    /// A 5xx never says no, whatever its body says.
     #[test]
     fn only_what_is_said_clearly_counts() {
         let yes = || Some(json!({"success": true, "railReference": "R-1"}));
@@ -149,7 +149,19 @@ mod tests {
             (500, yes(), "lost"),
             (302, yes(), "not sent"),
             (422, no(), "replied"),
-            (503, no(), "replied"),
+            (500, no(), "lost"),
+            (501, no(), "lost"),
+            (502, no(), "lost"),
+            (503, no(), "lost"),
+            (504, no(), "lost"),
+            (408, no(), "lost"),
+            (409, no(), "lost"),
+            (425, no(), "lost"),
+            (302, no(), "not sent"),
+            (400, no(), "replied"),
+            (402, no(), "replied"),
+            (404, no(), "replied"),
+            (501, None, "lost"),
             (200, None, "lost"),
             (200, Some(json!({"ok": true})), "lost"),
             (204, None, "lost"),
@@ -184,6 +196,16 @@ mod tests {
                 "found",
             ),
             (200, Some(json!({"found": false})), "not found"),
+            (
+                200,
+                Some(json!({"found": false, "success": false})),
+                "not found",
+            ),
+            (
+                200,
+                Some(json!({"found": false, "success": true})),
+                "cannot tell",
+            ),
             (404, Some(json!({"found": false})), "not found"),
             (404, None, "cannot tell"),
             (404, Some(json!({"error": "no route"})), "cannot tell"),

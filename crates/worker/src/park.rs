@@ -5,7 +5,7 @@
 /// Stops this task for ever if `CONSIGN_PARK_AT` names the point, after making the file
 /// `CONSIGN_PARK_FILE`, which tells the test.
 #[cfg(debug_assertions)]
-pub(crate) async fn park(point: &'static str) {
+pub async fn park(point: &str) {
     use std::{env, fs, sync::OnceLock};
 
     static AT: OnceLock<Option<String>> = OnceLock::new();
@@ -21,4 +21,16 @@ pub(crate) async fn park(point: &'static str) {
 
 /// Does nothing.
 #[cfg(not(debug_assertions))]
-pub(crate) async fn park(_point: &'static str) {}
+#[inline]
+pub async fn park(_point: &str) {}
+
+/// The same at a point of every lane: `LANE.POINT`.
+#[cfg(debug_assertions)]
+pub(crate) async fn park_in(lane: &consign_kernel::LaneName, point: &str) {
+    park(&format!("{lane}.{point}")).await;
+}
+
+/// Does nothing.
+#[cfg(not(debug_assertions))]
+#[inline]
+pub(crate) async fn park_in(_lane: &consign_kernel::LaneName, _point: &str) {}
