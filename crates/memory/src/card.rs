@@ -1,0 +1,212 @@
+//! Memory cards: a memory in one layout, short enough to be read.
+//!
+//! A card is built of fields, shortened where it is too long, and freed of what is no memory: details
+//! that are a diff or a log become a pointer with their hash.
+
+mod content;
+mod fields;
+
+pub use self::{
+    content::{ContentKind, content_kind},
+    fields::{CardError, CardEvidence, CardKind, Confidence, Ttl, Visibility},
+};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::payload_sha;
+
+const SUMMARY_CHARS_MAX: usize = 200;
+const SUMMARY_CHARS_KEPT: usize = 180;
+const DETAIL_CHARS_MAX: usize = 500;
+const DETAIL_CHARS_KEPT: usize = 480;
+const DETAILS_MAX: usize = 10;
+const EVIDENCE_MAX: usize = 10;
+const CARD_CHARS_MAX: usize = 4_000;
+const CARD_CHARS_KEPT: usize = 3_950;
+/// What readers of cards look for where one was cut; part of the layout, like the headings.
+const CUT: &str = "... [内容已截断]";
+const CARD_CUT: &str = "\n\n[... 内容已截断 ...]";
+
+/// A memory card.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Card {
+    /// What sort of memory.
+    pub kind: CardKind,
+    /// Whose.
+    pub owner: String,
+    /// About which part.
+    pub module: String,
+    /// In a sentence.
+    pub summary: String,
+    /// Point by point.
+    pub details: Vec<String>,
+    /// What it is based on.
+    pub evidence: Vec<CardEvidence>,
+    /// How sure it is.
+    #[serde(default)]
+    pub confidence: Confidence,
+    /// Who should see it.
+    #[serde(default)]
+    pub visibility: Visibility,
+    /// How long it will hold.
+    #[serde(default)]
+    pub ttl: Ttl,
+}
+
+/// What was done to make a card short; audits keep it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trim {
+    /// Whether anything was.
+    pub was_trimmed: bool,
+    /// What: `diff`, `log`, `summary`, `detail`, `details`, `evidence`, `card`, by commas.
+    pub why: Option<String>,
+    /// How long it would have been, in characters.
+    pub original_len: Option<usize>,
+}
+
+/// A card as a memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuiltCard {
+    /// The text.
+    pub text: String,
+    /// What was done to it.
+    pub trim: Trim,
+    /// Details that a pointer stands for, with what they are: somebody may want to keep them.
+    pub intercepted: Vec<(ContentKind, String)>,
+}
+
+impl Card {
+    /// Reads the fields of a card.
+    pub fn read(fields: &Map<String, Value>) -> Result<Self, CardError> {
+        let card: Self = serde_json::from_value(Value::Object(fields.clone()))
+            .map_err(|error| CardError::new(vec![error.to_string()]))?;
+        card.check()?;
+        Ok(card)
+    }
+
+    /// Whether it is complete; everything that is not is told.
+    pub fn check(&self) -> Result<(), CardError> {
+        let mut problems = Vec::new();
+        let lines = [("owner", &self.owner), ("module", &self.module)];
+        for (name, line) in lines {
+            // A line break would begin a heading of the writer's own.
+            if line.chars().any(char::is_control) {
+                problems.push(format!("{name} must be one line"));
+            }
+        }
+        for (name, text) in lines.into_iter().chain([("summary", &self.summary)]) {
+            if text.trim().is_empty() {
+                problems.push(format!("{name} must not be empty"));
+            }
+        }
+        if self.details.iter().all(|detail| detail.trim().is_empty()) {
+            problems.push("details must not be empty".to_owned());
+        }
+        if self.evidence.is_empty() {
+            problems.push("evidence must not be empty".to_owned());
+        }
+        for (index, evidence) in self.evidence.iter().enumerate() {
+            let told = evidence.problems().into_iter();
+            problems.extend(told.map(|why| format!("evidence[{index}].{why}")));
+        }
+        match problems.is_empty() {
+            true => Ok(()),
+            false => Err(CardError::new(problems)),
+        }
+    }
+
+    /// The card as a memory, short enough.
+    pub fn build(&self) -> BuiltCard {
+        let mut reasons: Vec<&str> = Vec::new();
+        let mut intercepted = Vec::new();
+        let mut card = self.clone();
+        for detail in &mut card.details {
+            if let Some(kind) = content_kind(detail) {
+                let pointer = kind.pointer(&payload_sha(detail));
+                intercepted.push((kind, std::mem::replace(detail, pointer)));
+                reasons.push(kind.as_str());
+            } else if cut(detail, DETAIL_CHARS_MAX, DETAIL_CHARS_KEPT, CUT) {
+                reasons.push("detail");
+            }
+        }
+        if cut(
+            &mut card.summary,
+            SUMMARY_CHARS_MAX,
+            SUMMARY_CHARS_KEPT,
+            CUT,
+        ) {
+            reasons.push("summary");
+        }
+        if card.details.len() > DETAILS_MAX {
+            card.details.truncate(DETAILS_MAX);
+            reasons.push("details");
+        }
+        if card.evidence.len() > EVIDENCE_MAX {
+            card.evidence.truncate(EVIDENCE_MAX);
+            reasons.push("evidence");
+        }
+        let mut text = card.render();
+        if cut(&mut text, CARD_CHARS_MAX, CARD_CHARS_KEPT, CARD_CUT) {
+            reasons.push("card");
+        }
+        let was_trimmed = !reasons.is_empty();
+        reasons.sort_unstable();
+        reasons.dedup();
+        let trim = Trim {
+            was_trimmed,
+            why: was_trimmed.then(|| reasons.join(",")),
+            original_len: was_trimmed.then(|| self.render().chars().count()),
+        };
+        BuiltCard {
+            text,
+            trim,
+            intercepted,
+        }
+    }
+
+    /// The layout, whatever its length.
+    pub fn render(&self) -> String {
+        let mut lines = vec![
+            format!("[Kind] {}", self.kind.as_str()),
+            format!("[Owner] {}", self.owner),
+            format!("[Module] {}", self.module),
+            format!("[Visibility] {}", self.visibility.as_str()),
+            format!("[TTL] {}", self.ttl.as_str()),
+            format!("[Confidence] {}", self.confidence.as_str()),
+            String::new(),
+            "[Summary]".to_owned(),
+            self.summary.clone(),
+            String::new(),
+            "[Details]".to_owned(),
+        ];
+        let details = (1..).zip(&self.details);
+        lines.extend(details.map(|(number, detail)| format!("{number}) {detail}")));
+        lines.extend([String::new(), "[Evidence]".to_owned()]);
+        lines.extend(self.evidence.iter().flat_map(CardEvidence::lines));
+        lines.join("\n")
+    }
+
+    /// Its evidence as `memory_store` takes it.
+    pub fn evidence_values(&self) -> Vec<Value> {
+        self.evidence.iter().map(|item| json!(item)).collect()
+    }
+}
+
+/// Shortens what has more than `most` characters to the first `kept` and a mark.
+fn cut(text: &mut String, most: usize, kept: usize, mark: &str) -> bool {
+    if text.chars().nth(most).is_none() {
+        return false;
+    }
+    let end = text
+        .char_indices()
+        .nth(kept)
+        .map_or(text.len(), |(at, _)| at);
+    text.truncate(end);
+    text.push_str(mark);
+    true
+}
+
+#[cfg(test)]
+mod tests;
