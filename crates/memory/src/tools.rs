@@ -156,7 +156,7 @@ async fn dispatch(
         "evidence_upload" => {
             let request = EvidenceUpload::take(taken)?;
             arguments.end()?;
-            service.evidence_upload(request).await
+            service.evidence_upload(request, caller).await
         }
         "evidence_read" => {
             let request = EvidenceRead::take(taken)?;

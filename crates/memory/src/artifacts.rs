@@ -1,0 +1,244 @@
+//! Files under one folder, named by what is in them.
+//!
+//! Nothing that a caller says leads out of the folder: a key is taken apart by [`crate::uri`], every
+//! part of it is a plain name, and where the path really leads is looked at before it is used.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, ErrorKind, Read, Write},
+    path::{Component, Path, PathBuf},
+};
+
+use ring::{
+    digest::{Context, SHA256},
+    rand::{SecureRandom, SystemRandom},
+};
+
+use crate::uri::normalize_to_artifact_key;
+
+/// Why a file could not be used.
+#[derive(Debug)]
+pub(crate) enum ArtifactError {
+    /// The key leads out of the folder, or is none.
+    Outside(String),
+    /// There is no such file.
+    Missing,
+    /// It is larger than was asked for.
+    TooLarge {
+        /// Its size.
+        size_bytes: u64,
+    },
+    /// The file system failed.
+    Io(io::Error),
+}
+
+impl From<io::Error> for ArtifactError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            ErrorKind::NotFound => Self::Missing,
+            _ => Self::Io(error),
+        }
+    }
+}
+
+type Done<T> = Result<T, ArtifactError>;
+
+/// A folder of files.
+#[derive(Clone, Debug)]
+pub(crate) struct Artifacts {
+    root: PathBuf,
+}
+
+impl Artifacts {
+    pub(crate) fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// Keeps bytes under a key that holds their hash: on disk when this returns, whole or not at
+    /// all. What is there already and whole stays; what is damaged is replaced.
+    pub(crate) async fn put(&self, key: &str, bytes: Vec<u8>, sha256: &str) -> Done<()> {
+        let (this, key, sha256) = (self.clone(), key.to_owned(), sha256.to_owned());
+        blocking(move || this.put_now(&key, &bytes, &sha256)).await
+    }
+
+    /// Reads a file.
+    pub(crate) async fn get(&self, key: &str, bytes_max: u64) -> Done<Vec<u8>> {
+        let (this, key) = (self.clone(), key.to_owned());
+        blocking(move || this.get_now(&key, bytes_max)).await
+    }
+
+    fn put_now(&self, key: &str, bytes: &[u8], sha256: &str) -> Done<()> {
+        let path = self.path(key)?;
+        let folder = path.parent().unwrap_or(&self.root).to_owned();
+        fs::create_dir_all(&self.root).map_err(ArtifactError::Io)?;
+        // A link must not make folders elsewhere either.
+        let present = folder.ancestors().find(|folder| folder.exists());
+        self.check_inside(present.unwrap_or(&self.root), key)?;
+        fs::create_dir_all(&folder).map_err(ArtifactError::Io)?;
+        if let Ok(present) = fs::read(&path)
+            && sha256_of(&present) == sha256
+        {
+            return Ok(());
+        }
+        let draft = folder.join(format!(".{}.draft", random_name()));
+        let written = write_whole(&draft, &path, &folder, bytes);
+        if written.is_err() {
+            // A draft is nothing to anybody; failing to remove it must not hide why it failed.
+            drop(fs::remove_file(&draft));
+        }
+        written.map_err(ArtifactError::Io)
+    }
+
+    fn get_now(&self, key: &str, bytes_max: u64) -> Done<Vec<u8>> {
+        let path = self.path(key)?;
+        self.check_inside(&path, key)?;
+        let file = File::open(&path)?;
+        let about = file.metadata()?;
+        if !about.is_file() {
+            return Err(ArtifactError::Missing);
+        }
+        let too_large = |size_bytes| Err(ArtifactError::TooLarge { size_bytes });
+        if about.len() > bytes_max {
+            return too_large(about.len());
+        }
+        let mut bytes = Vec::new();
+        // It may be growing.
+        file.take(bytes_max.saturating_add(1))
+            .read_to_end(&mut bytes)?;
+        match bytes.len() as u64 > bytes_max {
+            true => too_large(bytes.len() as u64),
+            false => Ok(bytes),
+        }
+    }
+
+    /// Where a key leads, as far as its words say.
+    fn path(&self, key: &str) -> Done<PathBuf> {
+        let outside = || ArtifactError::Outside(key.to_owned());
+        let normal = normalize_to_artifact_key(key).map_err(|_| outside())?;
+        let relative = Path::new(&normal);
+        let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_));
+        let is_inside = !normal.is_empty() && relative.components().all(is_plain);
+        match is_inside && !normal.contains('\0') {
+            true => Ok(self.root.join(relative)),
+            false => Err(outside()),
+        }
+    }
+
+    /// Refuses what leads out of the folder by a link.
+    fn check_inside(&self, path: &Path, key: &str) -> Done<()> {
+        let (root, path) = (fs::canonicalize(&self.root)?, fs::canonicalize(path)?);
+        match path.starts_with(root) {
+            true => Ok(()),
+            false => Err(ArtifactError::Outside(key.to_owned())),
+        }
+    }
+}
+
+fn write_whole(draft: &Path, path: &Path, folder: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(draft)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(draft, path)?;
+    // So that the name survives a power cut as well.
+    File::open(folder)?.sync_all()
+}
+
+/// The hash of some bytes, in lower-case hex.
+pub(crate) fn sha256_of(bytes: &[u8]) -> String {
+    let mut context = Context::new(&SHA256);
+    context.update(bytes);
+    hex(context.finish().as_ref())
+}
+
+fn random_name() -> String {
+    let mut bytes = [0; 8];
+    let filled = SystemRandom::new().fill(&mut bytes);
+    filled.expect("invariant: the system has randomness");
+    hex(&bytes)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Files block; a thread of its own does not.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Done<T> + Send + 'static) -> Done<T> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(gone) => Err(ArtifactError::Io(io::Error::other(gone))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &str = "attachments/evidence/p/2c/hello.txt";
+
+    #[tokio::test]
+    async fn what_was_put_is_read_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let artifacts = Artifacts::new(folder.path().join("made"));
+        let sha = sha256_of(b"hello");
+        artifacts.put(KEY, b"hello".to_vec(), &sha).await.unwrap();
+        artifacts.put(KEY, b"hello".to_vec(), &sha).await.unwrap();
+        let uri = format!("artifact://{KEY}");
+        assert_eq!(artifacts.get(&uri, 5).await.unwrap(), b"hello");
+        let too_large = artifacts.get(KEY, 4).await.unwrap_err();
+        assert!(matches!(
+            too_large,
+            ArtifactError::TooLarge { size_bytes: 5 }
+        ));
+        let missing = artifacts.get("attachments/other", 5).await.unwrap_err();
+        assert!(matches!(missing, ArtifactError::Missing));
+        let files = fs::read_dir(folder.path().join("made/attachments/evidence/p/2c"));
+        assert_eq!(files.unwrap().count(), 1, "no drafts are left");
+    }
+
+    #[tokio::test]
+    async fn a_damaged_file_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let artifacts = Artifacts::new(folder.path());
+        let sha = sha256_of(b"hello");
+        artifacts.put(KEY, b"hello".to_vec(), &sha).await.unwrap();
+        fs::write(folder.path().join(KEY), b"hell").unwrap();
+        artifacts.put(KEY, b"hello".to_vec(), &sha).await.unwrap();
+        assert_eq!(artifacts.get(KEY, 5).await.unwrap(), b"hello");
+    }
+
+    /// T43: nothing leads out of the folder.
+    #[tokio::test]
+    async fn nothing_leads_out_of_the_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("root");
+        fs::create_dir(&root).unwrap();
+        fs::write(folder.path().join("secret"), b"x").unwrap();
+        std::os::unix::fs::symlink(folder.path(), root.join("link")).unwrap();
+        let artifacts = Artifacts::new(&root);
+        let keys = [
+            "../secret",
+            "a/../../secret",
+            "link/secret",
+            "link/new/secret",
+            "artifact://../secret",
+            "file:///etc/passwd",
+            "..",
+            "",
+            "a\0b",
+        ];
+        for key in keys {
+            let refused = artifacts.get(key, 10).await;
+            assert!(refused.is_err(), "read {key:?}");
+            let refused = artifacts.put(key, b"y".to_vec(), "").await;
+            assert!(refused.is_err(), "wrote {key:?}");
+        }
+        // Leading slashes are not part of a key: this one stays inside.
+        let absolute = artifacts.get("/etc/passwd", 1 << 20).await;
+        assert!(matches!(absolute, Err(ArtifactError::Missing)));
+        assert_eq!(fs::read(folder.path().join("secret")).unwrap(), b"x");
+        assert!(!folder.path().join("new").exists());
+    }
+}
