@@ -198,7 +198,7 @@ pub trait Logbook: Send + Sync {
 
     /// Full-text search over candidates and events, in these spaces only, best first. Query text is
     /// words, never a language: nothing in it is an operator or a wildcard. What has any of the words
-    /// fits; what has more of them is better; of equals, the newer one. An event's title is its
+    /// fits, and is better the more it has of them; of equals, the newer one. An event's title is its
     /// item's, its content the strings of its payload (but for `space`), a line each.
     async fn search_logbook(
         &self,

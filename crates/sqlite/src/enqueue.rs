@@ -16,6 +16,7 @@ use crate::{
     groups::{NewRun, Want},
     job::{Work, arguments},
     lanes::{policies_of, unknown_lane},
+    memory::check_memory,
     rows::{self, Entry, later},
     sql,
 };
@@ -53,6 +54,10 @@ impl Work<'_> {
                 return Err(Error::invalid(format!("lane {lane}"), why).into());
             }
         }
+        let memories = messages
+            .iter()
+            .filter(|message| message.lane.as_str() == consign_memory::LANE);
+        memories.into_iter().try_for_each(check_memory)?;
         let plan = self.plan(messages, true).await?;
         self.write_planned(messages, plan).await
     }

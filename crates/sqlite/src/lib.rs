@@ -9,6 +9,7 @@ mod fail;
 mod groups;
 mod job;
 mod lanes;
+mod memory;
 mod migrate;
 mod operate;
 mod options;

@@ -120,6 +120,16 @@ const MIGRATIONS: &[Migration] = &[
         name: "payments",
         sql: include_str!("../migrations/0005_payments.sql"),
     },
+    Migration {
+        version: 6,
+        name: "logbook",
+        sql: include_str!("../migrations/0006_logbook.sql"),
+    },
+    Migration {
+        version: 7,
+        name: "logbook_search",
+        sql: include_str!("../migrations/0007_logbook_search.sql"),
+    },
 ];
 
 /// Every migration, first to last.

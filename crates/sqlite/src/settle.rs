@@ -164,6 +164,7 @@ impl Work<'_> {
         rest.entries.retain(|entry| !settled.contains(&entry.id));
         rest.begun.retain(|id| !settled.contains(id));
         self.append_attempts(&lease, &attempts, rest).await?;
+        self.follow_attempts(&lease, &attempts).await?;
         let runs: Vec<NewRun<'_>> = back
             .iter()
             .map(|(due_at, entries)| NewRun {
@@ -195,6 +196,7 @@ impl Work<'_> {
                 .bind(rows::micros(self.now))
                 .execute(&mut *self.connection)
                 .await?;
+            self.follow_dead(lease, &dead).await?;
         }
         let mut by_reason: BTreeMap<&str, Vec<_>> = BTreeMap::new();
         for (entry, reason) in held {

@@ -28,7 +28,9 @@ impl Work<'_> {
             .execute(&mut *self.connection)
             .await?;
         let ids: Vec<MessageId> = reports.iter().map(|report| report.id).collect();
-        self.late_kept(&ids, token, None).await
+        let kept = self.late_kept(&ids, token, None).await?;
+        self.follow_late(&kept, token).await?;
+        Ok(kept)
     }
 
     /// Those of these messages that have a late result of this token (and owner), in order.

@@ -20,3 +20,9 @@ mod payments {
 
     consign_conformance::payments_suite!(SqliteFactory);
 }
+
+mod memory {
+    use crate::harness::SqliteFactory;
+
+    consign_conformance::memory_suite!(SqliteFactory);
+}

@@ -7,6 +7,7 @@ use consign_conformance::{Factory, Harness};
 use consign_kernel::{
     Claim, LaneName, ManualClock, MessageId, NewMessage, Report, Result, SettleAnswer, Store,
 };
+use consign_memory::Logbook;
 use consign_orders::Ledger;
 use consign_payments::{NewPayment, Payments};
 use consign_sqlite::{Clock, SqliteOptions, SqliteStore};
@@ -97,6 +98,14 @@ impl Harness for Bench {
     }
 
     async fn another_payments(&self) -> Option<Arc<dyn Payments>> {
+        Some(Arc::new(self.open().await))
+    }
+
+    fn logbook(&self) -> Option<Arc<dyn Logbook>> {
+        Some(Arc::new(self.store.clone()))
+    }
+
+    async fn another_logbook(&self) -> Option<Arc<dyn Logbook>> {
         Some(Arc::new(self.open().await))
     }
 

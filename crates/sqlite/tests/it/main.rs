@@ -11,6 +11,7 @@ mod enqueue_in;
 mod failpoints;
 mod harness;
 mod limits;
+mod memory;
 mod migrate;
 mod orders;
 mod payments;

@@ -1,0 +1,230 @@
+//! The outbox: memories on their way, as messages of the lane `memory`.
+
+use std::collections::BTreeSet;
+
+use consign_kernel::{
+    By, Enqueued, Error, LanePolicy, MessageId, NewMessage, RetrySchedule, StateKind,
+};
+use consign_memory::{
+    AuditEnd, Deferred, EnqueuedMemory, Found, LANE, NewMemory, OutboxRow, OutboxStatus, Twin,
+    lane, message_key, payload_sha,
+};
+use serde_json::Value;
+use sqlx::{Row, SqliteConnection, sqlite::SqliteRow};
+
+use super::{audit::check_end, rows as logbook};
+use crate::{
+    error::{Failure, Result},
+    job::Work,
+    lanes, rows, sql,
+};
+
+/// A key holds the space and the hash.
+const SPACE_BYTES_MAX: usize = 440;
+
+/// The lane's rules where nobody made it.
+fn policy() -> LanePolicy {
+    LanePolicy {
+        lease_ttl_ms: 120_000,
+        attempts_max: 5,
+        retry: RetrySchedule::Exponential {
+            base_ms: 120_000,
+            factor: 2.0,
+            max_ms: 3_600_000,
+            jitter: 0.3,
+        },
+        concurrency: 1,
+        timeout_ms: 60_000,
+        record_begin: true,
+        ..LanePolicy::default()
+    }
+}
+
+/// Refuses what is no memory, or not under its own key.
+pub(crate) fn check_memory(message: &NewMessage) -> consign_kernel::Result<()> {
+    let refuse = |why: &str| Err(Error::invalid(format!("lane {LANE}"), why));
+    let text = |name: &str| message.payload.get(name).and_then(Value::as_str);
+    let (Some(space), Some(sha), Some(md)) = (
+        text("target_space"),
+        text("payload_sha"),
+        text("payload_md"),
+    ) else {
+        return refuse("takes memories only: target_space, payload_sha and payload_md, as text");
+    };
+    if message
+        .payload
+        .as_object()
+        .is_none_or(|fields| fields.len() != 3)
+        || message.group.is_some()
+    {
+        return refuse("takes memories only: nothing beside target_space, payload_sha, payload_md");
+    }
+    if space.is_empty() {
+        return refuse("a memory's target_space must not be empty");
+    }
+    if sha != payload_sha(md) {
+        return refuse("a memory's payload_sha must be the SHA-256 of its payload_md");
+    }
+    if message.key.as_deref() != Some(&message_key(space, sha)) {
+        return refuse("a memory's key must be its target_space, # and its payload_sha");
+    }
+    Ok(())
+}
+
+impl Work<'_> {
+    pub(super) async fn defer(
+        &mut self,
+        memory: &NewMemory,
+        correlation_id: &str,
+        end: &AuditEnd,
+    ) -> Result<Deferred> {
+        check_end(correlation_id, end)?;
+        let enqueued = self.enqueue_memory(memory).await?;
+        let id = Some(enqueued.outbox_id);
+        let is_audited = self.finalize_audit(correlation_id, end, id).await?;
+        Ok(Deferred {
+            enqueued,
+            is_audited,
+        })
+    }
+
+    pub(super) async fn enqueue_memory(&mut self, memory: &NewMemory) -> Result<EnqueuedMemory> {
+        let space = &memory.target_space;
+        if space.is_empty() || space.len() > SPACE_BYTES_MAX || space.contains(char::is_control) {
+            let why = format!("must be 1 to {SPACE_BYTES_MAX} bytes without control characters");
+            return Err(Error::invalid("target_space", why).into());
+        }
+        self.make_lane().await?;
+        let enqueued = self.enqueue(&[memory.message()]).await?;
+        let [
+            Enqueued {
+                id,
+                duplicate,
+                state,
+            },
+        ] = enqueued[..]
+        else {
+            return Err(Failure::corrupt("one memory gave no answer"));
+        };
+        let twin = match (duplicate, state) {
+            (false, _) => None,
+            (true, StateKind::Delivered) => {
+                let found = self.sent(&memory.message()).await?;
+                Some(Twin::Sent(found.and_then(|found| found.memory_id)))
+            }
+            (true, StateKind::Dead) => {
+                let actor = memory
+                    .actor_user_id
+                    .as_deref()
+                    .filter(|actor| !actor.trim().is_empty());
+                let actor: String = actor.unwrap_or("gateway").chars().take(50).collect();
+                let by = By::new(actor.replace('\0', " "), "the same memory came again");
+                self.requeue(&[id], &by).await?;
+                Some(Twin::Requeued)
+            }
+            (true, _) => Some(Twin::Pending),
+        };
+        Ok(EnqueuedMemory {
+            outbox_id: id,
+            twin,
+        })
+    }
+
+    /// The lane; made with the protocol's policy by whoever needs it first.
+    pub(super) async fn make_lane(&mut self) -> Result<()> {
+        if lanes::lane(self.connection, &lane()).await?.is_none() {
+            let by = By::new("consign", "the first memory");
+            self.put_lane(&lane(), &policy(), &by).await?;
+        }
+        Ok(())
+    }
+
+    async fn sent(&mut self, message: &NewMessage) -> Result<Option<Found>> {
+        let key = message.key.as_deref().unwrap_or_default();
+        sent(self.connection, key).await
+    }
+}
+
+async fn sent(connection: &mut SqliteConnection, key: &str) -> Result<Option<Found>> {
+    let found: Option<(i64, Option<String>)> = sqlx::query_as(sql!("outbox_memory_sent"))
+        .bind(key)
+        .fetch_optional(connection)
+        .await?;
+    Ok(found.map(|(id, memory_id)| Found {
+        outbox_id: Some(MessageId(id)),
+        memory_id,
+    }))
+}
+
+pub(super) async fn check_dedup(
+    connection: &mut SqliteConnection,
+    target_space: &str,
+    payload_sha: &str,
+) -> Result<Option<Found>> {
+    let key = message_key(target_space, payload_sha);
+    if let Some(found) = sent(connection, &key).await? {
+        return Ok(Some(found));
+    }
+    let stored: Option<String> = sqlx::query_scalar(sql!("write_audit_stored"))
+        .bind(target_space)
+        .bind(payload_sha)
+        .fetch_optional(connection)
+        .await?;
+    Ok(stored.map(|memory_id| Found {
+        outbox_id: None,
+        memory_id: Some(memory_id),
+    }))
+}
+
+/// Rows by their ids, in that order; those that do not exist are left out.
+pub(super) async fn rows_of(
+    connection: &mut SqliteConnection,
+    ids: &[MessageId],
+) -> Result<Vec<OutboxRow>> {
+    let distinct: BTreeSet<&MessageId> = ids.iter().collect();
+    let found = sqlx::query(sql!("outbox_memory_get"))
+        .bind(rows::id_array(distinct))
+        .fetch_all(connection)
+        .await?;
+    let mut found = found.iter().map(row).collect::<Result<Vec<OutboxRow>>>()?;
+    found.sort_by_key(|row| ids.iter().position(|id| *id == row.outbox_id));
+    Ok(found)
+}
+
+pub(super) async fn list(
+    connection: &mut SqliteConnection,
+    status: Option<OutboxStatus>,
+    limit: u32,
+) -> Result<Vec<OutboxRow>> {
+    let found = sqlx::query(sql!("outbox_memory_list"))
+        .bind(status.map(OutboxStatus::as_str))
+        .bind(limit.min(logbook::ROWS_MAX))
+        .fetch_all(connection)
+        .await?;
+    found.iter().map(row).collect()
+}
+
+pub(super) fn row(row: &SqliteRow) -> Result<OutboxRow> {
+    let word: &str = row.try_get("status")?;
+    use OutboxStatus::{Dead, Pending, Sent};
+    let status = [Pending, Sent, Dead]
+        .into_iter()
+        .find(|status| status.as_str() == word);
+    Ok(OutboxRow {
+        outbox_id: MessageId(row.try_get("outbox_id")?),
+        item_id: row.try_get("item_id")?,
+        target_space: row.try_get("target_space")?,
+        payload_md: row.try_get("payload_md")?,
+        payload_sha: row.try_get("payload_sha")?,
+        status: status.ok_or_else(|| Failure::corrupt(format!("{word:?} is not a status")))?,
+        retry_count: row.try_get("retry_count")?,
+        next_attempt_at: logbook::time_if_any(row, "next_attempt_at")?,
+        locked_at: logbook::time_if_any(row, "locked_at")?,
+        locked_by: row.try_get("locked_by")?,
+        last_error: row.try_get("last_error")?,
+        memory_id: row.try_get("memory_id")?,
+        correlation_id: row.try_get("correlation_id")?,
+        created_at: logbook::time(row, "created_at")?,
+        updated_at: logbook::time(row, "updated_at")?,
+    })
+}

@@ -1,0 +1,30 @@
+//! The logbook of the memory gateway, as far as it is SQLite's own: what plain SQL may do, and that
+//! every trigger that is broken is caught. The rules themselves are conformance cases.
+
+mod guards;
+
+use consign_kernel::{By, LanePolicy, Store};
+use sqlx::SqliteConnection;
+
+use crate::harness::Bench;
+
+/// A fresh store with the lane `memory`.
+pub(crate) async fn bench() -> Bench {
+    let bench = Bench::new().await;
+    let by = By::new("ada", "testing");
+    let lane = consign_memory::lane();
+    let policy = LanePolicy::default();
+    bench.store.put_lane(&lane, &policy, &by).await.unwrap();
+    bench
+}
+
+/// Runs statements; answers with the database's words if it refuses.
+pub(crate) async fn execute(
+    connection: &mut SqliteConnection,
+    statements: &str,
+) -> Result<(), String> {
+    let done = sqlx::raw_sql(sqlx::AssertSqlSafe(statements))
+        .execute(connection)
+        .await;
+    done.map(drop).map_err(|error| error.to_string())
+}

@@ -1,0 +1,133 @@
+//! What plain SQL may do to the logbook, and what it may not.
+
+use consign_memory::{Action, AuditEnd, AuditStatus, Logbook, NewAudit, payload_sha};
+use serde_json::json;
+
+use super::{bench, execute};
+use crate::harness::Bench;
+
+fn pending(correlation_id: &str) -> NewAudit {
+    NewAudit {
+        actor_user_id: Some("alice".into()),
+        target_space: "team:p".into(),
+        action: Action::Allow,
+        reason: Some("policy:policy_passed".into()),
+        payload_sha: Some(payload_sha("test")),
+        evidence_refs_json: json!({}),
+        correlation_id: Some(correlation_id.into()),
+        status: AuditStatus::Pending,
+    }
+}
+
+/// An audit ends once, and is never removed or replaced.
+pub(super) async fn an_audit_ends_once(bench: &Bench) {
+    let id = bench.store.insert_audit(&pending("corr-1")).await.unwrap();
+    let mut sql = bench.connect().await;
+    for statement in [
+        "DELETE FROM write_audit",
+        "UPDATE write_audit SET target_space = 'team:q'",
+        "UPDATE write_audit SET payload_sha = 'x'",
+        "UPDATE write_audit SET actor_user_id = 'bob'",
+        "UPDATE write_audit SET correlation_id = 'corr-2'",
+        "UPDATE write_audit SET created_at = 0",
+        "UPDATE write_audit SET audit_id = 7",
+        "INSERT OR REPLACE INTO write_audit (created_at, target_space, action, correlation_id, status) \
+         VALUES (0, 'team:p', 'allow', 'corr-1', 'pending')",
+    ] {
+        let refused = execute(&mut sql, statement).await.expect_err(statement);
+        assert!(refused.contains("write_audit: "), "{statement}: {refused}");
+    }
+    let end = AuditEnd {
+        status: AuditStatus::Success,
+        action: None,
+        reason: None,
+        patch: json!({"memory_id": "mem-1"}),
+    };
+    assert!(bench.store.finalize_audit("corr-1", &end).await.unwrap());
+    let replacing = format!(
+        "INSERT OR REPLACE INTO write_audit (audit_id, created_at, target_space, action) \
+         VALUES ({id}, 0, 'team:p', 'allow')"
+    );
+    for statement in [
+        "DELETE FROM write_audit",
+        "UPDATE write_audit SET status = 'failed'",
+        "UPDATE write_audit SET status = 'pending'",
+        "UPDATE write_audit SET reason = 'x'",
+        "UPDATE write_audit SET evidence_refs_json = '{}'",
+        &replacing,
+    ] {
+        let refused = execute(&mut sql, statement).await.expect_err(statement);
+        assert!(refused.contains("write_audit: "), "{statement}: {refused}");
+    }
+}
+
+/// The lane takes a memory under its own key, and nothing else.
+pub(super) async fn the_lane_takes_memories_only(bench: &Bench) {
+    let sha = payload_sha("test");
+    let mut sql = bench.connect().await;
+    let good = json!({"target_space": "team:p", "payload_sha": sha, "payload_md": "test"});
+    let key = format!("team:p#{sha}");
+    let without = |name: &str| {
+        let mut payload = good.clone();
+        payload.as_object_mut().unwrap().remove(name);
+        payload.to_string()
+    };
+    let with = |name: &str, value: &str| {
+        let mut payload = good.clone();
+        payload[name] = value.into();
+        payload.to_string()
+    };
+    let numbered = json!({"target_space": 7, "payload_sha": sha, "payload_md": "test"}).to_string();
+    for (key, payload) in [
+        (Some(key.as_str()), without("target_space")),
+        (Some(&key), without("payload_sha")),
+        (Some(&key), without("payload_md")),
+        (Some(&key), with("target_space", "team:q")),
+        (Some(&key), with("payload_sha", &sha.to_uppercase())),
+        (
+            Some(&format!("team:p#{}", &sha[1..])),
+            with("payload_sha", &sha[1..]),
+        ),
+        (Some(&format!("#{sha}")), with("target_space", "")),
+        (Some(&format!("7#{sha}")), numbered),
+        (Some(&key), "7".into()),
+        (Some(&key), "no json".into()),
+        (Some(&sha), good.to_string()),
+        (None, good.to_string()),
+    ] {
+        let written = insert(&mut sql, key, &payload).await;
+        let refused = written.expect_err(&payload);
+        assert!(
+            refused.contains("lane memory: takes memories only"),
+            "{refused}"
+        );
+    }
+    insert(&mut sql, Some(&key), &good.to_string())
+        .await
+        .unwrap();
+}
+
+async fn insert(
+    sql: &mut sqlx::SqliteConnection,
+    key: Option<&str>,
+    payload: &str,
+) -> Result<(), String> {
+    let statement = "INSERT INTO message (lane, key, created_at, headers, payload) \
+                     VALUES ('memory', ?1, 0, '{}', ?2)";
+    let written = sqlx::query(statement)
+        .bind(key)
+        .bind(payload)
+        .execute(sql)
+        .await;
+    written.map(drop).map_err(|error| error.to_string())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_audit_that_ended_is_out_of_reach_of_plain_sql() {
+    an_audit_ends_once(&bench().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plain_sql_puts_nothing_but_memories_into_the_lane() {
+    the_lane_takes_memories_only(&bench().await).await;
+}
