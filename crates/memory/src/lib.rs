@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod artifacts;
+pub mod audit_json;
 mod backend;
 pub mod backoff;
 mod caller;

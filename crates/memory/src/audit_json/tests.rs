@@ -1,0 +1,343 @@
+use super::*;
+use crate::{
+    AuditEnd, AuditStatus, BackendError, NewAudit,
+    evidence::{ValidateRefs, check_strict, normalize},
+    payload_sha,
+    policy::{EvidenceMode, GovernanceDecision},
+};
+
+const S: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+const CORRELATION: &str = "corr-0123456789abcdef";
+const EVENT_TS: &str = "2026-01-30T10:00:00Z";
+
+/// What the stores do to the JSON of a pending audit (the conformance cases say so): key by key, `extra`
+/// and `gateway_event` one level deeper; a row's number goes behind the reason and into both.
+fn ended(audit: NewAudit, end: &AuditEnd, outbox_id: Option<i64>) -> NewAudit {
+    let mut document = audit.evidence_refs_json.clone();
+    for (name, value) in end.patch.as_object().unwrap() {
+        match (document.get_mut(name), value) {
+            (Some(Value::Object(old)), Value::Object(new))
+                if ["extra", "gateway_event"].contains(&name.as_str()) =>
+            {
+                old.extend(new.clone());
+            }
+            _ => document[name] = value.clone(),
+        }
+    }
+    let mut reason = end.reason.clone().or(audit.reason);
+    if let Some(outbox_id) = outbox_id {
+        reason = reason.map(|reason| format!("{reason}:outbox:{outbox_id}"));
+        document["outbox_id"] = json!(outbox_id);
+        document["gateway_event"]["outbox_id"] = json!(outbox_id);
+        document["gateway_event"]["decision"]["reason"] = json!(reason);
+    }
+    NewAudit {
+        status: end.status,
+        action: end.action.unwrap_or(audit.action),
+        reason,
+        evidence_refs_json: document,
+        ..audit
+    }
+}
+
+fn evidence() -> Evidence {
+    let uri = format!("memory://patch_blobs/git/1:abc123/{S}");
+    normalize(
+        &[
+            json!({"uri": uri, "sha256": S}),
+            json!({"uri": "https://x"}),
+        ],
+        &[],
+    )
+}
+
+fn correlation() -> Correlation {
+    Correlation::parse(CORRELATION).unwrap()
+}
+
+fn with_store_audit<T>(evidence: &Evidence, ask: impl FnOnce(StoreAudit<'_>) -> T) -> T {
+    ask(StoreAudit {
+        correlation: &correlation(),
+        actor_user_id: Some("alice"),
+        requested_space: "team:p",
+        final_space: Some("team:p"),
+        action: Action::Allow,
+        reason: "policy:policy_passed",
+        payload_md: "test",
+        evidence,
+        trim: &Trim::default(),
+        event_ts: EVENT_TS.parse().unwrap(),
+        mode: Some(EvidenceMode::Compat),
+        validate_refs: Some(ValidateRefs {
+            is_on: false,
+            reason: "compat_default",
+        }),
+        strict: None,
+        memory_id: None,
+        extra: Map::new(),
+    })
+}
+
+/// The event of a request with the evidence above, allowed and pending.
+fn golden_event() -> Value {
+    let uris = [
+        format!("memory://patch_blobs/git/1:abc123/{S}"),
+        "https://x".to_owned(),
+    ];
+    json!({
+        "schema_version": "2.0", "source": "gateway", "operation": "memory_store",
+        "correlation_id": CORRELATION, "actor_user_id": "alice", "requested_space": "team:p",
+        "final_space": "team:p", "decision": {"action": "allow", "reason": "policy:policy_passed"},
+        "payload_sha": payload_sha("test"), "payload_len": 4,
+        "evidence_summary": {"count": 2, "has_strong": true, "uris": uris},
+        "trim": {"was_trimmed": false, "why": null, "original_len": null}, "refs": uris,
+        "event_ts": EVENT_TS, "policy_mode": "compat",
+        "policy": {"mode": "compat", "mode_reason": "from_settings", "policy_version": "v1",
+            "is_pointerized": false, "policy_source": "settings"},
+        "validation": {"validate_refs_effective": false, "validate_refs_reason": "compat_default",
+            "evidence_validation": null},
+        "extra": {"evidence_source": "v2"},
+    })
+}
+
+/// Its document. The source of the patch is read from its URI (T23); the reference has none there.
+fn golden() -> Value {
+    let uris = [
+        format!("memory://patch_blobs/git/1:abc123/{S}"),
+        "https://x".to_owned(),
+    ];
+    json!({
+        "gateway_event": golden_event(),
+        "patches": [{"artifact_uri": uris[0], "sha256": S, "source_id": "1:abc123", "source_type": "git"}],
+        "external": [{"uri": "https://x"}],
+        "evidence_summary": {"count": 2, "has_strong": true, "uris": uris}, "refs": uris,
+        "source": "gateway", "payload_sha": payload_sha("test"), "correlation_id": CORRELATION,
+        "extra": {"evidence_source": "v2", "correlation_id": CORRELATION},
+    })
+}
+
+/// Facts 3.7: one request before and after it is stored (E1).
+#[test]
+fn a_stored_memory_has_one_audit() {
+    let (pending, end) = with_store_audit(&evidence(), |audit| {
+        (audit.audit(AuditStatus::Pending), audit.stored("mem_1"))
+    });
+    assert_eq!(pending.evidence_refs_json, golden());
+    assert_eq!(pending.status, AuditStatus::Pending);
+    assert_eq!(pending.target_space, "team:p");
+    assert_eq!(
+        pending.payload_sha.as_deref(),
+        Some(payload_sha("test").as_str())
+    );
+    assert_eq!(pending.correlation_id.as_deref(), Some(CORRELATION));
+
+    let stored = ended(pending, &end, None);
+    let mut expected = golden();
+    expected["memory_id"] = json!("mem_1");
+    expected["gateway_event"]["memory_id"] = json!("mem_1");
+    assert_eq!(stored.evidence_refs_json, expected);
+    assert_eq!(
+        (stored.action, stored.status),
+        (Action::Allow, AuditStatus::Success)
+    );
+    assert_eq!(stored.reason.as_deref(), Some("policy:policy_passed"));
+}
+
+/// Appendix B, the deferred write. The intended action is the policy's (T19).
+#[test]
+fn a_deferred_memory_has_one_audit() {
+    let error = BackendError::Unreachable("boom, password=x".to_owned());
+    let (pending, end) = with_store_audit(&evidence(), |audit| {
+        (audit.audit(AuditStatus::Pending), audit.deferred(&error))
+    });
+    let deferred = ended(pending, &end, Some(7));
+    let reason = "openmemory_write_failed:connection_error:outbox:7";
+    let extra = json!({
+        "last_error": "connection_error: boom, password=[REDACTED]", "error_code": "connection_error",
+        "evidence_source": "v2", "intended_action": "allow",
+    });
+    let mut expected = golden();
+    expected["outbox_id"] = json!(7);
+    expected["intended_action"] = json!("allow");
+    expected["extra"] = extra.clone();
+    expected["extra"]["correlation_id"] = json!(CORRELATION);
+    let event = &mut expected["gateway_event"];
+    event["decision"] = json!({"action": "redirect", "reason": reason});
+    event["outbox_id"] = json!(7);
+    event["extra"] = extra;
+    assert_eq!(deferred.evidence_refs_json, expected);
+    assert_eq!(
+        (deferred.action, deferred.status),
+        (Action::Redirect, AuditStatus::Redirected)
+    );
+    assert_eq!(deferred.reason.as_deref(), Some(reason));
+}
+
+#[test]
+fn a_memory_that_nobody_takes_has_one_audit() {
+    let error = BackendError::Api {
+        status: 400,
+        message: "too long".to_owned(),
+        retry_in: None,
+    };
+    let pending = || with_store_audit(&evidence(), |audit| audit.audit(AuditStatus::Pending));
+    let end = with_store_audit(&evidence(), |audit| audit.refused(&error));
+    let refused = ended(pending(), &end, None);
+    let reason = "openmemory_write_failed:api_error_400:client_error:400";
+    assert_eq!(
+        (refused.action, refused.status),
+        (Action::Reject, AuditStatus::Failed)
+    );
+    assert_eq!(refused.reason.as_deref(), Some(reason));
+    let document = &refused.evidence_refs_json;
+    let shown = "api_error: 400 - too long";
+    let extra = json!({
+        "last_error": shown, "error_code": "api_error_400", "error_type": "client_error",
+        "error_message": shown, "status_code": 400, "evidence_source": "v2",
+    });
+    assert_eq!(document["gateway_event"]["extra"], extra);
+    assert_eq!(document["extra"]["correlation_id"], CORRELATION);
+    let decision = json!({"action": "reject", "reason": reason});
+    assert_eq!(document["gateway_event"]["decision"], decision);
+
+    let end = with_store_audit(&evidence(), |audit| {
+        audit.failed("OUTBOX_ENQUEUE_FAILED", &"x".repeat(600))
+    });
+    let failed = ended(pending(), &end, None);
+    assert_eq!(failed.status, AuditStatus::Failed);
+    let last_error = failed.evidence_refs_json["extra"]["last_error"]
+        .as_str()
+        .unwrap();
+    assert_eq!(last_error.len(), 500);
+}
+
+/// Facts 5.2: what is rejected keeps the space that was asked for.
+#[test]
+fn a_rejected_memory_has_one_audit() {
+    let evidence = normalize(&[json!({"uri": "u1"})], &[]);
+    let report = check_strict(&evidence);
+    let reason = report.reason().unwrap();
+    let rejected = with_store_audit(&evidence, |audit| {
+        let audit = StoreAudit {
+            final_space: None,
+            action: Action::Reject,
+            reason: &reason,
+            mode: Some(EvidenceMode::Strict),
+            validate_refs: Some(ValidateRefs {
+                is_on: true,
+                reason: "strict_enforced",
+            }),
+            strict: Some(&report),
+            ..audit
+        };
+        audit.audit(AuditStatus::Failed)
+    });
+    let found = json!({"is_valid": false, "error_codes": ["EVIDENCE_MISSING_SHA256:evidence[0]:u1"],
+        "compat_warnings": []});
+    let mut event = golden_event();
+    event["final_space"] = json!(null);
+    let reason = "EVIDENCE_VALIDATION_FAILED:EVIDENCE_MISSING_SHA256";
+    event["decision"] = json!({"action": "reject", "reason": reason});
+    let summary = json!({"count": 1, "has_strong": false, "uris": ["u1"]});
+    event["evidence_summary"] = summary.clone();
+    event["refs"] = json!(["u1"]);
+    event["policy_mode"] = json!("strict");
+    event["policy"]["mode"] = json!("strict");
+    event["validation"] = json!({"validate_refs_effective": true,
+        "validate_refs_reason": "strict_enforced", "evidence_validation": found});
+    event["evidence_validation"] = found;
+    let expected = json!({
+        "gateway_event": event, "external": [{"uri": "u1"}], "evidence_summary": summary, "refs": ["u1"],
+        "source": "gateway", "payload_sha": payload_sha("test"), "correlation_id": CORRELATION,
+        "extra": {"evidence_source": "v2", "correlation_id": CORRELATION},
+    });
+    assert_eq!(rejected.evidence_refs_json, expected);
+    assert_eq!(
+        (rejected.target_space.as_str(), rejected.status),
+        ("team:p", AuditStatus::Failed)
+    );
+}
+
+/// Facts 5.3: a memory that is stored already, with the row that stored it.
+#[test]
+fn what_is_stored_already_names_its_row() {
+    let evidence = Evidence::default();
+    let document = with_store_audit(&evidence, |mut audit| {
+        audit
+            .extra
+            .insert("original_outbox_id".to_owned(), json!(3));
+        let audit = StoreAudit {
+            reason: "dedup_hit",
+            memory_id: Some("mem_1"),
+            mode: None,
+            validate_refs: None,
+            ..audit
+        };
+        audit.document()
+    });
+    assert_eq!(document["original_outbox_id"], 3);
+    assert_eq!(document["memory_id"], "mem_1");
+    assert_eq!(document["gateway_event"]["memory_id"], "mem_1");
+    let extra =
+        json!({"original_outbox_id": 3, "evidence_source": "none", "correlation_id": CORRELATION});
+    assert_eq!(document["extra"], extra);
+    for absent in ["refs", "patches", "attachments", "external"] {
+        assert_eq!(document.get(absent), None, "{absent}");
+    }
+    assert_eq!(document["gateway_event"].get("policy"), None);
+}
+
+#[test]
+fn a_change_of_settings_has_one_audit() {
+    let policy_json = json!({"max_chars": 10, "admin_key": "k"});
+    let audit = |is_allowed, reason| {
+        let audit = GovernanceAudit {
+            correlation: &correlation(),
+            project_key: "p",
+            actor_user_id: Some("alice"),
+            decision: GovernanceDecision { is_allowed, reason },
+            team_write_enabled: Some(true),
+            policy_json: policy_json.as_object().unwrap(),
+            event_ts: EVENT_TS.parse().unwrap(),
+        };
+        audit.audit()
+    };
+    let allowed = audit(true, "governance_update:admin_key");
+    let extra = json!({"project_key": "p", "team_write_enabled": true,
+        "policy_json": {"max_chars": 10, "admin_key": "[REDACTED]"}});
+    let summary = json!({"count": 0, "has_strong": false, "uris": []});
+    let expected = json!({
+        "gateway_event": {
+            "schema_version": "2.0", "source": "gateway", "operation": "governance_update",
+            "correlation_id": CORRELATION, "actor_user_id": "alice",
+            "requested_space": "governance:p", "final_space": "governance:p",
+            "decision": {"action": "allow", "reason": "governance_update:admin_key"},
+            "payload_sha": null, "payload_len": null, "evidence_summary": summary,
+            "trim": {"was_trimmed": false, "why": null, "original_len": null}, "refs": [],
+            "event_ts": EVENT_TS, "extra": extra,
+        },
+        "evidence_summary": summary, "source": "gateway", "correlation_id": CORRELATION,
+        "extra": {"project_key": "p", "team_write_enabled": true, "correlation_id": CORRELATION,
+            "policy_json": {"max_chars": 10, "admin_key": "[REDACTED]"}},
+    });
+    assert_eq!(allowed.evidence_refs_json, expected);
+    assert_eq!(allowed.target_space, "governance:p");
+    assert_eq!(
+        (allowed.action, allowed.status),
+        (Action::Allow, AuditStatus::Success)
+    );
+
+    let refused = audit(false, "governance_update:invalid_admin_key");
+    assert_eq!(
+        (refused.action, refused.status),
+        (Action::Reject, AuditStatus::Failed)
+    );
+    assert_eq!(
+        refused.reason.as_deref(),
+        Some("governance_update:invalid_admin_key")
+    );
+    assert_eq!(
+        refused.evidence_refs_json["gateway_event"]["final_space"],
+        json!(null)
+    );
+}
