@@ -8,6 +8,7 @@ mod enqueue;
 mod error;
 mod lanes;
 mod low_water;
+mod memory;
 mod migrate;
 mod operate;
 mod options;

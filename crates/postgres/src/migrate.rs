@@ -69,6 +69,12 @@ const MIGRATIONS: &[Migration] = &[
     migration!("00", 17, "payments_views"),
     migration!("00", 18, "payments_import"),
     migration!("00", 19, "payments_roles"),
+    migration!("00", 20, "logbook_tables"),
+    migration!("00", 21, "logbook_outbox"),
+    migration!("00", 22, "logbook_follow"),
+    migration!("00", 23, "logbook_search"),
+    migration!("00", 24, "logbook_reconcile"),
+    migration!("00", 25, "logbook_roles"),
 ];
 
 /// Held while migrating, so that programs that start together migrate one after the other.

@@ -26,6 +26,18 @@ pub(crate) fn corrupt(what: impl Into<String>) -> Error {
     Error::Corrupt { what: what.into() }
 }
 
+/// The row of a statement that answers with one.
+pub(crate) fn only(rows: &[PgRow]) -> Result<&PgRow> {
+    rows.first()
+        .ok_or_else(|| corrupt("a function answered without a row"))
+}
+
+/// A column that holds one of the words of a type.
+pub(crate) fn word<T: serde::de::DeserializeOwned>(row: &PgRow, name: &'static str) -> Result<T> {
+    let word: String = column(row, name)?;
+    serde_json::from_value(word.clone().into()).map_err(|_| corrupt(format!("{name} {word:?}")))
+}
+
 pub(crate) fn time(row: &PgRow, name: &'static str) -> Result<Timestamp> {
     column::<jiff_sqlx::Timestamp>(row, name).map(jiff_sqlx::Timestamp::to_jiff)
 }

@@ -20,3 +20,9 @@ mod payments {
 
     consign_conformance::payments_suite!(PostgresFactory { low_water: true });
 }
+
+mod memory {
+    use crate::harness::PostgresFactory;
+
+    consign_conformance::memory_suite!(PostgresFactory { low_water: true });
+}

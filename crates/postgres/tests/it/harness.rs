@@ -4,7 +4,8 @@ use std::sync::{Arc, RwLock};
 
 use async_trait::async_trait;
 use consign_conformance::{Factory, Harness};
-use consign_kernel::{NewMessage, Result, Store};
+use consign_kernel::{MessageId, NewMessage, Result, Store};
+use consign_memory::Logbook;
 use consign_orders::Ledger;
 use consign_payments::{NewPayment, Payments};
 use consign_postgres::{
@@ -135,6 +136,37 @@ impl Harness for PostgresHarness {
     async fn another_payments(&self) -> Option<Arc<dyn Payments>> {
         let another = PostgresStore::connect(&self.options()).await.unwrap();
         Some(Arc::new(another))
+    }
+
+    fn logbook(&self) -> Option<Arc<dyn Logbook>> {
+        Some(self.postgres())
+    }
+
+    async fn another_logbook(&self) -> Option<Arc<dyn Logbook>> {
+        let another = PostgresStore::connect(&self.options()).await.unwrap();
+        Some(Arc::new(another))
+    }
+
+    async fn lose_audits(&self, outbox_id: MessageId) {
+        let mut tx = self.postgres().pool().begin().await.unwrap();
+        sqlx::raw_sql("SET LOCAL session_replication_role = replica")
+            .execute(&mut *tx)
+            .await
+            .unwrap();
+        sqlx::query("DELETE FROM governance.write_audit WHERE outbox_id = $1")
+            .bind(outbox_id.0)
+            .execute(&mut *tx)
+            .await
+            .unwrap();
+        tx.commit().await.unwrap();
+    }
+
+    async fn break_audits(&self, is_broken: bool) {
+        let sql = match is_broken {
+            true => "ALTER TABLE governance.write_audit RENAME TO write_audit_away",
+            false => "ALTER TABLE governance.write_audit_away RENAME TO write_audit",
+        };
+        execute(&self.options().url, sql).await;
     }
 
     async fn enqueue_payments_and_roll_back(&self, payments: &[NewPayment]) {

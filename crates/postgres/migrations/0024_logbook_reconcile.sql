@@ -1,0 +1,238 @@
+-- Looking after the outbox of memories: what does not fit together, and figures for the reliability report.
+
+CREATE TYPE logbook.finding AS (
+    at timestamptz, issue text, outbox_id bigint, audit_id bigint, locked_by text, locked_at timestamptz,
+    fixed boolean, rescheduled boolean);
+
+CREATE FUNCTION logbook.new_correlation_id() RETURNS text
+    LANGUAGE sql VOLATILE
+    RETURN 'corr-' || left(replace(gen_random_uuid()::text, '-', ''), 16);
+REVOKE ALL ON FUNCTION logbook.new_correlation_id() FROM PUBLIC;
+
+-- Sent or dead rows without the audit of that, oldest first; with p_repair they get it. A row that died
+-- again after a requeue needs an audit for each death.
+CREATE FUNCTION logbook.reconcile_outcomes(p_dead boolean, p_batch int, p_repair boolean, p_now timestamptz)
+    RETURNS SETOF logbook.finding
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_found   record;
+    v_finding logbook.finding;
+BEGIN
+    FOR v_found IN
+        SELECT m AS message, a AS attempt, a.finished_at
+            FROM consign.message m JOIN consign.attempt a ON a.message_id = m.id
+            LEFT JOIN consign.dead d ON d.message_id = m.id
+            WHERE m.lane = 'memory' AND m.key IS NOT NULL
+                AND CASE WHEN p_dead THEN a.attempt_no = d.attempt_no ELSE a.outcome = 'delivered' END
+                AND NOT EXISTS (
+                    SELECT FROM governance.write_audit w
+                        WHERE w.outbox_id = m.id
+                            AND CASE WHEN p_dead THEN starts_with(w.reason, 'outbox_flush_dead')
+                                         AND coalesce(w.evidence_refs_json->>'attempt_id' = logbook.attempt_name(m.id, a.attempt_no), true)
+                                     ELSE starts_with(w.reason, 'outbox_flush_success') OR starts_with(w.reason, 'outbox_flush_dedup_hit') END)
+            ORDER BY a.finished_at, m.id LIMIT p_batch
+    LOOP
+        v_finding := ROW(v_found.finished_at, CASE WHEN p_dead THEN 'dead_missing_audit' ELSE 'sent_missing_audit' END,
+                         (v_found.message).id, NULL, NULL, NULL, p_repair, false);
+        IF p_repair THEN
+            v_finding.audit_id := logbook.audit_attempt(v_found.message, v_found.attempt, p_dead, 'reconcile_outbox', 'outbox_reconcile',
+                logbook.new_correlation_id(), jsonb_build_object('reconciled', true, 'reconcile_time', logbook.iso(p_now)));
+        END IF;
+        RETURN NEXT v_finding;
+    END LOOP;
+END $$;
+REVOKE ALL ON FUNCTION logbook.reconcile_outcomes(boolean, int, boolean, timestamptz) FROM PUBLIC;
+
+-- The audit that a lease of a row is stale; one for each lease, however often somebody looks.
+CREATE FUNCTION logbook.audit_stale(p_id bigint, p_lease consign.lease, p_locked_at timestamptz, p_stale_after interval,
+                                    p_will_reschedule boolean, p_now timestamptz) RETURNS bigint
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_audit bigint;
+BEGIN
+    SELECT w.audit_id INTO v_audit FROM governance.write_audit w
+        WHERE w.outbox_id = p_id AND w.reason = 'outbox_stale' AND w.evidence_refs_json->'extra'->>'lease_fence' = p_lease.fence::text;
+    IF NOT FOUND THEN
+        v_audit := logbook.write_outbox_audit(logbook.memory_message(p_id), 'reconcile_outbox', 'outbox_reconcile', 'redirect',
+            'outbox_stale', 'redirected', logbook.new_correlation_id(), jsonb_build_object('retry_count', logbook.retry_count(p_id)),
+            jsonb_build_object('reconciled', true, 'reconcile_time', logbook.iso(p_now),
+                'stale_threshold_seconds', extract(epoch FROM p_stale_after)::bigint, 'will_reschedule', p_will_reschedule,
+                'original_locked_by', p_lease.owner, 'original_locked_at', logbook.iso(p_locked_at), 'lease_fence', p_lease.fence::text));
+    END IF;
+    RETURN v_audit;
+END $$;
+REVOKE ALL ON FUNCTION logbook.audit_stale(bigint, consign.lease, timestamptz, interval, boolean, timestamptz) FROM PUBLIC;
+
+-- Leases that are over and that nobody has renewed for long, oldest first. With p_repair each of their rows
+-- gets an audit, and with p_reschedule the lease is ended as a claim would end it.
+--
+-- The lease is locked as it was seen: one that is renewed meanwhile is left alone. One whose end would
+-- make its row dead is left to the next claim: that is not for a reconciler to decide.
+CREATE FUNCTION logbook.reconcile_leases(p_batch int, p_stale_after interval, p_repair boolean, p_reschedule boolean, p_delay interval)
+    RETURNS SETOF logbook.finding
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_tries_max int := (SELECT (n.policy->>'attempts_max')::int FROM consign.lane n WHERE n.name = 'memory');
+    v_seen      record;
+    v_lease     consign.lease;
+    v_now       timestamptz;
+    v_ends      boolean;
+    v_audit     bigint;
+    v_id        bigint;
+BEGIN
+    v_now := consign.clock();
+    FOR v_seen IN
+        SELECT l.fence, l.expires_at, o.locked_at FROM consign.lease l, LATERAL (SELECT logbook.locked_at(l.fence, l.expires_at, l.lane) AS locked_at) o
+            WHERE l.lane = 'memory' AND l.expires_at <= v_now AND v_now - o.locked_at > p_stale_after
+            ORDER BY o.locked_at, l.fence LIMIT p_batch
+    LOOP
+        SELECT * INTO v_lease FROM consign.lease l WHERE l.fence = v_seen.fence AND l.expires_at = v_seen.expires_at FOR UPDATE SKIP LOCKED;
+        CONTINUE WHEN NOT FOUND;
+        v_ends := p_repair AND p_reschedule AND (cardinality(v_lease.ids) > 1 OR v_lease.tries[1] + 1 < v_tries_max);
+        FOREACH v_id IN ARRAY v_lease.ids LOOP
+            v_audit := NULL;
+            IF p_repair THEN
+                v_audit := logbook.audit_stale(v_id, v_lease, v_seen.locked_at, p_stale_after, v_ends, v_now);
+            END IF;
+            RETURN NEXT ROW(v_seen.locked_at, 'stale_lock', v_id, v_audit, v_lease.owner, v_seen.locked_at,
+                            v_ends OR v_audit IS NOT NULL AND NOT p_reschedule, v_ends)::logbook.finding;
+        END LOOP;
+        IF v_ends THEN
+            PERFORM consign.end_lease(v_lease, v_now, p_delay), consign.wake(consign.known_lane('memory'));
+        END IF;
+    END LOOP;
+END $$;
+REVOKE ALL ON FUNCTION logbook.reconcile_leases(int, interval, boolean, boolean, interval) FROM PUBLIC;
+
+-- Audits that have been pending for too long, oldest first; with p_repair they end as failed.
+CREATE FUNCTION logbook.reconcile_pending(p_batch int, p_timeout interval, p_repair boolean, p_now timestamptz)
+    RETURNS SETOF logbook.finding
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    IF NOT p_repair THEN
+        RETURN QUERY SELECT a.created_at, 'hanging_audit', a.outbox_id, a.audit_id, NULL::text, NULL::timestamptz, false, false
+            FROM governance.write_audit a WHERE a.status = 'pending' AND a.created_at < p_now - p_timeout
+            ORDER BY a.created_at, a.audit_id LIMIT p_batch;
+        RETURN;
+    END IF;
+    RETURN QUERY
+        UPDATE governance.write_audit a
+            SET status = 'failed', reason = concat(a.reason, ':audit_timeout'), updated_at = p_now,
+                evidence_refs_json = governance.patched(a.evidence_refs_json, jsonb_build_object('reconcile_action', 'audit_timeout',
+                    'timeout_detected_at', logbook.iso(p_now), 'stale_duration_seconds', extract(epoch FROM p_now - a.created_at)::bigint))
+            FROM (SELECT o.audit_id FROM governance.write_audit o WHERE o.status = 'pending' AND o.created_at < p_now - p_timeout
+                      ORDER BY o.created_at, o.audit_id LIMIT p_batch FOR UPDATE SKIP LOCKED) old
+            WHERE a.audit_id = old.audit_id AND a.status = 'pending'
+            RETURNING a.created_at, 'hanging_audit', a.outbox_id, a.audit_id, NULL::text, NULL::timestamptz, true, false;
+END $$;
+REVOKE ALL ON FUNCTION logbook.reconcile_pending(int, interval, boolean, timestamptz) FROM PUBLIC;
+
+-- Compares the outbox with its audits, oldest first, up to p_batch of each kind, and repairs what may be
+-- repaired: writes missing audits, ends stale leases and hanging audits. Never changes what was sent or is
+-- dead, never a text, never removes anything. An audit about a row that is not there is reported only.
+--
+-- Whatever does not fit is found, however old; p_scan_window is how far back rows are counted.
+CREATE FUNCTION logbook.reconcile_outbox(p_scan_window interval DEFAULT '24 hours', p_batch int DEFAULT 100,
+                                         p_stale_after interval DEFAULT '10 minutes', p_audit_timeout interval DEFAULT '2 hours',
+                                         p_repair boolean DEFAULT true, p_reschedule boolean DEFAULT true, p_delay interval DEFAULT '0',
+                                         OUT sent_count bigint, OUT dead_count bigint, OUT stale_count bigint, OUT has_more boolean,
+                                         OUT findings jsonb)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_now   timestamptz;
+    v_found logbook.finding[];
+BEGIN
+    PERFORM consign.require_read_committed();
+    IF coalesce(p_batch NOT BETWEEN 1 AND 10000, true) OR num_nulls(p_scan_window, p_stale_after, p_audit_timeout, p_repair, p_reschedule, p_delay) > 0
+        OR least(p_scan_window, p_stale_after, p_audit_timeout, p_delay) < interval '0' OR p_delay > interval '366 days'
+    THEN
+        RAISE EXCEPTION 'reconcile: batch must be from 1 to 10000, times must not be negative' USING ERRCODE = 'CN006';
+    END IF;
+    -- One at a time, or two would both write what is missing.
+    IF p_repair THEN
+        PERFORM pg_advisory_xact_lock(hashtext('consign memory reconcile'));
+    END IF;
+    v_now := consign.clock();
+    SELECT count(*) FILTER (WHERE o.status = 'sent'), count(*) FILTER (WHERE o.status = 'dead') INTO sent_count, dead_count
+        FROM logbook.outbox_memory o WHERE o.status IN ('sent', 'dead') AND o.updated_at >= v_now - p_scan_window;
+    v_found := ARRAY(SELECT f FROM logbook.reconcile_outcomes(false, p_batch, p_repair, v_now) f)
+        || ARRAY(SELECT f FROM logbook.reconcile_outcomes(true, p_batch, p_repair, v_now) f)
+        || ARRAY(SELECT f FROM logbook.reconcile_leases(p_batch, p_stale_after, p_repair, p_reschedule, p_delay) f)
+        || ARRAY(SELECT f FROM logbook.reconcile_pending(p_batch, p_audit_timeout, p_repair, v_now) f)
+        || ARRAY(SELECT ROW(a.created_at, 'missing_outbox_row', a.outbox_id, a.audit_id, NULL, NULL, false, false)::logbook.finding
+                     FROM governance.write_audit a WHERE a.outbox_id IS NOT NULL
+                         AND NOT EXISTS (SELECT FROM consign.message m WHERE m.id = a.outbox_id AND m.lane = 'memory')
+                     ORDER BY a.created_at, a.audit_id LIMIT p_batch);
+    SELECT count(*) FILTER (WHERE f.issue = 'stale_lock'),
+           coalesce(jsonb_agg(to_jsonb(f) - 'at' ORDER BY f.at, f.audit_id, f.outbox_id), '[]')
+        INTO stale_count, findings FROM unnest(v_found) f;
+    -- Where something was repaired and the batch was full, the next call gets further.
+    SELECT coalesce(bool_or(k.is_full), false) INTO has_more
+        FROM (SELECT count(*) >= p_batch AND bool_or(f.fixed AND (f.issue <> 'stale_lock' OR f.rescheduled)) AS is_full FROM unnest(v_found) f GROUP BY f.issue) k;
+END $$;
+REVOKE ALL ON FUNCTION logbook.reconcile_outbox(interval, int, interval, interval, boolean, boolean, interval) FROM PUBLIC;
+
+-- Whether evidence came with an audit.
+CREATE FUNCTION logbook.has_evidence(p_document jsonb) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    RETURN p_document @? '$.patches[*]' OR p_document @? '$.attachments[*]' OR p_document @? '$.external[*]';
+REVOKE ALL ON FUNCTION logbook.has_evidence(jsonb) FROM PUBLIC;
+
+-- Whether all evidence of an audit that is the logbook's own can be found by its URI.
+CREATE FUNCTION logbook.has_sound_evidence(p_document jsonb) RETURNS boolean
+    LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+    SELECT NOT EXISTS (SELECT FROM jsonb_path_query(p_document, '$.patches[*]') r
+                           WHERE coalesce(r->>'artifact_uri', '') !~ '^memory://patch_blobs/[A-Za-z0-9_-]+/[^/\s]+/[0-9a-fA-F]{64}$')
+        AND NOT EXISTS (SELECT FROM jsonb_path_query(p_document, '$.attachments[*]') r
+                            WHERE coalesce(r->>'artifact_uri', '') !~ '^memory://attachments/(0|[1-9][0-9]*)/[0-9a-fA-F]{64}$') $$;
+REVOKE ALL ON FUNCTION logbook.has_sound_evidence(jsonb) FROM PUBLIC;
+
+-- The figures of the reliability report, of one moment.
+CREATE FUNCTION logbook.memory_counts() RETURNS jsonb
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+    WITH clock AS MATERIALIZED (SELECT consign.clock() AS now),
+    outbox AS MATERIALIZED (SELECT o.outbox_id, o.status, o.retry_count, o.created_at, o.correlation_id FROM logbook.outbox_memory o),
+    audit AS MATERIALIZED (
+        SELECT a.action, a.status, a.outbox_id, a.created_at >= c.now - interval '24 hours' AS is_of_today,
+               a.created_at >= c.now - interval '7 days' AS is_of_week,
+               a.evidence_refs_json->'gateway_event'->>'operation' = 'memory_store' AS is_write,
+               starts_with(a.reason, 'openmemory_write_failed:') AS is_deferral,
+               CASE WHEN starts_with(a.reason, 'policy:') THEN 'policy'
+                    WHEN starts_with(a.reason, 'openmemory_write_failed:') THEN 'openmemory_write_failed'
+                    WHEN a.reason IN ('outbox_flush_success', 'dedup_hit') THEN a.reason ELSE 'other' END AS reason,
+               a.evidence_refs_json->'gateway_event'->>'policy_mode' AS mode,
+               logbook.has_evidence(a.evidence_refs_json) AS has_evidence,
+               logbook.has_evidence(a.evidence_refs_json) AND NOT logbook.has_sound_evidence(a.evidence_refs_json) AS is_unsound,
+               a.evidence_refs_json->'gateway_event'->'trim'->>'why' ~ '\mdiff\M' AS is_diff,
+               a.evidence_refs_json->'gateway_event'->'trim'->>'why' ~ '\mlog\M' AS is_log
+            FROM governance.write_audit a, clock c),
+    named AS MATERIALIZED (SELECT DISTINCT a.outbox_id FROM audit a WHERE a.is_deferral AND a.outbox_id IS NOT NULL)
+    SELECT jsonb_build_object(
+        'outbox', (SELECT jsonb_object_agg(s, (SELECT count(*) FROM outbox o WHERE o.status = s)) FROM unnest(ARRAY['pending', 'sent', 'dead']) s),
+        'average_retry_count', (SELECT coalesce(avg(o.retry_count), 0)::float8 FROM outbox o),
+        'oldest_pending_age_seconds', (SELECT extract(epoch FROM c.now - min(o.created_at))::float8 FROM outbox o, clock c
+                                           WHERE o.status = 'pending' GROUP BY c.now),
+        'audits', (SELECT jsonb_object_agg(s, (SELECT count(*) FROM audit a WHERE a.action = s)) FROM unnest(ARRAY['allow', 'redirect', 'reject']) s),
+        'audits_24h', (SELECT count(*) FROM audit a WHERE a.is_of_today),
+        'reasons', (SELECT jsonb_object_agg(s, (SELECT count(*) FROM audit a WHERE a.reason = s))
+                        FROM unnest(ARRAY['policy', 'openmemory_write_failed', 'outbox_flush_success', 'dedup_hit', 'other']) s),
+        'writes', (SELECT jsonb_object_agg(s, (SELECT count(*) FROM audit a WHERE a.action = s AND a.is_write))
+                       FROM unnest(ARRAY['allow', 'redirect', 'reject']) s),
+        'attachments', (SELECT jsonb_build_array(count(*), count(*) FILTER (WHERE t.sha256 ~ '^[0-9a-f]{64}$')) FROM logbook.attachments t),
+        'evidence', (SELECT jsonb_build_array(count(*) FILTER (WHERE a.has_evidence), count(*) FILTER (WHERE a.is_unsound)) FROM audit a),
+        'modes_7d', (SELECT jsonb_build_array(count(*), count(*) FILTER (WHERE a.mode = 'strict'), count(*) FILTER (WHERE a.mode = 'compat'),
+                                              count(*) FILTER (WHERE a.has_evidence)) FROM audit a WHERE a.is_of_week),
+        'intercepted', (SELECT jsonb_build_array(count(*) FILTER (WHERE a.is_diff), count(*) FILTER (WHERE a.is_log),
+                                                 count(*) FILTER (WHERE a.is_diff OR a.is_log),
+                                                 count(*) FILTER (WHERE (a.is_diff OR a.is_log) AND a.is_of_today)) FROM audit a),
+        'pending_audits', (SELECT count(*) FROM audit a WHERE a.status = 'pending'),
+        'deferred', jsonb_build_array((SELECT count(*) FROM named),
+            (SELECT count(*) FROM outbox o WHERE o.correlation_id IS NOT NULL OR EXISTS (SELECT FROM named n WHERE n.outbox_id = o.outbox_id)))) $$;
+REVOKE ALL ON FUNCTION logbook.memory_counts() FROM PUBLIC;

@@ -1,0 +1,66 @@
+-- Who may do what with the logbook. Writing is done by functions only; the gateway is a producer that reads.
+GRANT USAGE ON SCHEMA identity, logbook, analysis, governance
+    TO consign_producer, consign_worker, consign_operator, consign_auditor;
+
+GRANT EXECUTE ON FUNCTION
+    governance.get_or_create_settings(text),
+    logbook.get_or_create_settings(text)
+    TO consign_producer, consign_worker, consign_operator, consign_auditor;
+GRANT EXECUTE ON FUNCTION
+    governance.upsert_settings(text, boolean, jsonb, text),
+    logbook.upsert_settings(text, boolean, jsonb, text)
+    TO consign_operator;
+GRANT EXECUTE ON FUNCTION
+    governance.insert_write_audit(text, text, text, text, text, jsonb, text, text),
+    logbook.insert_write_audit(text, text, text, text, text, jsonb, text, text)
+    TO consign_producer, consign_worker;
+GRANT EXECUTE ON FUNCTION
+    governance.query_write_audit(timestamptz, int, text, text, text, text, text, text, bigint),
+    logbook.query_write_audit(timestamptz, int, text, text, text, text, text, text, bigint)
+    TO consign_producer, consign_worker, consign_operator, consign_auditor;
+
+GRANT EXECUTE ON FUNCTION
+    governance.update_write_audit(text, text, text, text, jsonb),
+    logbook.change_settings(text, boolean, jsonb, boolean, text, jsonb),
+    logbook.create_user(text, text),
+    logbook.enqueue_memory(text, text, bigint, text),
+    logbook.put_memory(text, text, jsonb),
+    logbook.defer_memory(text, text, jsonb, text, text, text, text, jsonb),
+    logbook.create_item(text, text, jsonb, text, text, text),
+    logbook.add_event(bigint, text, jsonb, text, text, text, text),
+    logbook.attach(bigint, text, text, text, bigint, jsonb),
+    logbook.set_kv(text, text, jsonb),
+    logbook.add_candidate(text, text, text, text, text, text, text, text, jsonb, boolean)
+    TO consign_producer;
+
+GRANT EXECUTE ON FUNCTION
+    logbook.claim_outbox(text, int, numeric),
+    logbook.ack_sent(bigint, text, text),
+    logbook.fail_retry(bigint, text, text, timestamptz),
+    logbook.mark_dead_by_worker(bigint, text, text),
+    logbook.renew_lease(bigint, text),
+    logbook.renew_lease_batch(bigint[], text)
+    TO consign_worker;
+
+-- The embedded backend is written to by requests and by the worker.
+GRANT EXECUTE ON FUNCTION
+    logbook.check_dedup(text, text),
+    logbook.keep_memory(text, text, text, text, jsonb, jsonb),
+    logbook.kept_memory(text, text)
+    TO consign_producer, consign_worker;
+GRANT EXECUTE ON FUNCTION
+    logbook.get_kv(text, text),
+    logbook.search_logbook(text, text[], int),
+    logbook.search_memory(text, text[], int),
+    logbook.memory_counts()
+    TO consign_producer, consign_operator, consign_auditor;
+GRANT EXECUTE ON FUNCTION
+    logbook.reconcile_outbox(interval, int, interval, interval, boolean, boolean, interval)
+    TO consign_operator;
+
+GRANT SELECT ON logbook.outbox_memory TO consign_producer, consign_worker, consign_operator, consign_auditor;
+GRANT SELECT ON identity.users, logbook.items, logbook.events, logbook.attachments, analysis.knowledge_candidates
+    TO consign_producer, consign_operator, consign_auditor;
+GRANT SELECT ON identity.accounts, identity.role_profiles, logbook.kv, logbook.memory, logbook.claimed_for, logbook.requeued,
+    analysis.runs, governance.settings, governance.write_audit, governance.promotion_queue
+    TO consign_operator, consign_auditor;

@@ -1,0 +1,92 @@
+//! Writing items, what happened to them, what belongs to them, values, and what analyses found.
+
+use consign_kernel::Result;
+use consign_memory::{NewAttachment, NewCandidate, NewEvent, NewItem};
+use serde_json::Value;
+use sqlx::{postgres::PgRow, types::Json};
+
+use crate::{PostgresStore, rows};
+
+impl PostgresStore {
+    pub(super) async fn create_item_impl(&self, item: &NewItem) -> Result<i64> {
+        let sql = "SELECT logbook.create_item($1, $2, $3, $4, $5, $6) AS id";
+        let statement = sqlx::query(sql)
+            .bind(&item.item_type)
+            .bind(&item.title)
+            .bind(Json(&item.scope_json))
+            .bind(&item.status)
+            .bind(&item.owner_user_id)
+            .bind(&item.project_key);
+        id(&self.fetch("make an item", statement).await?)
+    }
+
+    pub(super) async fn add_event_impl(&self, event: &NewEvent) -> Result<Option<i64>> {
+        let sql = "SELECT logbook.add_event($1, $2, $3, $4, $5, $6, $7) AS id";
+        let statement = sqlx::query(sql)
+            .bind(event.item_id)
+            .bind(&event.event_type)
+            .bind(Json(&event.payload_json))
+            .bind(&event.status_from)
+            .bind(&event.status_to)
+            .bind(&event.actor_user_id)
+            .bind(&event.source);
+        id(&self.fetch("add an event", statement).await?)
+    }
+
+    pub(super) async fn attach_impl(&self, attachment: &NewAttachment) -> Result<Option<i64>> {
+        let sql = "SELECT logbook.attach($1, $2, $3, $4, $5, $6) AS id";
+        let statement = sqlx::query(sql)
+            .bind(attachment.item_id)
+            .bind(&attachment.kind)
+            .bind(&attachment.uri)
+            .bind(&attachment.sha256)
+            .bind(attachment.size_bytes)
+            .bind(Json(&attachment.meta_json));
+        id(&self.fetch("attach to an item", statement).await?)
+    }
+
+    pub(super) async fn set_kv_impl(
+        &self,
+        namespace: &str,
+        key: &str,
+        value: &Value,
+    ) -> Result<()> {
+        let statement = sqlx::query("SELECT FROM logbook.set_kv($1, $2, $3)")
+            .bind(namespace)
+            .bind(key)
+            .bind(Json(value));
+        self.fetch("set a value", statement).await.map(drop)
+    }
+
+    pub(super) async fn get_kv_impl(&self, namespace: &str, key: &str) -> Result<Option<Value>> {
+        let statement = sqlx::query("SELECT logbook.get_kv($1, $2) AS value")
+            .bind(namespace)
+            .bind(key);
+        let rows = self.fetch("read a value", statement).await?;
+        let value: Option<Json<Value>> = rows::column(rows::only(&rows)?, "value")?;
+        Ok(value.map(|Json(value)| value))
+    }
+
+    pub(super) async fn add_candidate_impl(&self, candidate: &NewCandidate) -> Result<i64> {
+        let sql = "SELECT logbook.add_candidate($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) AS id";
+        let statement = sqlx::query(sql)
+            .bind(&candidate.source_type)
+            .bind(&candidate.source_id)
+            .bind(&candidate.pipeline_version)
+            .bind(&candidate.space)
+            .bind(&candidate.kind)
+            .bind(&candidate.title)
+            .bind(&candidate.content_md)
+            .bind(&candidate.confidence)
+            .bind(Json(&candidate.evidence_refs_json))
+            .bind(candidate.promote_suggested);
+        id(&self.fetch("keep a candidate", statement).await?)
+    }
+}
+
+fn id<'r, T>(rows: &'r [PgRow]) -> Result<T>
+where
+    T: sqlx::Decode<'r, sqlx::Postgres> + sqlx::Type<sqlx::Postgres>,
+{
+    rows::column(rows::only(rows)?, "id")
+}

@@ -1,0 +1,119 @@
+//! Reading items, what happened to them, what belongs to them, and what analyses found.
+
+use consign_kernel::Result;
+use consign_memory::{
+    Attachment, AttachmentFilter, Candidate, Event, EventFilter, Item, ItemFilter,
+};
+use jiff_sqlx::ToSqlx as _;
+use sqlx::{postgres::PgRow, types::Json};
+
+use super::at_most;
+use crate::{PostgresStore, rows};
+
+impl PostgresStore {
+    pub(super) async fn items_impl(&self, filter: &ItemFilter, limit: u32) -> Result<Vec<Item>> {
+        let statement = sqlx::query(include_str!("../../sql/logbook_items.sql"))
+            .bind(&filter.item_type)
+            .bind(&filter.status)
+            .bind(&filter.owner_user_id)
+            .bind(at_most(limit));
+        let rows = self.fetch("read items", statement).await?;
+        rows.iter().map(item).collect()
+    }
+
+    pub(super) async fn events_impl(&self, filter: &EventFilter, limit: u32) -> Result<Vec<Event>> {
+        let statement = sqlx::query(include_str!("../../sql/logbook_events.sql"))
+            .bind(filter.item_id)
+            .bind(&filter.event_type)
+            .bind(&filter.actor_user_id)
+            .bind(filter.since.map(|since| since.to_sqlx()))
+            .bind(at_most(limit));
+        let rows = self.fetch("read events", statement).await?;
+        rows.iter().map(event).collect()
+    }
+
+    pub(super) async fn attachments_impl(
+        &self,
+        filter: &AttachmentFilter,
+        limit: u32,
+    ) -> Result<Vec<Attachment>> {
+        let statement = sqlx::query(include_str!("../../sql/logbook_attachments.sql"))
+            .bind(filter.item_id)
+            .bind(&filter.kind)
+            .bind(at_most(limit));
+        let rows = self.fetch("read attachments", statement).await?;
+        rows.iter().map(attachment).collect()
+    }
+
+    pub(super) async fn attachment_impl(&self, attachment_id: i64) -> Result<Option<Attachment>> {
+        let sql = "SELECT * FROM logbook.attachments WHERE attachment_id = $1";
+        let rows = self.fetch("read an attachment", sqlx::query(sql).bind(attachment_id));
+        rows.await?.first().map(attachment).transpose()
+    }
+
+    pub(super) async fn candidate_impl(&self, candidate_id: i64) -> Result<Option<Candidate>> {
+        let sql = "SELECT * FROM analysis.knowledge_candidates WHERE candidate_id = $1";
+        let rows = self.fetch("read a candidate", sqlx::query(sql).bind(candidate_id));
+        rows.await?.first().map(candidate).transpose()
+    }
+}
+
+fn item(row: &PgRow) -> Result<Item> {
+    let Json(scope_json) = rows::column(row, "scope_json")?;
+    Ok(Item {
+        item_id: rows::column(row, "item_id")?,
+        item_type: rows::column(row, "item_type")?,
+        title: rows::column(row, "title")?,
+        project_key: rows::column(row, "project_key")?,
+        scope_json,
+        status: rows::column(row, "status")?,
+        owner_user_id: rows::column(row, "owner_user_id")?,
+        created_at: rows::time(row, "created_at")?,
+        updated_at: rows::time(row, "updated_at")?,
+    })
+}
+
+fn event(row: &PgRow) -> Result<Event> {
+    let Json(payload_json) = rows::column(row, "payload_json")?;
+    Ok(Event {
+        event_id: rows::column(row, "event_id")?,
+        item_id: rows::column(row, "item_id")?,
+        event_type: rows::column(row, "event_type")?,
+        status_from: rows::column(row, "status_from")?,
+        status_to: rows::column(row, "status_to")?,
+        payload_json,
+        actor_user_id: rows::column(row, "actor_user_id")?,
+        source: rows::column(row, "source")?,
+        created_at: rows::time(row, "created_at")?,
+    })
+}
+
+fn attachment(row: &PgRow) -> Result<Attachment> {
+    let Json(meta_json) = rows::column(row, "meta_json")?;
+    Ok(Attachment {
+        attachment_id: rows::column(row, "attachment_id")?,
+        item_id: rows::column(row, "item_id")?,
+        kind: rows::column(row, "kind")?,
+        uri: rows::column(row, "uri")?,
+        sha256: rows::column(row, "sha256")?,
+        size_bytes: rows::column(row, "size_bytes")?,
+        meta_json,
+        created_at: rows::time(row, "created_at")?,
+    })
+}
+
+fn candidate(row: &PgRow) -> Result<Candidate> {
+    let Json(evidence_refs_json) = rows::column(row, "evidence_refs_json")?;
+    Ok(Candidate {
+        candidate_id: rows::column(row, "candidate_id")?,
+        run_id: rows::column(row, "run_id")?,
+        space: rows::column(row, "space")?,
+        kind: rows::column(row, "kind")?,
+        title: rows::column(row, "title")?,
+        content_md: rows::column(row, "content_md")?,
+        confidence: rows::column(row, "confidence")?,
+        evidence_refs_json,
+        promote_suggested: rows::column(row, "promote_suggested")?,
+        created_at: rows::time(row, "created_at")?,
+    })
+}

@@ -1,0 +1,41 @@
+//! Looking after the outbox and its audits.
+
+use consign_kernel::Result;
+use consign_memory::{Finding, MemoryCounts, ReconcileOptions, Reconciled};
+use sqlx::types::Json;
+
+use crate::{PostgresStore, rows};
+
+impl PostgresStore {
+    pub(super) async fn reconcile_memory_impl(
+        &self,
+        options: &ReconcileOptions,
+    ) -> Result<Reconciled> {
+        let sql = "SELECT * FROM logbook.reconcile_outbox($1, $2, $3, $4, $5, $6, $7)";
+        let statement = sqlx::query(sql)
+            .bind(rows::interval(options.scan_window))
+            .bind(i32::try_from(options.batch).unwrap_or(i32::MAX))
+            .bind(rows::interval(options.stale_after))
+            .bind(rows::interval(options.audit_timeout))
+            .bind(options.is_repairing)
+            .bind(options.is_rescheduling)
+            .bind(rows::interval(options.reschedule_delay));
+        let rows = self.fetch("reconcile the outbox", statement).await?;
+        let row = rows::only(&rows)?;
+        let Json(findings): Json<Vec<Finding>> = rows::column(row, "findings")?;
+        Ok(Reconciled {
+            sent_count: rows::count(row, "sent_count")?,
+            dead_count: rows::count(row, "dead_count")?,
+            stale_count: rows::count(row, "stale_count")?,
+            findings,
+            has_more: rows::column(row, "has_more")?,
+        })
+    }
+
+    pub(super) async fn memory_counts_impl(&self) -> Result<MemoryCounts> {
+        let statement = sqlx::query("SELECT logbook.memory_counts() AS counts");
+        let rows = self.fetch("count memories", statement).await?;
+        let Json(counts) = rows::column(rows::only(&rows)?, "counts")?;
+        Ok(counts)
+    }
+}
