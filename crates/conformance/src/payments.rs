@@ -46,7 +46,8 @@ macro_rules! each_payment_case {
                 a_stale_worker_of_the_same_name_cannot_complete
                 a_batch_is_completed_all_or_none
                 a_payment_fails_at_the_ceiling_and_comes_back_by_a_person
-                what_a_rail_says_is_kept_and_masked;
+                what_a_rail_says_is_kept_and_masked
+                a_reference_too_long_to_keep_is_refused;
             doubt:
                 a_claim_tells_what_is_to_be_paid
                 a_claim_presumes_that_the_rail_was_called
@@ -79,7 +80,8 @@ macro_rules! each_payment_case {
                 a_success_without_a_reference_is_held_on_the_last_try;
             order:
                 the_next_of_a_participant_waits_for_its_turn
-                a_held_payment_keeps_its_participant_waiting;
+                a_held_payment_keeps_its_participant_waiting
+                a_payment_held_while_it_waits_keeps_its_place;
             reads:
                 payments_are_listed_by_what_is_asked
                 payments_are_listed_in_pages
@@ -91,7 +93,10 @@ macro_rules! each_payment_case {
                 a_payment_nobody_made_is_not_there;
             alarms:
                 a_reference_given_twice_is_an_alarm
-                a_second_reference_is_an_alarm;
+                a_second_reference_is_an_alarm
+                a_lease_nobody_takes_back_is_an_alarm
+                a_late_success_nobody_confirmed_is_an_alarm
+                a_failure_in_doubt_is_an_alarm;
         }
     };
 }

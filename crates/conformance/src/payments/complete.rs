@@ -251,24 +251,44 @@ pub(crate) async fn what_a_rail_says_is_kept_and_masked(harness: &dyn Harness) {
     let say = |id| Completion {
         result: RailResult {
             rail_reference: None,
-            rail_code: Some("R-17".to_owned()),
+            rail_code: Some("R-17 for 260971234567".to_owned()),
             latency_ms: Some(42),
         },
+        error_code: Some("RAIL_DOWN 260971234567".to_owned()),
         error_message: Some(babble.clone()),
         retry_in: Some(Duration::from_secs(1)),
         ..retryable(id)
     };
     till.work_off(say).await;
     let attempt = till.attempts(id).await.remove(0);
-    assert_eq!(attempt.rail_code.as_deref(), Some("R-17"));
+    assert_eq!(attempt.rail_code.as_deref(), Some("R-17 for ***4567"));
     assert_eq!(attempt.latency_ms, Some(42));
-    assert_eq!(attempt.error_code.as_deref(), Some("RAIL_DOWN"));
+    assert_eq!(attempt.error_code.as_deref(), Some("RAIL_DOWN ***4567"));
     let message = attempt.error_message.expect("a message");
     assert!(!message.contains("260971234567"), "masked: {message}");
     assert!(
-        message.chars().count() <= 1_000,
+        message.chars().count() <= 500,
         "cut: {} characters",
         message.chars().count()
     );
     assert!(message.starts_with("no account"), "{message}");
+}
+
+/// Before anything is written: a reference that was cut would name nothing at the rail.
+pub(crate) async fn a_reference_too_long_to_keep_is_refused(harness: &dyn Harness) {
+    let till = Till::new(harness).await;
+    let ids = till.enqueue(&[payment(1), payment(2)]).await;
+    let lease = till.stage.claim(2).await;
+    let longest = "ä".repeat(128);
+    let said = |reference: &str| {
+        let first = Completion::dispatched(ids[0], reference);
+        [first, dispatched(ids[1])]
+    };
+    let too_long = said(&format!("{longest}x"));
+    let answer = till.payments.complete(lease.token, WORKER, &too_long).await;
+    refused(answer, "invalid_input");
+    assert_eq!(till.story(ids[1]).await, [], "nothing was written");
+    completed(till.try_complete(&lease, WORKER, &said(&longest)).await);
+    let kept = till.attempts(ids[0]).await.remove(0).rail_reference;
+    assert_eq!(kept, Some(longest));
 }

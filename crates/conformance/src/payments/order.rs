@@ -77,3 +77,26 @@ pub(crate) async fn a_held_payment_keeps_its_participant_waiting(harness: &dyn H
     assert_eq!(till.work_off(dispatched).await.outbox_id, ids[0]);
     assert_eq!(till.work_off(dispatched).await.outbox_id, ids[1]);
 }
+
+/// P-19: with a hold in the middle, from the start or later.
+pub(crate) async fn a_payment_held_while_it_waits_keeps_its_place(harness: &dyn Harness) {
+    let till = Till::with(harness, ordered()).await;
+    let held = NewPayment {
+        kyc_hold: true,
+        ..payment(2)
+    };
+    let ids = till
+        .enqueue(&[payment(1), held, payment(3), payment(4)])
+        .await;
+    let parked = till.payments.hold_payments(&ids[2..3], &by()).await;
+    parked.expect("hold answers");
+    assert_eq!(till.work_off(dispatched).await.outbox_id, ids[0]);
+    for n in [1, 2] {
+        assert_eq!(till.view(ids[n]).await.state, PaymentState::Held);
+        till.stage.claim_nothing("nobody passes a held one").await;
+        let released = till.payments.release_payments(&ids[n..=n], &by()).await;
+        released.expect("release answers");
+        assert_eq!(till.work_off(dispatched).await.outbox_id, ids[n]);
+    }
+    assert_eq!(till.work_off(dispatched).await.outbox_id, ids[3]);
+}
