@@ -29,7 +29,9 @@ use crate::{
     },
     routes::{
         Contract, Endpoint, Routes, about, audit, claims, enqueue, health, lanes, leases, messages,
-        orders, payments, redrives,
+        orders,
+        payments::{self, books, work},
+        redrives,
     },
     wire::{orders::OrderFailure, payments::PaymentFailure, shapes},
 };
@@ -80,6 +82,8 @@ const SCHEME: &str = "bearer";
         orders::place, orders::look,
         payments::take, payments::list, payments::show,
         payments::requeue, payments::hold, payments::release, payments::resolve,
+        work::claim, work::complete, work::hold, work::witness, work::renew, work::begin,
+        work::release, work::repair, books::status, books::reconcile,
         messages::list, messages::show, messages::attempts, messages::dead,
         messages::requeue, messages::hold, messages::unhold, messages::resolve,
         messages::requeue_many, messages::hold_many, messages::unhold_many, messages::resolve_many,
@@ -275,7 +279,13 @@ mod tests {
     fn every_code_of_the_api_is_documented_somewhere_and_codes_are_unique() {
         let text = openapi_json();
         // These belong to no route, or to routes that spell them in capitals.
-        let elsewhere = ["not_found", "method_not_allowed", "tenant_mismatch"];
+        let elsewhere = [
+            "not_found",
+            "method_not_allowed",
+            "tenant_mismatch",
+            "invalid_completion_state",
+            "missing_rail_reference",
+        ];
         let mut seen = BTreeSet::new();
         for meaning in codes::ALL {
             assert!(seen.insert(meaning.code), "{} twice", meaning.code);

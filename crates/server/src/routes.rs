@@ -37,6 +37,7 @@ pub(crate) mod lanes;
 pub(crate) mod leases;
 pub(crate) mod messages;
 pub(crate) mod orders;
+mod paying;
 pub(crate) mod payments;
 pub(crate) mod redrives;
 
@@ -179,70 +180,6 @@ impl Routes {
         };
         self.add_way(place, orders::place);
         self.add_way(look, orders::look);
-    }
-
-    fn paying(&mut self) {
-        const LATER: (u16, &str) = (503, "ATTESTATION_DURABILITY_FAILED");
-        const WRONG: (u16, &str) = (500, "INTERNAL_ERROR");
-        const TAKE: &[(u16, &str)] = &[
-            (400, "INVALID_REQUEST"),
-            (400, "SCHEMA_VALIDATION_FAILED"),
-            (403, "TENANT_MISMATCH"),
-            (409, "IDEMPOTENCY_CONFLICT"),
-            (413, "PAYLOAD_TOO_LARGE"),
-            WRONG,
-            LATER,
-        ];
-        const NOT_HERE: &[&Meaning] = &[codes::NOT_FOUND];
-        let take = Way {
-            method: POST,
-            path: "/v1/payments",
-            access: Access::ENQUEUE,
-            reach: Reach::Tenant,
-            problems: NOT_HERE,
-            contract: Contract::Payments(TAKE),
-            patience: Duration::ZERO,
-        };
-        let read = Way {
-            method: GET,
-            access: Access::READ_OWN,
-            contract: Contract::Payments(&[WRONG]),
-            ..take
-        };
-        let list = Way {
-            problems: &[codes::NOT_FOUND, codes::BAD_QUERY, codes::TENANT_MISMATCH],
-            ..read
-        };
-        let show = Way {
-            path: "/v1/payments/{outbox_id}",
-            ..read
-        };
-        self.add_way(take, payments::take);
-        self.add_way(list, payments::list);
-        self.add_way(show, payments::show);
-        self.moving_payments(read);
-    }
-
-    fn moving_payments(&mut self, read: Way) {
-        const REASON: &Meaning = codes::REASON_REQUIRED;
-        let way = |path, problems| Way {
-            method: POST,
-            path,
-            access: Access::OPERATE,
-            problems,
-            ..read
-        };
-        let requeue = &[REASON, codes::NOT_FOUND, codes::NOT_DEAD];
-        let hold = &[REASON, codes::NOT_FOUND, codes::NOT_HOLDABLE];
-        let held = &[REASON, codes::NOT_FOUND, codes::NOT_HELD];
-        let requeue = way("/v1/payments/{outbox_id}/requeue", requeue);
-        let hold = way("/v1/payments/{outbox_id}/hold", hold);
-        let release = way("/v1/payments/{outbox_id}/release", held);
-        let resolve = way("/v1/payments/{outbox_id}/resolve", held);
-        self.add_way(requeue, payments::requeue);
-        self.add_way(hold, payments::hold);
-        self.add_way(release, payments::release);
-        self.add_way(resolve, payments::resolve);
     }
 
     fn reading(&mut self) {

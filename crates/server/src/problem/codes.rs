@@ -64,6 +64,11 @@ codes! {
     TENANT_BOUND "tenant_bound" FORBIDDEN
         "the token is bound to a tenant, and this is not divided by tenants" "use a token that payments.tenants binds to none"
 
+    INVALID_COMPLETION_STATE "invalid_completion_state" UNPROCESSABLE_ENTITY
+        "no state that a worker can report" "report DISPATCHED, RETRYABLE or FAILED"
+    MISSING_RAIL_REFERENCE "missing_rail_reference" UNPROCESSABLE_ENTITY
+        "a dispatch without the rail's reference" "hold it with POST /v1/payments/leases/{token}/hold before its lease ends"
+
     // Of moves by hand.
     NO_SUCH_MESSAGE "no_such_message" NOT_FOUND
         "there is no such message" "mend the id"

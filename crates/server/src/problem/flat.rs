@@ -30,8 +30,10 @@ impl IntoResponse for Flat {
         let mut body = Map::new();
         body.insert("error".into(), flat_code(problem.meaning).into());
         body.insert("message".into(), problem.detail.clone().into());
-        if let Some(outcome) = problem.context.get("outcome") {
-            body.insert("outcome".into(), outcome.clone());
+        for name in ["outcome", "reason", "kept_as_evidence"] {
+            if let Some(value) = problem.context.get(name) {
+                body.insert(name.into(), value.clone());
+            }
         }
         let retry_after = problem
             .headers

@@ -8,7 +8,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use consign_kernel::{Claim, Lease};
+use consign_kernel::{Claim, LaneName};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::{
@@ -52,7 +52,8 @@ pub(crate) async fn claim(
     let mut lease = state.store.claim(&claim).await?;
     if lease.is_none() && !wait.is_zero() {
         slot.iter().for_each(Slot::give_up);
-        lease = wait_for(&state, &shared, &claim, &client, wait).await?;
+        let again = || state.store.claim(&claim);
+        lease = wait_for(&state, &shared, (&claim.lane, wait), &client, again).await?;
     }
     let Some(lease) = lease else {
         return Ok(StatusCode::NO_CONTENT.into_response());
@@ -66,13 +67,16 @@ pub(crate) async fn claim(
 }
 
 /// Claims again whenever the lane may have work, until `wait` is over or nobody waits any more.
-async fn wait_for(
+pub(super) async fn wait_for<T, F>(
     state: &AppState,
     shared: &Shared,
-    claim: &Claim,
+    (lane, wait): (&LaneName, Duration),
     client: &Client,
-    wait: Duration,
-) -> Result<Option<Lease>, Problem> {
+    claim: impl Fn() -> F,
+) -> Result<Option<T>, Problem>
+where
+    F: Future<Output = consign_kernel::Result<Option<T>>>,
+{
     let Some(_place) = shared.slots.wait() else {
         return Ok(None);
     };
@@ -83,11 +87,11 @@ async fn wait_for(
         pace.tick().await;
         let left = ends.saturating_duration_since(Instant::now());
         let woken = tokio::select! {
-            woken = state.store.wait(&claim.lane, left) => woken?,
+            woken = state.store.wait(lane, left) => woken?,
             () = client.gone() => return Ok(None),
             () = state.drained() => return Ok(None),
         };
-        if let Some(lease) = state.store.claim(claim).await? {
+        if let Some(lease) = claim().await? {
             return Ok(Some(lease));
         }
         if !woken || left.is_zero() {

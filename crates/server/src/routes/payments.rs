@@ -1,5 +1,8 @@
 //! Payments. Thin: who calls and for which tenant; taking and showing them is the payment service's.
 
+pub(crate) mod books;
+pub(crate) mod work;
+
 use axum::{
     Extension, Json as Answer,
     extract::{RawQuery, Request, State},

@@ -1,6 +1,9 @@
 //! What payments look like as JSON. Most of it is for the OpenAPI document only: `consign_payments`
 //! writes these answers itself.
 
+pub(crate) mod books;
+pub(crate) mod work;
+
 use consign_kernel::Cursor;
 use consign_payments::{OutboxId, PaymentFilter, PaymentState, PaymentView};
 use jiff::Timestamp;
@@ -126,6 +129,8 @@ pub(crate) struct PaymentAttempt {
     error_message: Option<String>,
     latency_ms: Option<u64>,
     next_attempt_at: Option<Timestamp>,
+    /// Whether the rail may have got it in this attempt, and nobody knows.
+    in_doubt: bool,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -151,6 +156,10 @@ pub(crate) struct PaymentFailure {
     field: Option<String>,
     /// The payment that has the key.
     outbox_id: Option<String>,
+    /// Why a lease is lost: `unknown_or_expired`, `not_in_lease` or `recorded_otherwise`.
+    reason: Option<String>,
+    /// Payments about which the rail's word is kept as evidence, although it came too late.
+    kept_as_evidence: Option<Vec<String>>,
     /// Seconds.
     retry_after: Option<u64>,
     /// `not_done`, or `unknown` if it may have happened all the same.

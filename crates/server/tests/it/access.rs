@@ -33,6 +33,16 @@ const ROUTES: &[(&str, &str, &[Scope])] = {
         ("POST", "/v1/payments/{outbox_id}/hold", OPERATE),
         ("POST", "/v1/payments/{outbox_id}/release", OPERATE),
         ("POST", "/v1/payments/{outbox_id}/resolve", OPERATE),
+        ("POST", "/v1/payments/claims", WORK),
+        ("POST", "/v1/payments/leases/{token}/complete", WORK),
+        ("POST", "/v1/payments/leases/{token}/hold", WORK),
+        ("POST", "/v1/payments/leases/{token}/witness", WORK),
+        ("POST", "/v1/payments/leases/{token}/renew", WORK),
+        ("POST", "/v1/payments/leases/{token}/begin", WORK),
+        ("POST", "/v1/payments/leases/{token}/release", WORK),
+        ("POST", "/v1/payments/repair", WORK),
+        ("GET", "/v1/payments/status", READ_OWN),
+        ("GET", "/v1/payments/reconcile", READ),
         ("GET", "/v1/messages", READ),
         ("GET", "/v1/messages/{id}", READ),
         ("GET", "/v1/messages/{id}/attempts", READ),
@@ -77,6 +87,7 @@ const DIVIDED_BY_TENANTS: &[(&str, &str)] = &[
     ("POST", "/v1/payments/{outbox_id}/hold"),
     ("POST", "/v1/payments/{outbox_id}/release"),
     ("POST", "/v1/payments/{outbox_id}/resolve"),
+    ("GET", "/v1/payments/status"),
 ];
 
 on_stores!(
@@ -195,7 +206,10 @@ async fn a_token_of_a_tenant_is_refused_wherever_tenants_are_not_told_apart(benc
             let method: Method = method.parse().unwrap();
             let body = (method != Method::GET).then(|| json!({}));
             let mut request = request(method, &filled_in(path), body);
-            set(&mut request, &[("authorization", &format!("Bearer {token}"))]);
+            set(
+                &mut request,
+                &[("authorization", &format!("Bearer {token}"))],
+            );
             let answer = bench.call(request).await;
             match (token == "free" || is_open, is_flat(path)) {
                 (true, _) => assert_ne!(answer.status, 403, "{path}: {}", answer.text),

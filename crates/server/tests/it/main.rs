@@ -15,6 +15,7 @@ mod limits;
 mod logs;
 mod messages;
 mod orders;
+mod payment_work;
 mod payments;
 mod postgres;
 mod redrives;

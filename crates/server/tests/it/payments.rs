@@ -1,7 +1,7 @@
 //! Payments over HTTP: what the routes add to the payment service, and that every answer is
 //! described.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use axum::http::Method;
 use consign_kernel::{Claim, LaneName};
@@ -13,10 +13,12 @@ use serde_json::{Value, json};
 
 use crate::bench::{Answer, Bench, request, set};
 
-const TENANT: &str = "0190f3a2-7b1c-7000-8000-00000000000a";
+/// Generous: a busy machine must not fail a test.
+pub(crate) const SOON: Duration = Duration::from_secs(20);
+pub(crate) const TENANT: &str = "0190f3a2-7b1c-7000-8000-00000000000a";
 const OTHER: &str = "0190f3a2-7b1c-7000-8000-00000000000b";
 
-fn payment(number: u32) -> Value {
+pub(crate) fn payment(number: u32) -> Value {
     json!({
         "instruction_id": format!("0190f3a2-7b1c-7000-8000-{number:012}"),
         "idempotency_key": format!("key-{number}"),
@@ -30,18 +32,18 @@ fn payment(number: u32) -> Value {
     })
 }
 
-async fn pay(bench: &Bench, number: u32) -> String {
+pub(crate) async fn pay(bench: &Bench, number: u32) -> String {
     let answer = bench.post("/v1/payments", payment(number)).await;
     answer.is(202);
     answer.json["outbox_id"].as_str().unwrap().to_owned()
 }
 
-async fn show(bench: &Bench, id: &str) -> Answer {
+pub(crate) async fn show(bench: &Bench, id: &str) -> Answer {
     bench.get(&format!("/v1/payments/{id}")).await
 }
 
 /// A bench on PostgreSQL, with its database.
-async fn postgres() -> (TestDatabase, Bench) {
+pub(crate) async fn postgres() -> (TestDatabase, Bench) {
     let database = TestDatabase::create(async |_| {}).await;
     consign_postgres::migrate(database.url()).await.unwrap();
     let connect = PostgresOptions::new(database.url());
