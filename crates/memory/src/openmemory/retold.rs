@@ -1,0 +1,106 @@
+//! A memory as a server tells it back.
+
+use ring::rand::{SecureRandom, SystemRandom};
+use serde_json::{Map, Value, json};
+
+use crate::NewMemory;
+
+/// A text that resembles no other: words of 32 hex digits.
+pub(super) fn unheard_of(words: usize) -> String {
+    let word = |_| {
+        let mut bytes = [0; 16];
+        let filled = SystemRandom::new().fill(&mut bytes);
+        filled.expect("invariant: the system has random numbers");
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    };
+    (0..words).map(word).collect::<Vec<String>>().join(" ")
+}
+
+/// What we say about a memory. What the caller wants kept with it stands below our own words.
+pub(super) fn metadata(memory: &NewMemory) -> Value {
+    let mut metadata: Map<String, Value> = memory.meta_json.clone();
+    let ours = [
+        // Without it the older servers search only where they guess it could be.
+        ("sector", json!("semantic")),
+        ("source", json!("consign")),
+        ("space", json!(memory.target_space)),
+        ("target_space", json!(memory.target_space)),
+        ("payload_sha", json!(memory.payload_sha())),
+        ("kind", json!(memory.kind)),
+        ("actor_user_id", json!(memory.actor_user_id)),
+        ("item_id", json!(memory.item_id)),
+        ("correlation_id", json!(memory.correlation_id)),
+        ("evidence_refs", json!(memory.evidence)),
+    ];
+    for (name, value) in ours {
+        if !value.is_null() {
+            metadata.insert(name.to_owned(), value);
+        }
+    }
+    Value::Object(metadata)
+}
+
+/// The tags of a memory, for people who look at the server.
+pub(super) fn tags(memory: &NewMemory) -> Vec<String> {
+    let kind = memory.kind.as_ref().map(|kind| format!("kind:{kind}"));
+    [format!("space:{}", memory.target_space)]
+        .into_iter()
+        .chain(kind)
+        .filter(|tag| tag.len() <= 256)
+        .collect()
+}
+
+/// The name a server gives a memory, in whichever dialect.
+pub(super) fn id(answer: &Value) -> Option<&str> {
+    let places = [
+        answer.pointer("/data/id"),
+        answer.get("id"),
+        answer.get("memory_id"),
+    ];
+    places
+        .into_iter()
+        .flatten()
+        .find_map(Value::as_str)
+        .filter(|id| !id.is_empty())
+}
+
+/// Whether the server says that it had it already.
+pub(super) fn is_merged(answer: &Value) -> bool {
+    let places = [
+        answer.get("deduplicated"),
+        answer.pointer("/data/deduplicated"),
+    ];
+    places
+        .into_iter()
+        .flatten()
+        .any(|it| it == &Value::Bool(true))
+}
+
+/// The metadata of a row, which some servers give as text.
+pub(super) fn metadata_of(row: &Value) -> Value {
+    match row.get("metadata") {
+        Some(Value::String(text)) => serde_json::from_str(text).unwrap_or(Value::Null),
+        Some(metadata) => metadata.clone(),
+        None => Value::Null,
+    }
+}
+
+/// The space of a row; none: it is not one of ours.
+pub(super) fn space_of(metadata: &Value) -> Option<&str> {
+    metadata
+        .get("space")
+        .or_else(|| metadata.get("target_space"))?
+        .as_str()
+}
+
+/// Whether a row is this memory by its name tag: our hash, in our space.
+pub(super) fn is_named(row: &Value, memory: &NewMemory, sha: &str) -> bool {
+    let metadata = metadata_of(row);
+    let payload_sha = metadata.get("payload_sha").and_then(Value::as_str);
+    space_of(&metadata) == Some(&memory.target_space) && payload_sha == Some(sha)
+}
+
+/// Whether a row holds the text as it was sent.
+pub(super) fn is_whole(row: &Value, memory: &NewMemory) -> bool {
+    row.get("content").and_then(Value::as_str) == Some(&memory.payload_md)
+}

@@ -1,0 +1,42 @@
+//! The client against a real OpenMemory, hazards of such servers included, and against honest fakes of
+//! the dialects that cannot be installed.
+
+mod fake;
+mod hazards;
+mod other_dialects;
+mod outages;
+
+use std::time::Duration;
+
+use consign_memory::{MemoryOptions, NewMemory, OpenMemory, Search};
+use consign_testkit::OpenMemory as Server;
+
+const BUDGET: Duration = Duration::from_secs(10);
+
+fn options(url: &str) -> MemoryOptions {
+    let settings = serde_json::json!({
+        "openmemory_base_url": url, "openmemory_api_key": Server::KEY,
+    });
+    serde_json::from_value(settings).unwrap()
+}
+
+fn client(url: &str) -> OpenMemory {
+    OpenMemory::new(&options(url)).unwrap()
+}
+
+fn memory(space: &str, text: &str) -> NewMemory {
+    NewMemory {
+        target_space: space.into(),
+        payload_md: text.into(),
+        ..NewMemory::default()
+    }
+}
+
+fn search(query: &str, spaces: &[&str]) -> Search {
+    Search {
+        query: query.into(),
+        spaces: spaces.iter().map(|&space| space.to_owned()).collect(),
+        filters: serde_json::Map::new(),
+        top_k: 10,
+    }
+}

@@ -1,0 +1,163 @@
+//! Servers of the dialects that no registry has: their rules, kept in memory, over real HTTP.
+
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+};
+
+use axum::{
+    Json, Router,
+    extract::{Path, State},
+    http::{HeaderMap, StatusCode},
+    routing::{get, post},
+};
+use serde_json::{Value, json};
+
+type Rows = Arc<Mutex<BTreeMap<String, Value>>>;
+type Reply = (StatusCode, Json<Value>);
+
+fn ok(body: Value) -> Reply {
+    (StatusCode::OK, Json(body))
+}
+
+async fn serve(router: Router) -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address: SocketAddr = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    format!("http://{address}")
+}
+
+/// The tokens of a text, which is all that its hash looks at: other texts of the same words are the
+/// same to it.
+fn words(text: &str) -> std::collections::BTreeSet<String> {
+    let words = text.split(|c: char| !c.is_alphanumeric());
+    words
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
+        .collect()
+}
+
+fn add(rows: &Rows, body: &Value) -> (String, bool) {
+    let mut rows = rows.lock().unwrap();
+    let same = |row: &&Value| {
+        words(row["content"].as_str().unwrap()) == words(body["content"].as_str().unwrap())
+    };
+    if let Some(row) = rows.values().find(same) {
+        return (row["id"].as_str().unwrap().to_owned(), true);
+    }
+    let id = format!("row-{}", rows.len() + 1);
+    let mut row = body.clone();
+    row["id"] = json!(id);
+    rows.insert(id.clone(), row);
+    (id, false)
+}
+
+fn matching(rows: &Rows, query: &str) -> Vec<Value> {
+    let wanted = words(query);
+    let fits = |row: &&Value| !words(row["content"].as_str().unwrap()).is_disjoint(&wanted);
+    rows.lock()
+        .unwrap()
+        .values()
+        .filter(fits)
+        .cloned()
+        .collect()
+}
+
+/// The newer JavaScript server: the key is the user, and bodies are checked.
+pub(super) async fn js_head(key: &'static str) -> (String, Rows) {
+    let rows = Rows::default();
+    let refuse = move |headers: &HeaderMap| {
+        let given = headers.get("authorization").and_then(|it| it.to_str().ok());
+        (given != Some(&format!("Bearer {key}"))).then(|| {
+            (
+                StatusCode::UNAUTHORIZED,
+                Json(json!({"error": "authentication_required"})),
+            )
+        })
+    };
+    let invalid = || {
+        (
+            StatusCode::BAD_REQUEST,
+            Json(json!({"error": "invalid_input", "details": []})),
+        )
+    };
+    let router = Router::new()
+        .route("/health", get(|| async { Json(json!({"ok": true})) }))
+        .route("/memory/add", post(move |State(rows): State<Rows>, headers: HeaderMap, Json(body): Json<Value>| async move {
+            if let Some(refused) = refuse(&headers) {
+                return refused;
+            }
+            if !body["content"].is_string() {
+                return invalid();
+            }
+            if body.get("user_id").is_some_and(|user| !user.is_null() && user != "") {
+                return (StatusCode::FORBIDDEN, Json(json!({"error": "tenant_mismatch"})));
+            }
+            let (id, merged) = add(&rows, &body);
+            ok(if merged { json!({"id": id, "deduplicated": true}) } else { json!({"id": id}) })
+        }))
+        .route("/memory/query", post(move |State(rows): State<Rows>, headers: HeaderMap, Json(body): Json<Value>| async move {
+            if let Some(refused) = refuse(&headers) {
+                return refused;
+            }
+            let Some(query) = body["query"].as_str() else {
+                return invalid();
+            };
+            let names = matching(&rows, query);
+            let names = names.iter().map(|row| json!({"id": row["id"], "content": row["content"], "score": 0.0}));
+            ok(json!({"query": query, "matches": names.collect::<Vec<_>>()}))
+        }))
+        .route("/memory/all", get(|State(rows): State<Rows>| async move {
+            let items: Vec<Value> = rows.lock().unwrap().values().cloned().collect();
+            Json(json!({"items": items}))
+        }))
+        .route("/memory/{id}", get(|State(rows): State<Rows>, Path(id): Path<String>| async move {
+            match rows.lock().unwrap().get(&id) {
+                Some(row) => ok(row.clone()),
+                None => (StatusCode::NOT_FOUND, Json(json!({"error": "not_found"}))),
+            }
+        }).patch(|State(rows): State<Rows>, Path(id): Path<String>, Json(body): Json<Value>| async move {
+            let mut rows = rows.lock().unwrap();
+            let row = rows.get_mut(&id).unwrap();
+            for (name, value) in body.as_object().unwrap() {
+                row[name] = value.clone();
+            }
+            Json(json!({"id": id, "updated": true}))
+        }).delete(|State(rows): State<Rows>, Path(id): Path<String>| async move {
+            rows.lock().unwrap().remove(&id);
+            Json(json!({"ok": true}))
+        }))
+        .with_state(Arc::clone(&rows));
+    (serve(router).await, rows)
+}
+
+/// The Python server: no reading of single memories.
+pub(super) async fn python() -> (String, Rows) {
+    let rows = Rows::default();
+    let router = Router::new()
+        .route(
+            "/health",
+            get(|| async { Json(json!({"status": "ok", "service": "openmemory-py"})) }),
+        )
+        .route(
+            "/memory/add",
+            post(
+                |State(rows): State<Rows>, Json(body): Json<Value>| async move {
+                    let (id, merged) = add(&rows, &body);
+                    Json(json!({"success": true, "data": {"id": id, "deduplicated": merged}}))
+                },
+            ),
+        )
+        .route(
+            "/memory/search",
+            post(
+                |State(rows): State<Rows>, Json(body): Json<Value>| async move {
+                    let found = matching(&rows, body["query"].as_str().unwrap());
+                    Json(json!({"results": found}))
+                },
+            ),
+        )
+        .with_state(Arc::clone(&rows));
+    (serve(router).await, rows)
+}
