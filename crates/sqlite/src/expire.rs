@@ -45,7 +45,7 @@ impl Work<'_> {
     ///
     /// What is only presumed to have begun is treated as if it had not, but its attempt says so, and
     /// the next claim is told that it is in doubt.
-    async fn end(&mut self, lease: LeaseRow, rest: Duration) -> Result<()> {
+    pub(crate) async fn end(&mut self, lease: LeaseRow, rest: Duration) -> Result<()> {
         let alone = lease.entries.len() == 1;
         let due_at = later(self.now, rest);
         let presumed = json!({MAY_HAVE_BEGUN: true}).to_string();

@@ -2,10 +2,12 @@
 //! of the lane's messages are written where their outcomes are: see `memory/follow.rs`.
 
 mod audit;
+mod counts;
 mod facts;
 mod follow;
 mod lease;
 mod outbox;
+mod reconcile;
 mod rows;
 mod search;
 mod settings;
@@ -15,7 +17,7 @@ mod words;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use consign_kernel::{Error, MessageId, Result};
+use consign_kernel::{MessageId, Result};
 use consign_memory::{
     Attachment, AttachmentFilter, Audit, AuditEnd, AuditFilter, Candidate, Deferred, EmbeddedHit,
     EnqueuedMemory, Event, EventFilter, FallbackHit, Found, Item, ItemFilter, Kept, Logbook,
@@ -267,15 +269,13 @@ impl Logbook for SqliteStore {
         ))
     }
 
-    async fn reconcile_memory(&self, _options: &ReconcileOptions) -> Result<Reconciled> {
-        not_yet()
+    async fn reconcile_memory(&self, options: &ReconcileOptions) -> Result<Reconciled> {
+        write!(self, "reconcile the outbox", (options), |work| work
+            .reconcile(&options))
     }
 
     async fn memory_counts(&self) -> Result<MemoryCounts> {
-        not_yet()
+        let now = self.inner.clock.now();
+        snapshot!(self, "count the outbox", |tx| counts::counts(&mut tx, now))
     }
-}
-
-fn not_yet<T>() -> Result<T> {
-    Err(Error::invalid("logbook", "not in this store yet"))
 }

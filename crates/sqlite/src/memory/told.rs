@@ -41,7 +41,6 @@ pub(super) struct Told {
 
 /// What is known of a memory at one of its attempts.
 pub(super) struct Facts {
-    pub(super) id: MessageId,
     target_space: String,
     payload_sha: String,
     payload_len: i64,
@@ -58,7 +57,6 @@ pub(super) async fn facts(connection: &mut SqliteConnection, told: &[Told]) -> R
         .await?;
     let facts = |row: &SqliteRow| {
         Ok(Facts {
-            id: MessageId(row.try_get("id")?),
             target_space: row.try_get("target_space")?,
             payload_sha: row.try_get("payload_sha")?,
             payload_len: row.try_get("payload_len")?,

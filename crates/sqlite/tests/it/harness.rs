@@ -109,6 +109,35 @@ impl Harness for Bench {
         Some(Arc::new(self.open().await))
     }
 
+    async fn lose_audits(&self, outbox_id: MessageId) {
+        let mut connection = self.connect().await;
+        let name = "write_audit_delete";
+        let guard: String = sqlx::query_scalar("SELECT sql FROM sqlite_schema WHERE name = ?1")
+            .bind(name)
+            .fetch_one(&mut connection)
+            .await
+            .unwrap();
+        let statements = format!(
+            "BEGIN IMMEDIATE; DROP TRIGGER {name}; DELETE FROM write_audit WHERE outbox_id = \
+             {outbox_id}; {guard}; COMMIT"
+        );
+        let lost = sqlx::raw_sql(sqlx::AssertSqlSafe(statements)).execute(&mut connection);
+        lost.await.unwrap();
+    }
+
+    async fn break_audits(&self, is_broken: bool) {
+        let statement = match is_broken {
+            true => {
+                "CREATE TRIGGER audits_broken BEFORE INSERT ON write_audit \
+                 BEGIN SELECT raise(ABORT, 'audits are broken'); END"
+            }
+            false => "DROP TRIGGER audits_broken",
+        };
+        let mut connection = self.connect().await;
+        let done = sqlx::raw_sql(statement).execute(&mut connection);
+        done.await.unwrap();
+    }
+
     async fn enqueue_payments_and_roll_back(&self, payments: &[NewPayment]) {
         let mut connection = self.connect().await;
         let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.unwrap();

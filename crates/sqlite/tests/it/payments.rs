@@ -5,7 +5,7 @@ use consign_payments::{
     AttemptState, Completion, EnqueueAnswer, NewPayment, OutboxId, Payments, lane,
 };
 use serde_json::json;
-use sqlx::{AssertSqlSafe, Connection, Row, SqliteConnection};
+use sqlx::{AssertSqlSafe, Column, Connection, Row, SqliteConnection};
 
 use crate::harness::Bench;
 
@@ -164,24 +164,57 @@ async fn the_views_show_the_queue_and_its_history() {
     assert_eq!(status, (1, 1, 0, 1));
 }
 
+/// As in PostgreSQL, column by column, so that a supervisor's query runs on both.
+#[tokio::test]
+async fn the_supervisor_sees_the_same_columns_as_in_postgresql() {
+    let (bench, [_, _, third]) = three().await;
+    let mut connection = bench.connect().await;
+    let status = "SELECT * FROM supervisor_outbox_status";
+    let row = sqlx::query(status).fetch_one(&mut connection).await;
+    let row = row.unwrap();
+    let columns: Vec<&str> = row.columns().iter().map(|column| column.name()).collect();
+    let expected = "pending due scheduled waiting leased expired stuck held failed dlq dispatched \
+                    attempts_1 attempts_2 attempts_3 attempts_4 attempts_5_plus oldest_pending_at \
+                    oldest_pending_seconds dispatched_last_hour retryable_last_hour \
+                    failed_last_hour zombie_requeue_last_hour";
+    let expected: Vec<&str> = expected.split_whitespace().collect();
+    assert_eq!(columns, expected);
+    let by_name = |name: &str| row.get::<i64, _>(name);
+    assert_eq!((by_name("pending"), by_name("dispatched")), (1, 1));
+    assert_eq!((by_name("failed"), by_name("dlq")), (1, 0));
+    let oldest = bench.store.payment(third).await.unwrap().unwrap().0;
+    let oldest = oldest.created_at.as_microsecond();
+    assert_eq!(by_name("oldest_pending_at"), oldest);
+
+    let empty = Bench::new().await;
+    let row = sqlx::query(status).fetch_one(&mut empty.connect().await);
+    let row = row.await.unwrap();
+    assert_eq!(row.get::<i64, _>("pending"), 0, "one row of zeros");
+    assert_eq!(row.get::<i64, _>("dispatched"), 0);
+    assert_eq!(row.get::<Option<f64>, _>("oldest_pending_seconds"), None);
+}
+
 /// The views' words are the port's, whatever happened.
 #[tokio::test]
 async fn the_view_of_attempts_agrees_with_the_port() {
     let bench = Bench::new().await;
     let id = enqueue(&bench, 1).await;
-    claim(&bench).await;
+    let minute = std::time::Duration::from_secs(60);
+    let presumed = bench.store.claim_payments(1, "worker-1", minute, true);
+    presumed.await.unwrap().unwrap();
     bench.clock.advance(jiff::SignedDuration::from_mins(1));
     bench.store.repair(10).await.unwrap();
     let mut refused = Completion::failed(id, AttemptState::Retryable, "RAIL_DOWN");
-    refused.error_message = Some("closed".to_owned());
-    for _ in 0..19 {
+    refused.error_message = Some("closed ".repeat(100));
+    for n in 0..19 {
+        refused.in_doubt = Some(n == 0);
         bench.clock.advance(jiff::SignedDuration::from_mins(2));
         complete(&bench, refused.clone()).await;
     }
     let mut connection = bench.connect().await;
-    let attempts = "SELECT state, error_code, error_message FROM payment_outbox_attempts \
-                    ORDER BY attempt_no";
-    type Columns = (String, Option<String>, Option<String>);
+    let attempts = "SELECT state, error_code, error_message, in_doubt \
+                    FROM payment_outbox_attempts ORDER BY attempt_no";
+    type Columns = (String, Option<String>, Option<String>, bool);
     let rows: Vec<Columns> = sqlx::query_as(attempts)
         .fetch_all(&mut connection)
         .await
@@ -194,6 +227,7 @@ async fn the_view_of_attempts_agrees_with_the_port() {
                 view.state.as_str().to_owned(),
                 view.error_code,
                 view.error_message,
+                view.in_doubt,
             )
         })
         .collect();
@@ -201,6 +235,8 @@ async fn the_view_of_attempts_agrees_with_the_port() {
     assert_eq!(rows.len(), 20);
     assert_eq!(rows[0].0, "ZOMBIE_REQUEUE");
     assert_eq!(rows[19].0, "FAILED");
+    let doubts: Vec<bool> = rows.iter().map(|row| row.3).collect();
+    assert_eq!(doubts[..3], [true, true, false]);
 }
 
 /// P-18: with the business's own rows, or not at all.

@@ -1,0 +1,64 @@
+//! The figures of the reliability report, and evidence that cannot be read.
+
+use consign_memory::{
+    MemoryCounts,
+    uri::{parse_attachment_evidence_uri, parse_evidence_uri},
+};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+use sqlx::{Row, SqliteConnection};
+
+use crate::{error::Result, rows, sql};
+
+pub(super) async fn counts(
+    connection: &mut SqliteConnection,
+    now: Timestamp,
+) -> Result<MemoryCounts> {
+    let ago = |hours: i64| rows::micros(now) - SignedDuration::from_hours(hours).as_micros() as i64;
+    let document: String = sqlx::query_scalar(sql!("memory_counts"))
+        .bind(rows::micros(now))
+        .bind(ago(24))
+        .bind(ago(7 * 24))
+        .fetch_one(&mut *connection)
+        .await?;
+    let mut counts: MemoryCounts = rows::document(&document)?;
+    counts.evidence.1 = unreadable(connection).await?.len() as u64;
+    Ok(counts)
+}
+
+/// An audit with a reference that nobody can follow.
+pub(crate) struct Unreadable {
+    pub(crate) audit_id: i64,
+    pub(crate) uri: String,
+}
+
+/// Audits with evidence of the logbook's own whose URI cannot be parsed; the first one of each.
+pub(crate) async fn unreadable(connection: &mut SqliteConnection) -> Result<Vec<Unreadable>> {
+    let found = sqlx::query(sql!("memory_evidence"))
+        .fetch_all(connection)
+        .await?;
+    let mut unreadable = Vec::new();
+    for row in found {
+        let patches: Value = rows::document(row.try_get("patches")?)?;
+        let attachments: Value = rows::document(row.try_get("attachments")?)?;
+        let is_patch = |uri: &str| parse_evidence_uri(uri).is_some_and(|patch| patch.is_strong());
+        let is_attachment = |uri: &str| parse_attachment_evidence_uri(uri).is_some();
+        let wrong = first_wrong(&patches, is_patch).or(first_wrong(&attachments, is_attachment));
+        if let Some(uri) = wrong {
+            unreadable.push(Unreadable {
+                audit_id: row.try_get("audit_id")?,
+                uri,
+            });
+        }
+    }
+    Ok(unreadable)
+}
+
+fn first_wrong(references: &Value, is_right: impl Fn(&str) -> bool) -> Option<String> {
+    let uri = |reference: &Value| {
+        let uri = reference.get("artifact_uri").and_then(Value::as_str);
+        uri.unwrap_or_default().to_owned()
+    };
+    let mut uris = references.as_array().into_iter().flatten().map(uri);
+    uris.find(|uri| !is_right(uri))
+}

@@ -1,0 +1,150 @@
+//! Comparing the outbox with its audits, and repairing what may be repaired: missing audits, stale
+//! leases, hanging audits. Never changes what was sent or is dead, never a text, removes nothing.
+
+mod outcomes;
+mod stale;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use consign_kernel::{Error, MessageId};
+use consign_memory::{AuditEnd, AuditStatus, Finding, Issue, ReconcileOptions, Reconciled};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+use sqlx::Row;
+use uuid::Uuid;
+
+use super::{rows as logbook, told::iso};
+use crate::{error::Result, job::Work, rows, sql};
+
+/// What was found, with its age.
+type Found = (Timestamp, Finding);
+
+impl Work<'_> {
+    pub(super) async fn reconcile(&mut self, options: &ReconcileOptions) -> Result<Reconciled> {
+        if !(1..=10_000).contains(&options.batch) {
+            return Err(Error::invalid("batch", "must be from 1 to 10000").into());
+        }
+        let since = rows::micros(earlier(self.now, options.scan_window));
+        let (sent, dead): (i64, i64) = sqlx::query_as(sql!("reconcile_counted"))
+            .bind(since)
+            .fetch_one(&mut *self.connection)
+            .await?;
+        let mut found = self
+            .reconcile_outcomes(Issue::SentMissingAudit, options)
+            .await?;
+        found.extend(
+            self.reconcile_outcomes(Issue::DeadMissingAudit, options)
+                .await?,
+        );
+        let stale = self.reconcile_leases(options).await?;
+        let stale_count = stale.len() as u64;
+        found.extend(stale);
+        found.extend(self.reconcile_pending(options).await?);
+        found.extend(self.reconcile_rowless(options).await?);
+        found.sort_by_key(|(at, finding)| (*at, finding.audit_id, finding.outbox_id));
+        let findings: Vec<Finding> = found.into_iter().map(|(_, finding)| finding).collect();
+        Ok(Reconciled {
+            sent_count: sent.unsigned_abs(),
+            dead_count: dead.unsigned_abs(),
+            stale_count,
+            has_more: has_more(&findings, options.batch as usize),
+            findings,
+        })
+    }
+
+    /// Ends audits that have been pending for too long as failed.
+    async fn reconcile_pending(&mut self, options: &ReconcileOptions) -> Result<Vec<Found>> {
+        let before = earlier(self.now, options.audit_timeout);
+        let hanging = sqlx::query(sql!("reconcile_pending"))
+            .bind(rows::micros(before))
+            .bind(options.batch)
+            .fetch_all(&mut *self.connection)
+            .await?;
+        let mut found = Vec::with_capacity(hanging.len());
+        for row in hanging {
+            let at = logbook::time(&row, "created_at")?;
+            let reason: Option<String> = row.try_get("reason")?;
+            let outbox_id: Option<i64> = row.try_get("outbox_id")?;
+            let mut fixed = false;
+            if options.is_repairing {
+                let end = AuditEnd {
+                    status: AuditStatus::Failed,
+                    action: None,
+                    reason: Some(format!("{}:audit_timeout", reason.unwrap_or_default())),
+                    patch: json!({
+                        "reconcile_action": "audit_timeout",
+                        "timeout_detected_at": iso(self.now),
+                        "stale_duration_seconds": self.now.duration_since(at).as_secs(),
+                    }),
+                };
+                let id: String = row.try_get("correlation_id")?;
+                fixed = self.finalize_audit(&id, &end, None).await?;
+            }
+            let finding = Finding {
+                outbox_id: outbox_id.map(MessageId),
+                audit_id: Some(row.try_get("audit_id")?),
+                fixed,
+                ..nothing(Issue::HangingAudit)
+            };
+            found.push((at, finding));
+        }
+        Ok(found)
+    }
+
+    /// Reports audits about rows that are not there.
+    async fn reconcile_rowless(&mut self, options: &ReconcileOptions) -> Result<Vec<Found>> {
+        let rowless = sqlx::query(sql!("reconcile_rowless"))
+            .bind(options.batch)
+            .fetch_all(&mut *self.connection)
+            .await?;
+        let mut found = Vec::with_capacity(rowless.len());
+        for row in rowless {
+            let finding = Finding {
+                outbox_id: Some(MessageId(row.try_get("outbox_id")?)),
+                audit_id: Some(row.try_get("audit_id")?),
+                ..nothing(Issue::MissingOutboxRow)
+            };
+            found.push((logbook::time(&row, "created_at")?, finding));
+        }
+        Ok(found)
+    }
+}
+
+/// A correlation of its own for each repair.
+fn new_correlation_id() -> String {
+    let random = Uuid::new_v4().simple().to_string();
+    format!("corr-{}", &random[..16])
+}
+
+/// A finding about nothing yet.
+fn nothing(issue: Issue) -> Finding {
+    Finding {
+        issue,
+        outbox_id: None,
+        audit_id: None,
+        locked_by: None,
+        locked_at: None,
+        fixed: false,
+        rescheduled: false,
+    }
+}
+
+/// Where something was repaired and the batch was full, the next call gets further.
+fn has_more(findings: &[Finding], batch: usize) -> bool {
+    let mut kinds: BTreeMap<Issue, (usize, bool)> = BTreeMap::new();
+    for finding in findings {
+        let (count, is_moving) = kinds.entry(finding.issue).or_default();
+        *count += 1;
+        *is_moving |= finding.fixed && (finding.issue != Issue::StaleLock || finding.rescheduled);
+    }
+    kinds
+        .values()
+        .any(|(count, is_moving)| *count >= batch && *is_moving)
+}
+
+/// `now` less a duration; at the beginning of the calendar at the earliest.
+fn earlier(now: Timestamp, by: Duration) -> Timestamp {
+    let micros = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
+    now.saturating_sub(SignedDuration::from_micros(micros))
+        .expect("invariant: subtracting a duration saturates")
+}
