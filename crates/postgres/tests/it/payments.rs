@@ -4,6 +4,7 @@
 mod claim;
 mod complete;
 mod doctor;
+mod doubt;
 mod enqueue;
 mod import;
 mod order;

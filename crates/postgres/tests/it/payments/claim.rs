@@ -31,6 +31,7 @@ async fn a_claim_takes_what_is_due_and_nothing_else() {
         heir.attempt_count, 2,
         "an expired lease is not taken silently"
     );
+    assert!(heir.in_doubt, "whoever had it may have called the rail");
     assert_eq!(
         desk.states(heir.outbox_id).await,
         ["RETRYABLE", "ZOMBIE_REQUEUE"]

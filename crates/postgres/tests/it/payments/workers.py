@@ -1,9 +1,12 @@
 """A worker and a producer of payments over plain SQL, as any language could be one.
 
-    workers.py work URL NAME SEED      claims, asks its pretended rail, completes; until killed
+    workers.py work URL NAME SEED      claims, calls its rail, completes; until killed
     workers.py produce URL NAME COUNT  enqueues COUNT payments from the first, then ends
 
 Both are killed at any moment by the test, and started again.
+
+The rail is a table of the test's own (rail.sent) that takes whatever it is sent, as often as it is sent:
+it recognises no repetition. It can be asked, and notes that too (rail.asked).
 """
 import os
 import random
@@ -15,6 +18,9 @@ import psycopg2
 import psycopg2.errors
 
 PARTICIPANTS = 25
+LEASE_SECONDS = 8
+# Nothing is sent when less than this is left of a lease: somebody else may be sending by then.
+MARGIN_SECONDS = 4
 
 
 def connect(url):
@@ -23,26 +29,62 @@ def connect(url):
     return connection
 
 
-def rail(outbox_id):
-    """Idempotent by reference, as a rail must be: the same payment has the same answer."""
-    return "rail-" + outbox_id
+class Rail:
+    """Over a connection of its own, so that it has nothing to do with the worker's transactions."""
+
+    def __init__(self, url, name):
+        self.cursor = connect(url).cursor()
+        self.name = name
+
+    def ask(self, outbox_id):
+        """The reference of a payment that it was sent, if it was."""
+        self.cursor.execute(
+            """WITH found AS (SELECT min(reference) AS reference FROM rail.sent WHERE outbox_id = %s),
+                    noted AS (INSERT INTO rail.asked (outbox_id, found) SELECT %s, reference IS NOT NULL FROM found)
+               SELECT reference FROM found""",
+            (outbox_id, outbox_id),
+        )
+        return self.cursor.fetchone()[0]
+
+    def send(self, outbox_id):
+        self.cursor.execute(
+            "INSERT INTO rail.sent (outbox_id, worker) VALUES (%s, %s) RETURNING reference", (outbox_id, self.name)
+        )
+        return self.cursor.fetchone()[0]
 
 
-def complete(cursor, name, rows):
-    """Everything in one call, or one call for each; some of it to be tried again."""
-    token = rows[0][8]
-    states = ["RETRYABLE" if row[7] == 0 and random.random() < 0.05 else "DISPATCHED" for row in rows]
-    references = [rail(row[0]) if state == "DISPATCHED" else None for row, state in zip(rows, states)]
-    if len(rows) > 10 or random.random() < 0.5:
+def pay(rail, row):
+    """What to say of one payment: its state, its reference, its error, whether that leaves a doubt."""
+    outbox_id, attempts, in_doubt = row["outbox_id"], row["attempt_count"], row["in_doubt"]
+    if in_doubt:
+        reference = rail.ask(outbox_id)
+        if reference is not None:
+            return "DISPATCHED", reference, None, None
+    chance = random.random()
+    if attempts < 5 and chance < 0.03:
+        return "RETRYABLE", None, "RAIL_BUSY", False  # refused, and nothing was sent
+    reference = rail.send(outbox_id)
+    if attempts < 5 and chance < 0.05:
+        return "RETRYABLE", None, "DISPATCH_TIMEOUT", None  # its answer was lost
+    if attempts < 5 and chance < 0.07:
+        return "RETRYABLE", None, "GARBLED", True
+    return "DISPATCHED", reference, None, None
+
+
+def complete(cursor, name, token, said):
+    """Everything in one call, or one call for each."""
+    if len(said) > 10 or random.random() < 0.5:
+        ids, states, references, errors, doubts = (list(column) for column in zip(*said))
         cursor.execute(
-            "SELECT consign.complete_outbox_attempts(%s, %s, %s::uuid[], %s::consign.outbox_attempt_state[], %s::text[])",
-            (token, name, [row[0] for row in rows], states, references),
+            """SELECT consign.complete_outbox_attempts(%s, %s, %s::uuid[], %s::consign.outbox_attempt_state[], %s::text[],
+                   p_error_codes => %s::text[], p_in_doubt => %s::boolean[])""",
+            (token, name, ids, states, references, errors, doubts),
         )
         return
-    for row, state, reference in zip(rows, states, references):
+    for outbox_id, state, reference, error, doubt in said:
         cursor.execute(
-            "SELECT * FROM consign.complete_outbox_attempt(%s, %s, %s, %s, %s)",
-            (row[0], token, name, state, reference),
+            "SELECT consign.complete_outbox_attempt(%s, %s, %s, %s, %s, p_error_code => %s, p_in_doubt => %s)",
+            (outbox_id, token, name, state, reference, error, doubt),
         )
 
 
@@ -51,31 +93,45 @@ def work(url, name, seed):
     connection = connect(url)
     cursor = connection.cursor()
     cursor.execute("LISTEN symphony_outbox")
+    rail = Rail(url, name)
     print("ready", flush=True)
     while True:
-        cursor.execute("SELECT * FROM consign.claim_outbox_batch(%s, %s, 4)", (random.randint(1, 40), name))
-        rows = cursor.fetchall()
+        # Some say before the call that it begins, for the others the claim has said so.
+        says_so = random.random() < 0.3
+        since = time.monotonic()
+        cursor.execute(
+            "SELECT * FROM consign.claim_outbox_batch(%s, %s, %s, %s)", (random.randint(1, 40), name, LEASE_SECONDS, not says_so)
+        )
+        columns = [column.name for column in cursor.description]
+        rows = [dict(zip(columns, row)) for row in cursor.fetchall()]
         if not rows:
             # Woken by a new payment; what comes back from retries and crashes is found by looking.
             select.select([connection], [], [], 0.1)
             connection.poll()
             connection.notifies.clear()
             continue
-        if random.random() < 0.3:
-            cursor.execute(
-                "SELECT consign.begin_outbox_attempts(%s, %s, %s::uuid[])", (rows[0][8], name, [row[0] for row in rows])
-            )
-        # The rail takes its time, so that whoever is killed usually holds something.
-        time.sleep(random.random() * 0.06)
+        token = rows[0]["lease_token"]
+        said = []
         try:
-            complete(cursor, name, rows)
+            for row in rows:
+                if time.monotonic() > since + LEASE_SECONDS - MARGIN_SECONDS:
+                    break
+                if says_so:
+                    cursor.execute("SELECT consign.begin_outbox_attempts(%s, %s, ARRAY[%s]::uuid[])", (token, name, row["outbox_id"]))
+                said.append((row["outbox_id"], *pay(rail, row)))
+                # The rail takes its time, so that whoever is killed usually holds something.
+                time.sleep(random.random() * 0.01)
+            if said:
+                complete(cursor, name, token, said)
+            if len(said) < len(rows):
+                cursor.execute("SELECT consign.release_outbox_lease(%s, %s)", (token, name))
         except psycopg2.Error as error:
             if error.pgcode != "P7002":  # lease lost: somebody else has these payments now
                 raise
-            for row in rows:
+            for outbox_id, state, reference, code, _ in said:
                 cursor.execute(
-                    "SELECT consign.witness_outbox_attempt(%s, %s, %s, 'DISPATCHED', %s)",
-                    (row[0], row[8], name, rail(row[0])),
+                    "SELECT consign.witness_outbox_attempt(%s, %s, %s, %s, %s, p_error_code => %s)",
+                    (outbox_id, token, name, state, reference, code),
                 )
 
 

@@ -53,10 +53,41 @@ fn scattered(n: usize) -> usize {
     (n.wrapping_mul(0x9E37_79B9_7F4A_7C15)) >> 33
 }
 
-/// The acceptance of the protocol: 16 workers, 5,000 payments, kills at random.
+/// A rail that takes whatever it is sent, as often as it is sent, and can be asked.
+const RAIL: &str = "CREATE SCHEMA rail;
+    CREATE TABLE rail.sent (n bigint GENERATED ALWAYS AS IDENTITY, outbox_id uuid NOT NULL, worker text NOT NULL,
+                            reference text GENERATED ALWAYS AS ('rail-' || n) STORED);
+    CREATE INDEX ON rail.sent (outbox_id);
+    CREATE TABLE rail.asked (outbox_id uuid NOT NULL, found boolean NOT NULL);
+    CREATE FUNCTION rail.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'the rail forgets nothing'; END $$;
+    CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON rail.sent
+        FOR EACH STATEMENT EXECUTE FUNCTION rail.refuse();";
+
+/// What the rail saw: nothing twice, although it would have taken it; and what consign recorded is
+/// what the rail says.
+async fn each_was_sent_once(desk: &mut Desk) {
+    let payments = PAYMENTS as i64;
+    let sent = "SELECT count(*) FROM rail.sent";
+    let different = "SELECT count(DISTINCT outbox_id) FROM rail.sent";
+    assert_eq!(desk.count(different).await, payments, "all were sent");
+    assert_eq!(desk.count(sent).await, payments, "and none twice");
+    let same = "SELECT count(*) FROM consign.payment_outbox_attempts a
+                JOIN rail.sent s ON s.outbox_id = a.outbox_id AND s.reference = a.rail_reference
+                WHERE a.state = 'DISPATCHED'";
+    assert_eq!(desk.count(same).await, payments, "the rail's references");
+    let instead = "SELECT count(*) FROM rail.asked WHERE found";
+    assert!(desk.count(instead).await > 0, "asked instead of sent again");
+    let silent = "SELECT count(*) FROM consign.payment_outbox_attempts
+                  WHERE state = 'ZOMBIE_REQUEUE' AND in_doubt";
+    assert!(desk.count(silent).await > 0, "kills after the claim");
+}
+
+/// The acceptance of the protocol: 16 workers, 5,000 payments, kills at random between claim, call
+/// and completion, and a rail that recognises no repetition.
 #[tokio::test(flavor = "multi_thread")]
 async fn sixteen_workers_in_another_language_with_kills_pay_each_payment_once() {
     let mut desk = Desk::open().await;
+    desk.run(RAIL).await;
     let (python, url) = (python(), desk.database.url().to_owned());
     let mut workers: Vec<Child> = (0..WORKERS)
         .map(|n| start(python, "work", &url, &format!("worker-{}", n % 12), n))
@@ -93,7 +124,9 @@ async fn sixteen_workers_in_another_language_with_kills_pay_each_payment_once() 
         producer.expect_line("produced").await;
     }
     until_dispatched(&desk, PAYMENTS).await;
-    drop(workers);
+    for worker in &mut workers {
+        worker.kill9();
+    }
     let once = "SELECT count(*) FROM (SELECT outbox_id FROM consign.payment_outbox_attempts GROUP BY 1
                 HAVING count(*) FILTER (WHERE state = 'DISPATCHED') = 1 AND min(attempt_no) = 1 AND max(attempt_no) = count(*)) p";
     let payments = PAYMENTS as i64;
@@ -106,6 +139,7 @@ async fn sixteen_workers_in_another_language_with_kills_pay_each_payment_once() 
         payments,
         "dispatched once, attempts dense"
     );
+    each_was_sent_once(&mut desk).await;
     let dense = "SELECT count(*) FROM (SELECT participant_id FROM consign.payment GROUP BY 1
                  HAVING count(*) <> max(sequence_id) OR min(sequence_id) <> 1) p";
     assert_eq!(desk.count(dense).await, 0, "numbers without gaps");
