@@ -187,8 +187,9 @@ async fn the_supervisor_sees_the_same_columns_as_in_postgresql() {
     assert_eq!(by_name("oldest_pending_at"), oldest);
 
     let empty = Bench::new().await;
-    let row = sqlx::query(status).fetch_one(&mut empty.connect().await);
-    let row = row.await.unwrap();
+    let mut connection = empty.connect().await;
+    let row = sqlx::query(status).fetch_one(&mut connection).await;
+    let row = row.unwrap();
     assert_eq!(row.get::<i64, _>("pending"), 0, "one row of zeros");
     assert_eq!(row.get::<i64, _>("dispatched"), 0);
     assert_eq!(row.get::<Option<f64>, _>("oldest_pending_seconds"), None);
