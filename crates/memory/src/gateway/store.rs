@@ -1,11 +1,22 @@
 //! Storing a memory.
 
+mod audit;
+mod decide;
+mod defer;
+mod write;
+
+use std::sync::Arc;
+
+use consign_kernel::Error;
+use jiff::Timestamp;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+use tracing::{Instrument, Span, error, warn};
 
 use super::MemoryService;
 use crate::{
-    Caller,
+    Action, AuditEnd, AuditStatus, Caller, Correlation, metrics,
     tools::{Arguments, Refusal, missing},
 };
 
@@ -85,22 +96,121 @@ pub struct StoreAnswer {
     pub context: Option<Value>,
 }
 
+/// One request on its way. Owns what it needs: it goes on when its client is gone.
+struct Call {
+    service: MemoryService,
+    caller: Caller,
+    correlation: Correlation,
+    /// The references that came with it, for the answer.
+    evidence_refs: Vec<String>,
+    /// When it came.
+    since: Instant,
+}
+
 impl MemoryService {
-    /// Stores a memory.
+    /// Stores a memory: audited first, then stored, deferred or refused, and audited to its end.
     pub async fn store(&self, request: StoreRequest, caller: &Caller) -> StoreAnswer {
-        let _ = caller;
+        let given = caller.correlation_id.as_deref().unwrap_or_default();
+        let call = Arc::new(Call {
+            service: self.clone(),
+            caller: caller.clone(),
+            correlation: Correlation::parse_or_new(given),
+            evidence_refs: request.evidence_refs.clone(),
+            since: Instant::now(),
+        });
+        // In a task of its own: a client that hangs up must not leave an audit without an end.
+        let running = Arc::clone(&call);
+        let task = async move { running.run(request).await };
+        let answer = match tokio::spawn(task.instrument(Span::current())).await {
+            Ok(answer) => answer,
+            Err(gone) => call.broken(&gone.to_string()).await,
+        };
+        metrics::stored(answer.action, call.since);
+        answer
+    }
+}
+
+impl Call {
+    async fn run(&self, request: StoreRequest) -> StoreAnswer {
+        match self.decide(request).await {
+            Ok(write) => self.write(write).await,
+            Err(answer) => *answer,
+        }
+    }
+
+    /// A defect ended the request. Its audit, if there is one, must not stay pending.
+    async fn broken(&self, why: &str) -> StoreAnswer {
+        error!(correlation_id = %self.correlation, "storing a memory ended early: {why}");
+        let end = AuditEnd {
+            status: AuditStatus::Failed,
+            action: Some(Action::Reject),
+            reason: Some("internal_error".to_owned()),
+            patch: json!({}),
+        };
+        self.finalize(&end).await;
+        let why = "storing the memory failed; it may have been stored";
+        self.error("INTERNAL_ERROR", why, true)
+    }
+
+    fn answer(&self, action: &'static str) -> StoreAnswer {
         StoreAnswer {
             ok: false,
-            action: "error",
+            action,
             space_written: None,
             memory_id: None,
             outbox_id: None,
-            correlation_id: String::new(),
-            evidence_refs: request.evidence_refs,
+            correlation_id: self.correlation.to_string(),
+            evidence_refs: self.evidence_refs.clone(),
             message: None,
-            error_code: Some("EXECUTION_FAILED"),
-            retryable: Some(false),
+            error_code: None,
+            retryable: None,
             context: None,
         }
     }
+
+    /// It is stored.
+    fn written(&self, action: Action, space: &str) -> StoreAnswer {
+        StoreAnswer {
+            ok: true,
+            space_written: Some(space.to_owned()),
+            ..self.answer(action.as_str())
+        }
+    }
+
+    /// It is not, and somebody has to do something about that.
+    fn error(
+        &self,
+        code: &'static str,
+        message: impl Into<String>,
+        is_retryable: bool,
+    ) -> StoreAnswer {
+        StoreAnswer {
+            message: Some(message.into()),
+            error_code: Some(code),
+            retryable: Some(is_retryable),
+            ..self.answer("error")
+        }
+    }
+
+    /// The logbook could not be asked; nothing has happened.
+    fn unread(&self, error: &Error) -> StoreAnswer {
+        warn!(%error, "the logbook could not be asked about a memory");
+        let message = format!("the logbook could not be asked; nothing was stored: {error}");
+        self.error("LOGBOOK_UNAVAILABLE", message, error.is_retryable())
+    }
+
+    /// What cannot be audited is not done.
+    fn unaudited(&self, space: &str, sha: &str, error: &Error) -> StoreAnswer {
+        error!(correlation_id = %self.correlation, %error, "an audit could not be written");
+        let message = format!("the audit could not be written; nothing was stored: {error}");
+        StoreAnswer {
+            context: Some(context(space, sha)),
+            ..self.error("AUDIT_WRITE_FAILED", message, error.is_retryable())
+        }
+    }
+}
+
+/// What an error was about.
+fn context(space: &str, sha: &str) -> Value {
+    json!({"target_space": space, "payload_sha": sha, "timestamp": Timestamp::now()})
 }

@@ -1,0 +1,330 @@
+//! What becomes of a request before anything is written: who asks, on what evidence, and where the
+//! policy lets it go.
+
+use consign_kernel::NewMessage;
+use serde_json::{Map, Value, json};
+
+use super::{Call, StoreAnswer, StoreRequest, audit::Draft, write::Write};
+use crate::{
+    Action, AuditStatus, NewMemory, NewUser, UnknownActorPolicy,
+    card::{Card, Trim},
+    evidence::{self, Evidence, check_strict, classify, resolve_validate_refs},
+    lane_policy, payload_sha,
+    policy::{self, Decision, EvidenceMode, Policy, PolicyInput},
+    uri::check_evidence_refs_json,
+};
+
+/// Longest name of a space, a kind or a user. Keys of messages hold a space and a hash.
+const NAME_BYTES_MAX: usize = 200;
+
+/// An answer before anything was tried.
+type Refused = Box<StoreAnswer>;
+
+/// The request in one shape.
+struct Asked {
+    text: String,
+    trim: Trim,
+    space: String,
+    kind: Option<String>,
+    evidence: Evidence,
+    request: StoreRequest,
+}
+
+/// Who asks.
+struct Who {
+    actor: Option<String>,
+    /// Whether a token says so.
+    is_bound: bool,
+    /// Whether nobody knows them, and their memories are nobody's in particular.
+    is_degraded: bool,
+}
+
+impl Call {
+    /// Decides about a request; refuses it with its one audit.
+    pub(super) async fn decide(&self, request: StoreRequest) -> Result<Write, Refused> {
+        let asked = self.read(request)?;
+        let mut draft = Draft {
+            correlation: self.correlation.clone(),
+            actor: None,
+            requested_space: asked.space.clone(),
+            final_space: None,
+            text: asked.text.clone(),
+            evidence: asked.evidence.clone(),
+            trim: asked.trim.clone(),
+            mode: None,
+            refs: None,
+            strict: None,
+            extra: Map::new(),
+        };
+        let who = self.who(&asked, &mut draft).await?;
+        let settings = self.service.logbook();
+        let settings = settings.settings(&self.service.options().project_key).await;
+        let settings = settings.map_err(|error| Box::new(self.unread(&error)))?;
+        let policy = Policy::read(&settings.policy_json);
+        self.check_evidence(&asked, &policy, &mut draft).await?;
+        let decision = self.policy(&asked, &who, &policy, settings.team_write_enabled)?;
+        let reason = match who.is_degraded {
+            true => "actor_unknown:degrade".to_owned(),
+            false => format!("policy:{}", decision.reason),
+        };
+        let Some(space) = decision.final_space else {
+            let message = format!("refused by the policy: {}", decision.reason);
+            return Err(self.reject(&draft, &reason, &message).await);
+        };
+        let action = match who.is_degraded {
+            true => Action::Redirect,
+            false => decision.action,
+        };
+        let memory = NewMemory {
+            target_space: space.clone(),
+            payload_md: asked.text,
+            item_id: asked.request.item_id,
+            last_error: None,
+            may_be_stored: false,
+            correlation_id: Some(self.correlation.to_string()),
+            actor_user_id: who.actor,
+            kind: asked.kind,
+            meta_json: asked.request.meta_json,
+            evidence: asked.evidence.to_values(),
+        };
+        self.check_message(&memory.message())?;
+        draft.final_space = Some(space);
+        Ok(Write {
+            sha: memory.payload_sha(),
+            memory,
+            action,
+            reason,
+            draft,
+        })
+    }
+
+    /// Brings a request into one shape.
+    fn read(&self, mut request: StoreRequest) -> Result<Asked, Refused> {
+        let options = self.service.options();
+        let (text, trim) = match (request.payload_md.take(), request.card.take()) {
+            (Some(_), Some(_)) => {
+                return Err(self.malformed("payload_md and card exclude each other"));
+            }
+            (Some(text), None) => (text, Trim::default()),
+            (None, None) => return Err(self.malformed("payload_md is missing")),
+            (None, Some(fields)) => {
+                let card = Card::read(&fields);
+                let card = card.map_err(|why| self.malformed(&format!("card: {why}")))?;
+                if request.evidence.is_empty() && request.evidence_refs.is_empty() {
+                    request.evidence = card.evidence_values();
+                }
+                request.kind = request.kind.or(Some(card.kind.as_str().to_owned()));
+                let built = card.build();
+                (built.text, built.trim)
+            }
+        };
+        if text.len() > options.payload_max_bytes {
+            let most = options.payload_max_bytes;
+            return Err(self.malformed(&format!("payload_md is over {most} bytes")));
+        }
+        let space = request.target_space.take();
+        let asked = Asked {
+            text,
+            trim,
+            space: space.unwrap_or_else(|| options.team_space()),
+            kind: request.kind.take(),
+            evidence: evidence::normalize(&request.evidence, &request.evidence_refs),
+            request,
+        };
+        let names = [
+            ("target_space", Some(&asked.space)),
+            ("kind", asked.kind.as_ref()),
+            ("actor_user_id", asked.request.actor_user_id.as_ref()),
+        ];
+        for (what, name) in names {
+            let is_plain =
+                |name: &String| name.len() <= NAME_BYTES_MAX && !name.chars().any(char::is_control);
+            if !name.is_none_or(is_plain) {
+                let why = format!("{what} must be one line of at most {NAME_BYTES_MAX} bytes");
+                return Err(self.malformed(&why));
+            }
+        }
+        Ok(asked)
+    }
+
+    /// Finds out who asks, and what to do with somebody nobody knows. One audit per request: what
+    /// was done is noted in it, not in one of its own (T21), and audits make no users (T22).
+    async fn who(&self, asked: &Asked, draft: &mut Draft) -> Result<Who, Refused> {
+        let claimed = asked.request.actor_user_id.clone();
+        let claimed = claimed.filter(|actor| !actor.is_empty());
+        let bound = self.caller.actor.clone();
+        if let Some(bound) = bound.filter(|_| self.caller.is_authenticated) {
+            draft.actor = Some(bound.clone());
+            if let Some(claimed) = claimed.filter(|claimed| *claimed != bound) {
+                draft.note("claimed_actor", claimed);
+                let message = "the token is not this actor's";
+                return Err(self.reject(draft, "actor_mismatch", message).await);
+            }
+            // Their token vouches for them.
+            return Ok(Who {
+                actor: Some(bound),
+                is_bound: true,
+                is_degraded: false,
+            });
+        }
+        draft.actor.clone_from(&claimed);
+        let mut who = Who {
+            actor: claimed,
+            is_bound: false,
+            is_degraded: false,
+        };
+        let Some(actor) = &who.actor else {
+            return Ok(who);
+        };
+        let is_known = self.service.logbook().user_exists(actor).await;
+        if is_known.map_err(|error| Box::new(self.unread(&error)))? {
+            return Ok(who);
+        }
+        match self.service.options().unknown_actor_policy {
+            UnknownActorPolicy::Reject => {
+                let message = format!("{actor:?} is no user");
+                return Err(self.reject(draft, "actor_unknown:reject", &message).await);
+            }
+            UnknownActorPolicy::Degrade => {
+                draft.note("actor", "actor_unknown:degrade");
+                who.is_degraded = true;
+            }
+            UnknownActorPolicy::AutoCreate => {
+                let user = NewUser {
+                    user_id: actor.clone(),
+                    display_name: actor.clone(),
+                };
+                if let Err(error) = self.service.logbook().create_user(&user).await {
+                    let message = format!("{actor:?} could not be made a user: {error}");
+                    let reason = "actor_autocreate_failed";
+                    return Err(self.reject(draft, reason, &message).await);
+                }
+                draft.note("actor", "actor_autocreated");
+            }
+        }
+        Ok(who)
+    }
+
+    /// Strict projects want evidence that can be followed; whatever cannot be recorded later is
+    /// refused now, before anything is stored (T23).
+    async fn check_evidence(
+        &self,
+        asked: &Asked,
+        policy: &Policy,
+        draft: &mut Draft,
+    ) -> Result<(), Refused> {
+        let options = self.service.options();
+        let mode = policy.evidence_mode;
+        let is_enforced = options.strict_mode_enforce_validate_refs;
+        let refs = resolve_validate_refs(mode, is_enforced, options.validate_evidence_refs, None);
+        (draft.mode, draft.refs) = (Some(mode), Some(refs));
+        if mode == EvidenceMode::Strict && asked.evidence.is_present() {
+            let report = check_strict(&asked.evidence);
+            draft.strict = Some(report.clone());
+            if let Some(reason) = report.reason() {
+                let message = format!("the evidence is not enough: {}", report.errors.join(", "));
+                return Err(self.reject(draft, &reason, &message).await);
+            }
+        }
+        if refs.is_on {
+            let lists = Value::Object(classify(&asked.evidence).lists());
+            if let Err(problems) = check_evidence_refs_json(&lists) {
+                let reason = "EVIDENCE_VALIDATION_FAILED:EVIDENCE_INVALID_REF";
+                let message = format!("the evidence cannot be followed: {}", problems.join(", "));
+                return Err(self.reject(draft, reason, &message).await);
+            }
+        }
+        Ok(())
+    }
+
+    fn policy(
+        &self,
+        asked: &Asked,
+        who: &Who,
+        policy: &Policy,
+        team_write_enabled: bool,
+    ) -> Result<Decision, Refused> {
+        let spaces = self.service.options().spaces();
+        let spaces = spaces.map_err(|why| self.malformed(&why))?;
+        // What somebody writes whom nobody knows is nobody's in particular.
+        let nobodys = spaces.private_of(None);
+        let mut decision = policy::decide(&PolicyInput {
+            target_space: if who.is_degraded {
+                &nobodys
+            } else {
+                &asked.space
+            },
+            actor: who.actor.as_deref(),
+            is_actor_bound: who.is_bound,
+            kind: asked.kind.as_deref(),
+            has_evidence: asked.evidence.is_present(),
+            payload_md: &asked.text,
+            is_bulk: asked.request.is_bulk,
+            team_write_enabled,
+            policy,
+            spaces: &spaces,
+        });
+        // Knowing a name on the list is no credential where tokens say who somebody is (T26).
+        let is_unproven = self.caller.is_authenticated && !who.is_bound;
+        let is_shared = spaces.user_of(&asked.space).is_none();
+        if is_unproven
+            && is_shared
+            && decision.action == Action::Allow
+            && policy.allowlist_users.is_some()
+        {
+            decision = Decision {
+                action: Action::Redirect,
+                reason: "user_not_in_allowlist".to_owned(),
+                final_space: Some(spaces.private_of(who.actor.as_deref())),
+            };
+        }
+        Ok(decision)
+    }
+
+    /// What could not be deferred is refused now, not when the memory server is down.
+    fn check_message(&self, message: &NewMessage) -> Result<(), Refused> {
+        let policy = lane_policy(self.service.options());
+        message.validate(0, &policy).map_err(|error| {
+            let answer = self.error("OUTBOX_VALIDATION_FAILED", error.to_string(), false);
+            Box::new(StoreAnswer {
+                action: "reject",
+                ..answer
+            })
+        })
+    }
+
+    /// Refuses a request, with its one audit.
+    async fn reject(&self, draft: &Draft, reason: &str, message: &str) -> Refused {
+        let audit = draft.decided(Action::Reject, reason);
+        let audit = audit.audit(AuditStatus::Failed);
+        if let Err(error) = self.service.logbook().insert_audit(&audit).await {
+            let sha = payload_sha(&draft.text);
+            return Box::new(self.unaudited(&draft.requested_space, &sha, &error));
+        }
+        Box::new(StoreAnswer {
+            message: Some(message.to_owned()),
+            error_code: Some(reject_code(reason)),
+            retryable: Some(false),
+            context: Some(json!({"reason": reason})),
+            ..self.answer("reject")
+        })
+    }
+
+    /// Refuses what is no request to store anything. Nothing was decided, so nothing is audited.
+    fn malformed(&self, why: &str) -> Refused {
+        let answer = self.error("INVALID_PARAMETER", why, false);
+        Box::new(StoreAnswer {
+            action: "reject",
+            ..answer
+        })
+    }
+}
+
+fn reject_code(reason: &str) -> &'static str {
+    match reason.split(':').next() {
+        Some("EVIDENCE_VALIDATION_FAILED") => "EVIDENCE_VALIDATION_FAILED",
+        Some("actor_unknown" | "actor_autocreate_failed") => "ACTOR_UNKNOWN",
+        Some("actor_mismatch") => "ACTOR_MISMATCH",
+        _ => "POLICY_REJECT",
+    }
+}

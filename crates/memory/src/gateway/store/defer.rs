@@ -1,0 +1,109 @@
+//! What the memory server cannot take now is kept, with its audit, in one transaction.
+
+use consign_kernel::{Certainty, Error};
+use consign_worker::park::park;
+use serde_json::Value;
+use tracing::error;
+
+use super::{Call, StoreAnswer, context, write::Write};
+use crate::{
+    AuditFilter, AuditStatus, BackendError, Deferred, NewMemory, Twin, audit_json::shown_error,
+};
+
+impl Call {
+    /// Keeps a memory for later.
+    pub(super) async fn defer(&self, write: Write, failure: &BackendError) -> StoreAnswer {
+        let shown = shown_error(&failure.to_string());
+        let end = write.audit().deferred(failure);
+        let memory = NewMemory {
+            last_error: Some(shown.clone()),
+            // Only what never left is certain not to have arrived.
+            may_be_stored: !matches!(failure, BackendError::Unreachable(_)),
+            ..write.memory.clone()
+        };
+        let correlation_id = self.correlation.as_str();
+        let deferred = self.service.logbook().defer(&memory, correlation_id, &end);
+        match deferred.await {
+            Ok(deferred) => {
+                park("memory.after_enqueue").await;
+                self.deferred(&deferred, &shown)
+            }
+            Err(error) => self.not_deferred(&write, &shown, &error).await,
+        }
+    }
+
+    fn deferred(&self, deferred: &Deferred, shown: &str) -> StoreAnswer {
+        let outbox_id = deferred.enqueued.outbox_id.0;
+        let kept = match &deferred.enqueued.twin {
+            None => format!("it is kept as row {outbox_id} of the outbox and will be delivered"),
+            Some(Twin::Pending) => format!("the same memory waits already as row {outbox_id}"),
+            Some(Twin::Sent(Some(id))) => {
+                format!("the same memory was delivered meanwhile by row {outbox_id} as {id}")
+            }
+            Some(Twin::Sent(None)) => {
+                format!("the same memory was delivered meanwhile by row {outbox_id}")
+            }
+            Some(Twin::Requeued) => {
+                format!("the same memory had been given up as row {outbox_id} and is tried again")
+            }
+        };
+        let is_hit = matches!(deferred.enqueued.twin, Some(Twin::Pending | Twin::Sent(_)));
+        StoreAnswer {
+            outbox_id: Some(outbox_id),
+            message: Some(format!(
+                "the memory server cannot take it now ({shown}); {kept}"
+            )),
+            error_code: is_hit.then_some("OUTBOX_DEDUP_HIT"),
+            ..self.answer("deferred")
+        }
+    }
+
+    /// It could be neither stored nor kept, and the caller must know.
+    async fn not_deferred(&self, write: &Write, shown: &str, failure: &Error) -> StoreAnswer {
+        // The answer was lost, not necessarily the memory.
+        if failure.certainty() == Certainty::Unknown
+            && let Some(outbox_id) = self.deferred_after_all().await
+        {
+            let message = format!("the memory server cannot take it now ({shown}); it is kept");
+            return StoreAnswer {
+                outbox_id: Some(outbox_id),
+                message: Some(message),
+                ..self.answer("deferred")
+            };
+        }
+        let code = match failure {
+            Error::InvalidInput { .. }
+            | Error::PayloadTooLarge { .. }
+            | Error::KeyConflict { .. } => "OUTBOX_VALIDATION_FAILED",
+            _ => "OUTBOX_ENQUEUE_FAILED",
+        };
+        error!(
+            correlation_id = %self.correlation, code, error = %failure,
+            "a memory could be neither stored nor kept"
+        );
+        let told = format!("{shown}; {failure}");
+        self.finalize(&write.audit().failed(code, &told)).await;
+        let message = format!(
+            "the memory server cannot take it now ({shown}), and it could not be kept: {failure}"
+        );
+        StoreAnswer {
+            context: Some(context(&write.memory.target_space, &write.sha)),
+            ..self.error(code, message, failure.is_retryable())
+        }
+    }
+
+    /// The row, if the transaction whose answer was lost went through.
+    async fn deferred_after_all(&self) -> Option<i64> {
+        let filter = AuditFilter {
+            correlation_id: Some(self.correlation.to_string()),
+            status: Some(AuditStatus::Redirected),
+            ..AuditFilter::default()
+        };
+        let audits = self.service.logbook().audits(&filter, 1).await.ok()?;
+        let audit = audits.into_iter().next()?;
+        audit
+            .evidence_refs_json
+            .get("outbox_id")
+            .and_then(Value::as_i64)
+    }
+}

@@ -1,0 +1,166 @@
+//! The write itself: audited before it is tried, and ended whatever comes of it.
+
+use std::time::Duration;
+
+use consign_worker::park::park;
+use tokio::time::{Instant, timeout, timeout_at};
+use tracing::{error, warn};
+
+use super::{Call, StoreAnswer, audit::Draft, context};
+use crate::{
+    Action, AuditEnd, AuditStatus, BackendError, Found, NewMemory, StoredMemory,
+    audit_json::{StoreAudit, shown_error},
+    metrics,
+    turn::Turn,
+};
+
+/// The part of the budget that is kept for recording what came of it, at most.
+const RESERVE_MAX: Duration = Duration::from_millis(150);
+/// How much longer than its budget a backend may take before it is given up.
+const OVERTIME: Duration = Duration::from_millis(20);
+
+/// A write that the policy has nothing against.
+pub(super) struct Write {
+    pub(super) memory: NewMemory,
+    pub(super) sha: String,
+    /// What the policy made of it.
+    pub(super) action: Action,
+    /// Why.
+    pub(super) reason: String,
+    pub(super) draft: Draft,
+}
+
+impl Write {
+    /// Its audit.
+    pub(super) fn audit(&self) -> StoreAudit<'_> {
+        self.draft.decided(self.action, &self.reason)
+    }
+}
+
+impl Call {
+    /// Stores what the policy has nothing against.
+    pub(super) async fn write(&self, write: Write) -> StoreAnswer {
+        let space = &write.memory.target_space;
+        let ends = self.backend_deadline();
+        let turn = Turn::take(self.service.backend(), space, &write.sha);
+        // Whoever has the same memory in hand may hang; then this one is deferred like theirs.
+        let turn = timeout_at(ends, turn).await.ok();
+        match self.service.logbook().check_dedup(space, &write.sha).await {
+            Ok(Some(found)) => return self.known(&write, &found).await,
+            Ok(None) => {}
+            Err(error) => return self.unread(&error),
+        }
+        let pending = write.audit().audit(AuditStatus::Pending);
+        if let Err(error) = self.service.logbook().insert_audit(&pending).await {
+            return self.unaudited(space, &write.sha, &error);
+        }
+        park("memory.after_pending_audit").await;
+        let tried = match &turn {
+            Some(_) => self.try_backend(&write.memory, ends).await,
+            None => {
+                let why = "the same memory is being stored by another request";
+                Err(BackendError::Unreachable(why.to_owned()))
+            }
+        };
+        park("memory.after_backend").await;
+        match tried {
+            Ok(stored) => self.stored(&write, &stored).await,
+            Err(error) if error.is_refusal() => self.refused(&write, &error).await,
+            Err(error) => self.defer(write, &error).await,
+        }
+    }
+
+    /// Until when the memory server may take. What is left of the budget is for the outbox.
+    fn backend_deadline(&self) -> Instant {
+        let budget = self.service.options().gateway_budget();
+        let reserve = (budget / 20).min(RESERVE_MAX);
+        // A slow logbook must not leave the memory server no time at all.
+        let least = Instant::now() + budget / 2;
+        (self.since + budget - reserve).max(least)
+    }
+
+    async fn try_backend(
+        &self,
+        memory: &NewMemory,
+        ends: Instant,
+    ) -> Result<StoredMemory, BackendError> {
+        let budget = ends.saturating_duration_since(Instant::now());
+        let backend = self.service.backend();
+        let since = Instant::now();
+        let stored = timeout(budget + OVERTIME, backend.store(memory, budget)).await;
+        let stored = stored.unwrap_or_else(|_| {
+            let why = format!("no answer within {} ms", budget.as_millis());
+            Err(BackendError::Unknown(why))
+        });
+        metrics::backend_call(backend.kind(), "store", since, stored.is_ok());
+        stored
+    }
+}
+
+impl Call {
+    /// It was stored before, by this text's first request or by the outbox.
+    async fn known(&self, write: &Write, found: &Found) -> StoreAnswer {
+        let audit = write.draft.known(found).audit(AuditStatus::Success);
+        if let Err(error) = self.service.logbook().insert_audit(&audit).await {
+            return self.unaudited(&write.memory.target_space, &write.sha, &error);
+        }
+        StoreAnswer {
+            memory_id: found.memory_id.clone(),
+            message: Some("dedup_hit: the same text is stored in this space already".to_owned()),
+            ..self.written(Action::Allow, &write.memory.target_space)
+        }
+    }
+
+    /// The memory server has it. That stands whatever becomes of its audit: should it not be
+    /// ended now, reconciling ends it, and a repeated request finds the memory again.
+    async fn stored(&self, write: &Write, stored: &StoredMemory) -> StoreAnswer {
+        let end = write.audit().stored(&stored.memory_id);
+        let message = match self.finalize(&end).await {
+            true => None,
+            false => Some(format!(
+                "stored, but its audit {} could not be ended; reconciling will do so",
+                self.correlation
+            )),
+        };
+        StoreAnswer {
+            memory_id: Some(stored.memory_id.clone()),
+            message,
+            ..self.written(write.action, &write.memory.target_space)
+        }
+    }
+
+    /// The memory server will never take it. Trying again would not help, so nothing is kept.
+    async fn refused(&self, write: &Write, error: &BackendError) -> StoreAnswer {
+        self.finalize(&write.audit().refused(error)).await;
+        let who = match error.is_about_us() {
+            true => "the memory server does not accept the gateway",
+            false => "the memory server refuses this memory",
+        };
+        let shown = shown_error(&error.to_string());
+        let message = format!("{who} ({shown}); trying again would not help, nothing was kept");
+        StoreAnswer {
+            context: Some(context(&write.memory.target_space, &write.sha)),
+            ..self.error("OPENMEMORY_REFUSED", message, false)
+        }
+    }
+
+    /// Ends the audit; whether it was pending and has ended now.
+    pub(super) async fn finalize(&self, end: &AuditEnd) -> bool {
+        let correlation_id = self.correlation.as_str();
+        let ended = self.service.logbook().finalize_audit(correlation_id, end);
+        match ended.await {
+            Ok(true) => true,
+            Ok(false) => {
+                warn!(
+                    correlation_id,
+                    "an audit had been ended by somebody else, or is not there"
+                );
+                false
+            }
+            Err(error) => {
+                error!(correlation_id, %error, "an audit could not be ended; reconciling will do so");
+                false
+            }
+        }
+    }
+}
