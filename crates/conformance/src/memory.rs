@@ -4,7 +4,9 @@
 //! protocol they stand for (O1 to O19, W1 to W14, E1 to E15, T1 to T60).
 
 pub(crate) mod audits;
+pub(crate) mod facts;
 pub(crate) mod outbox;
+pub(crate) mod search;
 pub(crate) mod settings;
 pub(crate) mod shelf;
 
@@ -42,6 +44,22 @@ macro_rules! each_memory_case {
                 a_renewed_lease_is_never_claimed
                 a_claim_of_nothing_takes_nothing
                 workers_at_once_never_claim_the_same;
+            facts:
+                items_are_found_newest_first
+                an_event_changes_its_item
+                events_are_found_by_every_filter
+                the_same_is_attached_once
+                a_value_is_what_was_set_last
+                a_candidate_is_kept_with_its_run;
+            search:
+                a_memory_is_kept_once
+                a_memory_kept_by_ten_at_once_is_one
+                a_kept_memory_is_found_as_it_was_kept
+                any_word_fits_and_more_are_better
+                a_query_is_words_and_nothing_else
+                a_search_stays_in_its_spaces
+                scripts_without_spaces_are_found_by_their_parts
+                candidates_and_events_are_found;
         }
     };
 }

@@ -1,0 +1,302 @@
+//! Full-text search in the logbook and in kept memories (facts section 6, E11).
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use consign_memory::{EmbeddedHit, FallbackHit, NewItem, NewMemory};
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use super::{
+    facts::{candidate, event, item, map},
+    shelf::{Shelf, memory},
+};
+use crate::{
+    Harness,
+    stage::{all, refused, s},
+};
+
+fn spaces(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+impl Shelf<'_> {
+    async fn keep(&self, memory: &NewMemory) -> String {
+        let kept = self.book.keep(memory).await.expect("keep answers");
+        assert!(kept.is_new, "new: {kept:?}");
+        kept.memory_id
+    }
+
+    async fn keep_text(&self, text: &str) -> String {
+        self.keep(&memory(text)).await
+    }
+
+    async fn search(&self, query: &str, names: &[&str]) -> Vec<EmbeddedHit> {
+        let found = self.book.search_kept(query, &spaces(names), 10).await;
+        found.expect("search_kept answers")
+    }
+
+    /// The texts found in the team's space, best first.
+    async fn texts(&self, query: &str) -> Vec<String> {
+        let found = self.search(query, &["team:p"]).await;
+        found.into_iter().map(|hit| hit.content).collect()
+    }
+
+    async fn fall_back(&self, query: &str, names: &[&str]) -> Vec<FallbackHit> {
+        let found = self.book.search_logbook(query, &spaces(names), 10).await;
+        found.expect("search_logbook answers")
+    }
+}
+
+pub(crate) async fn a_memory_is_kept_once(harness: &dyn Harness) {
+    let shelf = Shelf::bare(harness);
+    let first = memory("the lease ran out");
+    let name = shelf.keep(&first).await;
+    assert!(name.starts_with("mem_"), "{name}");
+    let later = NewMemory {
+        kind: Some("DECISION".to_owned()),
+        ..first.clone()
+    };
+    let again = shelf.book.keep(&later).await.expect("keep answers");
+    assert_eq!((again.memory_id.as_str(), again.is_new), (&*name, false));
+    let elsewhere = NewMemory {
+        target_space: "private:alice".to_owned(),
+        ..first.clone()
+    };
+    let other = shelf.keep(&elsewhere).await;
+    assert_ne!(other, name, "another space, another memory");
+    let sha = first.payload_sha();
+    for (space, sha, expected) in [
+        ("team:p", sha.as_str(), Some(name)),
+        ("private:alice", &sha, Some(other)),
+        ("team:q", &sha, None),
+        ("team:p", &sha[1..], None),
+    ] {
+        let kept = shelf.book.kept(space, sha).await.expect("kept answers");
+        assert_eq!(kept, expected, "{space} {sha}");
+    }
+    let nowhere = NewMemory {
+        target_space: String::new(),
+        ..first
+    };
+    refused(shelf.book.keep(&nowhere).await, "invalid_input");
+}
+
+pub(crate) async fn a_memory_kept_by_ten_at_once_is_one(harness: &dyn Harness) {
+    let shelf = Shelf::bare(harness);
+    let other = harness.another_logbook().await.expect("a logbook");
+    let mut tasks = JoinSet::new();
+    for n in 0..10 {
+        let book = Arc::clone(if n % 2 == 0 { &shelf.book } else { &other });
+        tasks.spawn(async move { book.keep(&memory("text")).await.expect("keep answers") });
+    }
+    let kept = all(tasks).await;
+    let names: BTreeSet<&str> = kept.iter().map(|kept| &*kept.memory_id).collect();
+    assert_eq!(names.len(), 1, "{names:?}");
+    assert_eq!(kept.iter().filter(|kept| kept.is_new).count(), 1);
+    assert_eq!(shelf.texts("text").await.len(), 1);
+}
+
+pub(crate) async fn a_kept_memory_is_found_as_it_was_kept(harness: &dyn Harness) {
+    let shelf = Shelf::bare(harness);
+    let new = NewMemory {
+        kind: Some("PITFALL".to_owned()),
+        actor_user_id: Some("alice".to_owned()),
+        meta_json: map(json!({"pr": 7})),
+        evidence: vec![json!({"uri": "https://x"})],
+        ..memory("Leases run out.\nRenew them!")
+    };
+    let memory_id = shelf.keep(&new).await;
+    let found = shelf.search("LEASES", &["team:p"]).await;
+    let [hit] = &found[..] else {
+        panic!("one hit: {found:?}");
+    };
+    let expected = EmbeddedHit {
+        memory_id,
+        space: "team:p".to_owned(),
+        content: new.payload_md.clone(),
+        payload_sha: new.payload_sha(),
+        kind: new.kind,
+        actor_user_id: new.actor_user_id,
+        meta_json: new.meta_json,
+        evidence: new.evidence,
+        score: hit.score,
+        created_at: shelf.stage.now().await,
+    };
+    assert_eq!(*hit, expected);
+}
+
+pub(crate) async fn any_word_fits_and_more_are_better(harness: &dyn Harness) {
+    let shelf = Shelf::bare(harness);
+    for text in [
+        "lease and fence and token",
+        "a lease",
+        "a fence and a lease",
+        "nothing of it",
+        "another lease",
+    ] {
+        shelf.keep_text(text).await;
+        shelf.stage.advance(s(1)).await;
+    }
+    let found = shelf.search("fence lease token", &["team:p"]).await;
+    let texts: Vec<&str> = found.iter().map(|hit| &*hit.content).collect();
+    let expected = [
+        "lease and fence and token",
+        "a fence and a lease",
+        "another lease",
+        "a lease",
+    ];
+    assert_eq!(texts, expected, "of equals, the newer one");
+    assert!(found.is_sorted_by(|a, b| a.score >= b.score), "{found:?}");
+    let team = spaces(&["team:p"]);
+    let best = shelf.book.search_kept("fence lease", &team, 1).await;
+    assert_eq!(best.expect("search_kept answers").len(), 1);
+}
+
+/// T27: nothing in a query is an operator or a wildcard.
+pub(crate) async fn a_query_is_words_and_nothing_else(harness: &dyn Harness) {
+    let shelf = Shelf::bare(harness);
+    shelf.keep_text("one two").await;
+    shelf.keep_text("onerous").await;
+    let content = candidate("team:p", "one", "two");
+    shelf.book.add_candidate(&content).await.expect("an answer");
+    for query in [
+        "", " ", "%", "_", "*", "on*", "on%", "on:*", "\"", "'", "''", "\\", "(", "())", "!", "&",
+        "|", "<->", "-", "--", ":", "AND", "OR", "NOT", "NEAR", "text : x", "^x", "{x}",
+        "x'; DROP",
+    ] {
+        assert_eq!(shelf.texts(query).await, [""; 0], "{query:?}");
+        assert_eq!(shelf.fall_back(query, &["team:p"]).await, [], "{query:?}");
+    }
+    for query in [
+        "one",
+        "ONE",
+        "\"one\"",
+        "one*",
+        "(one)",
+        "one AND three",
+        "NOT one",
+        "!one",
+        "-one",
+        "one & three",
+        "content:one",
+        "'one'",
+        "one:*",
+        "one\ttwo",
+    ] {
+        assert_eq!(shelf.texts(query).await, ["one two"], "{query:?}");
+        assert_eq!(
+            shelf.fall_back(query, &["team:p"]).await.len(),
+            1,
+            "{query:?}"
+        );
+    }
+    let long = "word ".repeat(2_000) + "one";
+    assert!(
+        shelf.texts(&long).await.len() <= 1,
+        "an answer, not an error"
+    );
+}
+
+/// T27: a space that was not asked for stays closed.
+pub(crate) async fn a_search_stays_in_its_spaces(harness: &dyn Harness) {
+    let shelf = Shelf::bare(harness);
+    let all = ["team:p", "team:q", "private:alice"];
+    let project = shelf.make(&item("of project p")).await;
+    for space in all {
+        let memory = NewMemory {
+            target_space: space.to_owned(),
+            ..memory("secret")
+        };
+        shelf.keep(&memory).await;
+        let known = candidate(space, "secret", space);
+        shelf.book.add_candidate(&known).await.expect("an answer");
+        let told = event(project, json!({"space": space, "note": "secret"}));
+        shelf.tell(&told).await;
+    }
+    for names in [&all[..1], &all[1..], &all[..], &[], &["team:"], &["team:%"]] {
+        let asked: BTreeSet<&str> = names.iter().copied().filter(|n| all.contains(n)).collect();
+        let found = shelf.search("secret", names).await;
+        let seen: BTreeSet<&str> = found.iter().map(|hit| &*hit.space).collect();
+        assert_eq!(seen, asked, "{names:?}");
+        assert_eq!(found.len(), asked.len(), "{names:?}");
+        let found = shelf.fall_back("secret", names).await;
+        let seen: BTreeSet<&str> = found.iter().map(|hit| &*hit.space).collect();
+        assert_eq!(seen, asked, "{names:?}");
+        assert_eq!(found.len(), 2 * asked.len(), "{names:?}");
+    }
+}
+
+/// The seeds are written without spaces between words.
+pub(crate) async fn scripts_without_spaces_are_found_by_their_parts(harness: &dyn Harness) {
+    let shelf = Shelf::bare(harness);
+    shelf.keep_text("租约已过期，需要重新领取").await;
+    shelf.keep_text("期过").await;
+    shelf.keep_text("plain").await;
+    let known = candidate("team:p", "租约", "续期");
+    shelf.book.add_candidate(&known).await.expect("an answer");
+    let project = shelf.make(&item("text")).await;
+    shelf
+        .tell(&event(project, json!({"说明": "租约续期失败"})))
+        .await;
+    for (query, expected) in [
+        ("过期", &["租约已过期，需要重新领取"][..]),
+        ("重新", &["租约已过期，需要重新领取"]),
+        ("约期", &[]),
+    ] {
+        assert_eq!(shelf.texts(query).await, expected, "{query}");
+    }
+    assert_eq!(shelf.fall_back("续期", &["team:p"]).await.len(), 2);
+    assert_eq!(shelf.fall_back("失败", &["team:p"]).await.len(), 1);
+}
+
+/// E11: candidates by title and text, events by type and the strings of their payload.
+pub(crate) async fn candidates_and_events_are_found(harness: &dyn Harness) {
+    let shelf = Shelf::bare(harness);
+    let known = candidate("team:p", "Leases", "they run out");
+    let id = shelf.book.add_candidate(&known).await.expect("an answer");
+    let project = shelf.make(&item("the item's title")).await;
+    let homeless = NewItem {
+        project_key: None,
+        ..item("no project")
+    };
+    let homeless = shelf.make(&homeless).await;
+    let payload = json!({"note": "fences", "deep": [{"why": "grow"}], "n": 77});
+    let told = shelf.tell(&event(project, payload)).await;
+    let apart = json!({"space": "private:alice", "note": "fences"});
+    let private = shelf.tell(&event(project, apart)).await;
+    shelf
+        .tell(&event(homeless, json!({"note": "fences"})))
+        .await;
+
+    for query in ["leases", "out", "RUN"] {
+        let expected = FallbackHit {
+            id: format!("kc_{id}"),
+            space: "team:p".to_owned(),
+            content: "they run out".to_owned(),
+            title: "Leases".to_owned(),
+            kind: "PITFALL".to_owned(),
+            confidence: Some("high".to_owned()),
+            evidence_refs: known.evidence_refs_json.clone(),
+            created_at: shelf.stage.now().await,
+        };
+        let found = shelf.fall_back(query, &["team:p"]).await;
+        assert_eq!(found, [expected], "{query}");
+    }
+    for query in ["fences", "grow", "note"] {
+        let found = shelf.fall_back(query, &["team:p"]).await;
+        let [hit] = &found[..] else {
+            panic!("one hit for {query}: {found:?}");
+        };
+        assert_eq!(hit.id, format!("ev_{told}"), "{query}");
+        assert_eq!(hit.title, "the item's title");
+        assert_eq!((hit.kind.as_str(), &hit.confidence), ("note", &None));
+        let lines: BTreeSet<&str> = hit.content.lines().collect();
+        assert_eq!(lines, BTreeSet::from(["fences", "grow"]));
+        assert_eq!(hit.evidence_refs, json!({}));
+    }
+    let found = shelf.fall_back("fences", &["private:alice"]).await;
+    let ids: Vec<&str> = found.iter().map(|hit| &*hit.id).collect();
+    assert_eq!(ids, [format!("ev_{private}")]);
+    assert_eq!(found[0].content, "fences", "its space is no part of it");
+    assert_eq!(shelf.fall_back("alice", &["private:alice"]).await, []);
+}
