@@ -244,6 +244,15 @@ pub struct ImportReport {
     pub finished: u64,
     /// Payments that were here already.
     pub already_here: u64,
+    /// Payments that were here already and have been paid there since: dispatched.
+    pub paid_there: u64,
+    /// Payments that were here already and have failed there since: failed.
+    pub failed_there: u64,
+    /// Payments that were here already and have been tried there since: with that on record, and in
+    /// doubt where the rail may have heard of it.
+    pub tried_there: u64,
+    /// Payments that were dispatched here and there under different references; at most 100.
+    pub paid_twice: Vec<String>,
     /// What could not be taken over, and why; at most 100.
     pub refused: Vec<String>,
 }

@@ -2,11 +2,12 @@
 
 use consign_kernel::Result;
 use consign_payments::ImportReport;
+use sqlx::postgres::PgRow;
 
 use crate::{PostgresStore, rows};
 
-/// Most reasons for what was refused.
-const REFUSED_MAX: usize = 100;
+/// Most payments that are named, and the reason for each.
+const NAMED_MAX: usize = 100;
 
 impl PostgresStore {
     pub(super) async fn import_impl(
@@ -25,16 +26,23 @@ impl PostgresStore {
                 "requeued_retryable" => report.requeued_retryable += 1,
                 "finished" => report.finished += 1,
                 "already_here" => report.already_here += 1,
-                "refused" if report.refused.len() < REFUSED_MAX => {
-                    let id: &str = rows::column(row, "outbox_id")?;
-                    let why: Option<&str> = rows::column(row, "detail")?;
-                    let why = why.unwrap_or("no reason given");
-                    report.refused.push(format!("{id}: {why}"));
-                }
-                "refused" => {}
+                "paid_there" => report.paid_there += 1,
+                "failed_there" => report.failed_there += 1,
+                "tried_there" => report.tried_there += 1,
+                "paid_twice" => name(&mut report.paid_twice, row)?,
+                "refused" => name(&mut report.refused, row)?,
                 other => return Err(rows::corrupt(format!("action {other:?}"))),
             }
         }
         Ok(report)
     }
+}
+
+fn name(named: &mut Vec<String>, row: &PgRow) -> Result<()> {
+    if named.len() < NAMED_MAX {
+        let id: &str = rows::column(row, "outbox_id")?;
+        let why: Option<&str> = rows::column(row, "detail")?;
+        named.push(format!("{id}: {}", why.unwrap_or("no reason given")));
+    }
+    Ok(())
 }

@@ -14,7 +14,8 @@ use crate::{
 ///
 /// Reads payment_outbox_pending, payment_outbox_attempts and participant_outbox_sequences in a schema
 /// of the same database, and leaves them as they are. Stop the former relayers first: what they had in
-/// their hands comes back as ZOMBIE_REQUEUE. May be run again; what is here already stays.
+/// their hands comes back as ZOMBIE_REQUEUE, in doubt. May be run again: what is here already stays, and
+/// what was done there to it since is taken over.
 #[derive(Args, Debug)]
 pub(super) struct Import {
     /// The schema of the former tables
@@ -36,10 +37,12 @@ impl Import {
             .import_payments(&self.from_schema, is_dry_run)
             .await?;
         print(context.out, is_dry_run, &report)?;
-        Ok(match report.refused.is_empty() {
-            true => Exit::Fine,
-            false => Exit::Wrong,
-        })
+        Ok(
+            match report.refused.is_empty() && report.paid_twice.is_empty() {
+                true => Exit::Fine,
+                false => Exit::Wrong,
+            },
+        )
     }
 }
 
@@ -58,10 +61,16 @@ fn print(out: Output, is_dry_run: bool, report: &ImportReport) -> Result<(), Fai
         ),
         ("finished: taken over as history", report.finished),
         ("here already", report.already_here),
+        ("here already, paid there since", report.paid_there),
+        ("here already, failed there since", report.failed_there),
+        ("here already, tried there since", report.tried_there),
     ] {
         table.row([what.to_owned(), count.to_string()]);
     }
     out.table(&table)?;
+    for twice in &report.paid_twice {
+        out.line(format_args!("maybe paid twice: {}", plain(twice)))?;
+    }
     for refused in &report.refused {
         out.line(format_args!("not taken over: {}", plain(refused)))?;
     }

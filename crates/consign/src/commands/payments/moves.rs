@@ -1,8 +1,8 @@
 //! `consign payments requeue`, `hold`, `release` and `resolve`: moving payments by hand.
 
 use clap::{ArgGroup, Args};
-use consign_kernel::{By, Move, StateKind};
-use consign_payments::{OutboxId, PaymentState, Payments};
+use consign_kernel::{By, Move, Outcome, StateKind};
+use consign_payments::{OutboxId, PaymentState, Payments, RailResult};
 use serde::Serialize;
 use serde_json::json;
 
@@ -29,7 +29,8 @@ struct Moving {
 
 /// Give failed payments a fresh set of tries.
 ///
-/// One that may have reached the rail is asked about first. Many at once: `consign redrive`.
+/// One that may have reached the rail is asked about first, and you are warned if somebody says that
+/// it was paid. Many at once: `consign redrive`.
 #[derive(Args, Debug)]
 pub(super) struct Requeue {
     #[command(flatten)]
@@ -45,8 +46,8 @@ pub(super) struct Hold {
 
 /// Put held payments back.
 ///
-/// One whose outcome is not known is asked about before it is sent again; one that the rail accepted
-/// without a reference is better resolved.
+/// One whose outcome is not known is asked about before it is sent again, and you are warned if
+/// somebody says that it was paid; one that the rail accepted without a reference is better resolved.
 #[derive(Args, Debug)]
 pub(super) struct Release {
     #[command(flatten)]
@@ -131,6 +132,11 @@ impl Action {
         Ok(moved.first().map(|moved| moved.answer))
     }
 
+    /// Whether a worker gets the payment afterwards.
+    fn may_send(self) -> bool {
+        matches!(self, Self::Requeue | Self::Release)
+    }
+
     /// What would become of a payment in this place.
     fn preview(self, place: StateKind) -> Move {
         match (self, place) {
@@ -162,6 +168,9 @@ struct Answer {
     state: Option<PaymentState>,
     /// Why it stayed.
     why: Option<String>,
+    /// What should be known before it is sent again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warning: Option<String>,
     #[serde(skip)]
     exit: Exit,
 }
@@ -172,7 +181,8 @@ impl Moving {
         let by = self.by.by(action.reason());
         let mut answers = Vec::new();
         for which in &self.which {
-            let moved = match which.find(&*payments).await? {
+            let id = which.find(&*payments).await?;
+            let moved = match id {
                 None => None,
                 Some(id) if self.dry_run => {
                     let found = payments.payment(id).await?;
@@ -180,10 +190,40 @@ impl Moving {
                 }
                 Some(id) => action.run(&*payments, id, &by).await?,
             };
-            answers.push(answer(*which, moved, self.dry_run));
+            let mut answer = answer(*which, moved, self.dry_run);
+            if let (Some(id), Some(Move::Moved { .. })) = (id, moved)
+                && action.may_send()
+            {
+                answer.warning = evidence(&*payments, id).await?;
+            }
+            answers.push(answer);
         }
         report(context.out, self.dry_run, &answers)
     }
+}
+
+/// What a worker that had lost the payment says about it, if that is that the rail has it.
+async fn evidence(payments: &dyn Payments, id: OutboxId) -> Result<Option<String>, Failure> {
+    let messages = payments.payment_messages(&[id]).await?;
+    let Some(message) = messages.first().copied().flatten() else {
+        return Ok(None);
+    };
+    let late = payments.late(message).await?;
+    let mut paid = late
+        .iter()
+        .filter(|late| late.outcome == Outcome::Delivered);
+    Ok(paid.next_back().map(|late| {
+        let result = RailResult::from_value(late.result.as_ref());
+        let under = match result.rail_reference {
+            Some(reference) => format!("under the reference {reference}"),
+            None => "under no reference".to_owned(),
+        };
+        format!(
+            "warning: {} says that the rail accepted it {under}, after its lease had ended; the rail \
+             is asked before anything is sent again",
+            late.owner
+        )
+    }))
 }
 
 fn answer(which: Which, moved: Option<Move>, is_dry_run: bool) -> Answer {
@@ -192,6 +232,7 @@ fn answer(which: Which, moved: Option<Move>, is_dry_run: bool) -> Answer {
         moved: false,
         state: None,
         why: Some(why),
+        warning: None,
         exit,
     };
     let wrong = |state: StateKind, only: &str| {
@@ -205,6 +246,7 @@ fn answer(which: Which, moved: Option<Move>, is_dry_run: bool) -> Answer {
             moved: !is_dry_run,
             state: Some(state.into()),
             why: None,
+            warning: None,
             exit: Exit::Fine,
         },
         Some(Move::NotDead { state }) => wrong(state, "only failed ones can be requeued"),
@@ -228,6 +270,9 @@ fn report(out: Output, is_dry_run: bool, answers: &[Answer]) -> Result<Exit, Fai
                 (None, None, _) => "-".to_owned(),
             };
             out.line(format_args!("{}: {}", plain(&answer.payment), plain(&told)))?;
+            if let Some(warning) = &answer.warning {
+                out.note(format!("{}: {}", plain(&answer.payment), plain(warning)))?;
+            }
         }
     }
     // An unknown payment weighs more: it is likelier a mistake.

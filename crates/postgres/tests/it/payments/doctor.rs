@@ -50,3 +50,79 @@ async fn every_kind_of_damage_to_payments_is_named() {
         );
     }
 }
+
+/// What is not damaged, but must be looked at: each is found when it is there, and gone when somebody
+/// has seen to it.
+#[tokio::test]
+async fn payments_that_somebody_must_look_at_are_named() {
+    let nothing = Vec::<String>::new();
+    let mut desk = Desk::frozen().await;
+    desk.policy(r#"{"attempts_max": 1}"#).await;
+    let ids = desk.enqueue("p", 1).await;
+    let lost = desk.claim_one("w", 60).await;
+    desk.pass(60.0).await;
+    assert_eq!(desk.findings().await, nothing, "the next claim does it");
+    desk.pass(60.0).await;
+    assert_eq!(desk.findings().await, ["payment_lease_expired"]);
+    desk.run("SELECT consign.repair_expired_leases(10, 'me')")
+        .await;
+    assert_eq!(desk.findings().await, ["payment_failed_in_doubt"]);
+    let kind = "SELECT count(*) FROM consign.payment_outbox_reconcile WHERE kind = 'FAILED_IN_DOUBT' AND verdict = 'FAILED'";
+    assert_eq!(desk.count(kind).await, 1);
+
+    let witness = "SELECT consign.witness_outbox_attempt($1, $2, 'w', 'DISPATCHED', 'rail-late')";
+    sqlx::query(witness)
+        .bind(lost.outbox_id)
+        .bind(lost.lease_token)
+        .execute(&mut desk.connection)
+        .await
+        .unwrap();
+    assert_eq!(
+        desk.findings().await,
+        ["payment_late_unconfirmed", "payment_failed_in_doubt"]
+    );
+    desk.run("SELECT consign.requeue(ARRAY(SELECT message_id FROM consign.payment), 'me', 'ask')")
+        .await;
+    assert_eq!(desk.findings().await, ["payment_late_unconfirmed"]);
+    let again = desk.claim_one("v", 60).await;
+    assert!(again.in_doubt);
+    sqlx::query("SELECT consign.complete_outbox_attempt($1, $2, 'v', 'DISPATCHED', 'rail-late')")
+        .bind(ids[0])
+        .bind(again.lease_token)
+        .execute(&mut desk.connection)
+        .await
+        .unwrap();
+    assert_eq!(desk.findings().await, nothing, "the rail said the same");
+}
+
+/// A person's word ends the alarm, whatever it is.
+#[tokio::test]
+async fn what_a_person_resolved_is_not_looked_at_again() {
+    for resolve in [
+        "SELECT consign.resolve(ARRAY(SELECT message_id FROM consign.payment), true, 'me', 'it is in the books')",
+        "SELECT consign.resolve(ARRAY(SELECT message_id FROM consign.payment), false, 'me', 'it is not')",
+    ] {
+        let mut desk = Desk::frozen().await;
+        desk.enqueue("p", 1).await;
+        let lost = desk.claim_one("w", 60).await;
+        desk.pass(60.0).await;
+        let witness =
+            "SELECT consign.witness_outbox_attempt($1, $2, 'w', 'DISPATCHED', 'rail-late')";
+        sqlx::query(witness)
+            .bind(lost.outbox_id)
+            .bind(lost.lease_token)
+            .execute(&mut desk.connection)
+            .await
+            .unwrap();
+        desk.run(
+            "SELECT consign.repair_expired_leases(10, 'me');
+             SELECT consign.hold(ARRAY(SELECT message_id FROM consign.payment), 'me', 'ask the rail')",
+        )
+        .await;
+        assert_eq!(desk.findings().await, ["payment_late_unconfirmed"]);
+        desk.run(resolve).await;
+        assert_eq!(desk.findings().await, Vec::<String>::new());
+        let verdict = "SELECT count(*) FROM consign.payment_outbox_reconcile WHERE kind = 'LATE_RESULT' AND verdict = 'RESOLVED'";
+        assert_eq!(desk.count(verdict).await, 1);
+    }
+}

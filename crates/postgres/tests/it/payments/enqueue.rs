@@ -87,7 +87,7 @@ async fn a_key_with_another_content_is_a_conflict_that_names_the_field() {
             )
         );
     }
-    // Numbers by value, keys in any order; a tenant is part of the content.
+    // Numbers by value, keys in any order.
     let same = json!({"currency_code": "ZMW", "amount_minor": 100.0});
     assert_eq!(
         enqueue(&mut desk.connection, "p", "PAYMENT", same)
@@ -95,8 +95,6 @@ async fn a_key_with_another_content_is_a_conflict_that_names_the_field() {
             .unwrap(),
         first
     );
-    let tenant = "SELECT consign.enqueue_payment_outbox('i', 'p', 'k', 'PAYMENT', '{\"amount_minor\": 100, \"currency_code\": \"ZMW\"}', gen_random_uuid())";
-    assert_eq!(refusal(&mut desk.connection, tenant).await, "P7004");
     assert_eq!(
         desk.count("SELECT count(*) FROM consign.payment").await,
         1,
@@ -110,6 +108,79 @@ async fn a_key_with_another_content_is_a_conflict_that_names_the_field() {
         0,
         "no number was used up"
     );
+}
+
+/// P-01: a hold that is asked for the second time only must not be thought to be there, nor the other
+/// way round; what has become of it since does not matter.
+#[tokio::test]
+async fn a_hold_is_part_of_what_is_compared() {
+    let mut desk = Desk::open().await;
+    let (free, held) = (
+        "SELECT state FROM consign.enqueue_payment_outbox('i', 'p', 'free', 'R', '{}', p_kyc_hold => $1)",
+        "SELECT state FROM consign.enqueue_payment_outbox('i', 'p', 'held', 'R', '{}', p_kyc_hold => $1)",
+    );
+    let enqueue = async |desk: &mut Desk, sql: &'static str, is_held: Option<bool>| {
+        let asked = sqlx::query_scalar::<_, String>(sql).bind(is_held);
+        asked.fetch_one(&mut desk.connection).await
+    };
+    assert_eq!(enqueue(&mut desk, free, None).await.unwrap(), "PENDING");
+    assert_eq!(enqueue(&mut desk, held, Some(true)).await.unwrap(), "HELD");
+    for release in [
+        "",
+        "SELECT consign.unhold(ARRAY(SELECT message_id FROM consign.held), 'compliance', 'cleared')",
+    ] {
+        desk.run(release).await;
+        let is_released = !release.is_empty();
+        let again = enqueue(&mut desk, held, Some(true)).await.unwrap();
+        assert_eq!(again, if is_released { "PENDING" } else { "HELD" });
+        assert_eq!(
+            enqueue(&mut desk, free, Some(false)).await.unwrap(),
+            "PENDING"
+        );
+        for (sql, is_held) in [(free, true), (held, false)] {
+            let error = enqueue(&mut desk, sql, Some(is_held)).await.unwrap_err();
+            let error = error.into_database_error().unwrap();
+            let error = error.downcast::<sqlx::postgres::PgDatabaseError>();
+            assert_eq!(error.code(), "P7004");
+            assert!(error.detail().unwrap().contains("kyc_hold"), "{error:?}");
+        }
+    }
+}
+
+/// Whose a key is that another tenant uses is nobody's business, nor what else is different about it.
+#[tokio::test]
+async fn a_conflict_tells_nothing_of_another_tenants_payment() {
+    let mut desk = Desk::open().await;
+    let id: Uuid = sqlx::query_scalar(
+        "SELECT outbox_id FROM consign.enqueue_payment_outbox('i', 'p', 'k', 'PAYMENT', '{}', 'aaaaaaaa-0000-4000-8000-000000000001')",
+    )
+    .fetch_one(&mut desk.connection)
+    .await
+    .unwrap();
+    desk.run("SET ROLE symphony_ingest").await;
+    for sql in [
+        "SELECT consign.enqueue_payment_outbox('i', 'p', 'k', 'PAYMENT', '{}', 'bbbbbbbb-0000-4000-8000-000000000002')",
+        "SELECT consign.enqueue_payment_outbox('i', 'q', 'k', 'REFUND', '{\"a\": 1}', 'bbbbbbbb-0000-4000-8000-000000000002')",
+        "SELECT consign.enqueue_payment_outbox('i', 'p', 'k', 'PAYMENT', '{}')",
+    ] {
+        let error = sqlx::raw_sql(sql).execute(&mut desk.connection).await;
+        let error = error.unwrap_err().into_database_error().unwrap();
+        let error = error.downcast::<sqlx::postgres::PgDatabaseError>();
+        assert_eq!(error.code(), "P7004");
+        let detail: Value = serde_json::from_str(error.detail().unwrap()).unwrap();
+        assert_eq!(detail, json!({"field": "tenant_id"}), "{sql}");
+        assert!(!error.message().contains(&id.to_string()), "{error}");
+    }
+    let row = sqlx::query(
+        "SELECT * FROM consign.enqueue_payments(ARRAY['i'], ARRAY['q'], ARRAY['k'], ARRAY['R'], ARRAY['{}'::jsonb])",
+    )
+    .fetch_one(&mut desk.connection)
+    .await
+    .unwrap();
+    assert_eq!(row.get::<Option<&str>, _>("conflict"), Some("tenant_id"));
+    assert_eq!(row.get::<Option<Uuid>, _>("outbox_id"), None);
+    assert_eq!(row.get::<Option<i64>, _>("sequence_id"), None);
+    assert_eq!(row.get::<Option<&str>, _>("state"), None);
 }
 
 /// P-01.
@@ -222,6 +293,54 @@ async fn a_hundred_at_once_are_numbered_without_gaps() {
                  HAVING count(*) = 50 AND min(sequence_id) = 1 AND max(sequence_id) = 50) p";
     assert_eq!(desk.count(dense).await, 2);
     assert_eq!(desk.findings().await, Vec::<String>::new());
+}
+
+/// P-02: a transaction that cannot see the last number is told to repeat, and no number is used twice.
+#[tokio::test]
+async fn numbers_are_safe_at_every_isolation_level() {
+    let mut desk = Desk::open().await;
+    desk.enqueue("p", 1).await;
+    let mut other = desk.another().await;
+    for level in ["REPEATABLE READ", "SERIALIZABLE"] {
+        let begin = sqlx::AssertSqlSafe(format!("BEGIN ISOLATION LEVEL {level}; SELECT 1"));
+        sqlx::raw_sql(begin).execute(&mut other).await.unwrap();
+        let sql =
+            "SELECT consign.enqueue_payment_outbox(gen_random_uuid()::text, 'p', 'k', 'R', '{}')";
+        desk.run(sql).await;
+        assert_eq!(refusal(&mut other, sql).await, "40001", "{level}");
+        sqlx::raw_sql("ROLLBACK").execute(&mut other).await.unwrap();
+        let begin = sqlx::AssertSqlSafe(format!("BEGIN ISOLATION LEVEL {level}; {sql}; COMMIT"));
+        sqlx::raw_sql(begin).execute(&mut other).await.unwrap();
+    }
+    assert_eq!(
+        desk.count("SELECT max(sequence_id) FROM consign.payment")
+            .await,
+        5
+    );
+    assert_eq!(desk.findings().await, Vec::<String>::new());
+}
+
+/// A counter would leave a dead row behind with each number, and a transaction that takes thousands
+/// would walk over all of its own for each further one.
+#[tokio::test]
+async fn numbering_leaves_nothing_behind_in_a_long_transaction() {
+    let mut desk = Desk::open().await;
+    let mut tx = desk.connection.begin().await.unwrap();
+    sqlx::query("SELECT consign.enqueue_payment_outbox('i' || n, 'p', 'k', 'R', '{}') FROM generate_series(1, 500) n")
+        .execute(&mut *tx)
+        .await
+        .unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(
+        desk.count("SELECT pg_relation_size('consign.payment_participant') / current_setting('block_size')::bigint")
+            .await,
+        1
+    );
+    assert_eq!(
+        desk.count("SELECT next_sequence_id FROM consign.participant_outbox_sequences")
+            .await,
+        501
+    );
 }
 
 /// Producers that take the same participants in opposite orders, many in a call: none is turned away.
@@ -369,4 +488,22 @@ async fn a_repeated_key_says_how_the_payment_stands() {
         ["FAILED", "DISPATCHED"],
         "what was recorded stays"
     );
+}
+
+/// A policy may be given in part: what is left out is the protocol's, not that of any lane.
+#[tokio::test]
+async fn a_partial_policy_keeps_what_payments_need() {
+    let mut desk = Desk::open().await;
+    desk.run("SELECT consign.put_lane('payments', '{\"attempts_max\": 3}', 'me', 'fewer tries')")
+        .await;
+    let kept = "SELECT count(*) FROM consign.lane WHERE name = 'payments' AND policy = consign.payments_policy() || '{\"attempts_max\": 3}'";
+    assert_eq!(desk.count(kept).await, 1);
+    for policy in ["NULL", "'[]'", "'3'"] {
+        let sql = format!("SELECT consign.put_lane('payments', {policy}, 'me', 'mistaken')");
+        let result = sqlx::raw_sql(sqlx::AssertSqlSafe(sql))
+            .execute(&mut desk.connection)
+            .await;
+        let error = result.unwrap_err().to_string();
+        assert!(error.contains("policy: must be a JSON object"), "{error}");
+    }
 }

@@ -122,7 +122,7 @@ async fn an_import_goes_on_where_the_former_design_stopped() {
     };
     assert_eq!(state(&mut desk, "i3").await, (3, "DISPATCHED".to_owned()));
     assert_eq!(state(&mut desk, "i4").await, (4, "FAILED".to_owned()));
-    assert_eq!(state(&mut desk, "new").await, (7, "PENDING".to_owned()));
+    assert_eq!(state(&mut desk, "new").await, (10, "PENDING".to_owned()));
     assert_eq!(desk.findings().await, Vec::<String>::new());
 }
 
@@ -139,4 +139,264 @@ async fn an_import_needs_the_tables_and_the_owner() {
     desk.run("SET ROLE symphony_control").await;
     let sql = "SELECT consign.import_payment_outbox('former')";
     assert_eq!(refusal(&mut desk.connection, sql).await, "42501");
+}
+
+/// A row of a payment's former history: its state, its error code, its rail code.
+type Tried = (&'static str, Option<&'static str>, Option<&'static str>);
+
+const TIMEOUT: Option<&str> = Some("DISPATCH_TIMEOUT");
+const ERROR: Option<&str> = Some("DISPATCH_ERROR");
+const DOWN: Option<&str> = Some("RAIL_DOWN");
+const CLAIMED: Tried = ("DISPATCHING", None, None);
+const PAID: Tried = ("DISPATCHED", None, None);
+const ZOMBIE: Tried = ("ZOMBIE_REQUEUE", Some("ZOMBIE_REQUEUE"), None);
+
+/// P-21, H5: every way in which a payment can stand there; with a pending row there or without; what is
+/// done with it; how its attempts read here; and whether the next claim is in doubt, if there is one.
+#[rustfmt::skip]
+const STANDING: &[(&[Tried], bool, &str, &[&str], Option<bool>)] = &[
+    (&[], true, "pending", &[], Some(false)),
+    (&[CLAIMED], false, "requeued_dispatching", &["ZOMBIE_REQUEUE"], Some(true)),
+    (&[CLAIMED], true, "requeued_dispatching", &["ZOMBIE_REQUEUE"], Some(true)),
+    (&[CLAIMED, ("RETRYABLE", DOWN, None), CLAIMED], false, "requeued_dispatching", &["RETRYABLE", "ZOMBIE_REQUEUE"], Some(true)),
+    (&[CLAIMED, ("RETRYABLE", DOWN, None)], true, "pending", &["RETRYABLE"], Some(false)),
+    (&[CLAIMED, ("RETRYABLE", DOWN, None)], false, "requeued_retryable", &["RETRYABLE", "ZOMBIE_REQUEUE"], Some(false)),
+    (&[CLAIMED, ("RETRYABLE", None, Some("R-17"))], false, "requeued_retryable", &["RETRYABLE", "ZOMBIE_REQUEUE"], Some(false)),
+    (&[CLAIMED, ("RETRYABLE", TIMEOUT, None)], true, "pending", &["RETRYABLE"], Some(true)),
+    (&[CLAIMED, ("RETRYABLE", TIMEOUT, None)], false, "requeued_retryable", &["RETRYABLE", "ZOMBIE_REQUEUE"], Some(true)),
+    (&[CLAIMED, ("RETRYABLE", ERROR, Some("R-17"))], true, "pending", &["RETRYABLE"], Some(true)),
+    (&[CLAIMED, ("RETRYABLE", None, None)], true, "pending", &["RETRYABLE"], Some(true)),
+    (&[CLAIMED, ("RETRYABLE", TIMEOUT, None), CLAIMED, ("RETRYABLE", DOWN, None)], true, "pending", &["RETRYABLE", "RETRYABLE"], Some(true)),
+    (&[CLAIMED, ZOMBIE], true, "pending", &["ZOMBIE_REQUEUE"], Some(true)),
+    (&[CLAIMED, PAID], false, "finished", &["DISPATCHED"], None),
+    (&[CLAIMED, ("RETRYABLE", TIMEOUT, None), CLAIMED, PAID], false, "finished", &["RETRYABLE", "DISPATCHED"], None),
+    (&[CLAIMED, PAID], true, "finished", &["DISPATCHED"], None),
+    (&[CLAIMED, PAID, CLAIMED], true, "finished", &["DISPATCHED"], None),
+    (&[CLAIMED, ("FAILED", Some("INVALID_ACCOUNT"), None)], false, "finished", &["FAILED"], None),
+    (&[CLAIMED, ("RETRYABLE", TIMEOUT, None), CLAIMED, ("FAILED", Some("INVALID_ACCOUNT"), None)], false, "finished", &["RETRYABLE", "FAILED"], None),
+    (&[CLAIMED, ("FAILED", TIMEOUT, None)], false, "finished", &["FAILED"], None),
+];
+
+/// Writes more of a payment's history; its number is its identity.
+async fn tried(desk: &mut Desk, number: usize, rows: &[Tried]) {
+    for (state, error_code, rail_code) in rows {
+        sqlx::query(
+            "INSERT INTO former.payment_outbox_attempts (outbox_id, instruction_id, participant_id, sequence_id, idempotency_key,
+                 rail_type, payload, attempt_no, state, rail_reference, error_code, rail_code)
+             SELECT u.id, 'i' || $1, 'p', $1, 'k', 'PAYMENT', '{\"amount_minor\": 5}',
+                 (SELECT count(*) + 1 FROM former.payment_outbox_attempts a WHERE a.outbox_id = u.id), $2::text::former.outbox_attempt_state,
+                 CASE $2 WHEN 'DISPATCHED' THEN 'ref-' || $1 END, $3, $4
+             FROM (SELECT ('00000000-0000-4000-8000-' || lpad($1::text, 12, '0'))::uuid AS id) u",
+        )
+        .bind(number as i32)
+        .bind(*state)
+        .bind(*error_code)
+        .bind(*rail_code)
+        .execute(&mut desk.connection)
+        .await
+        .unwrap();
+    }
+}
+
+fn id_of(number: usize) -> uuid::Uuid {
+    format!("00000000-0000-4000-8000-{number:012}")
+        .parse()
+        .unwrap()
+}
+
+/// A desk whose former tables are there, and empty.
+async fn empty() -> Desk {
+    let mut desk = Desk::open().await;
+    desk.run(FORMER).await;
+    desk.run("TRUNCATE former.payment_outbox_pending, former.payment_outbox_attempts")
+        .await;
+    desk
+}
+
+/// Puts a row of a payment into the former queue.
+async fn pending(desk: &mut Desk, number: usize) {
+    sqlx::query(
+        "INSERT INTO former.payment_outbox_pending (outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, payload)
+         VALUES (('00000000-0000-4000-8000-' || lpad($1::text, 12, '0'))::uuid, 'i' || $1, 'p', $1, 'k', 'PAYMENT', '{\"amount_minor\": 5}')",
+    )
+    .bind(number as i32)
+    .execute(&mut desk.connection)
+    .await
+    .unwrap();
+}
+
+async fn taken_over(desk: &mut Desk) -> Vec<(String, Option<String>)> {
+    let sql = "SELECT action, detail FROM consign.import_payment_outbox('former', false) ORDER BY outbox_id";
+    let rows = sqlx::query(sql).fetch_all(&mut desk.connection).await;
+    rows.unwrap()
+        .iter()
+        .map(|row| (row.get(0), row.get(1)))
+        .collect()
+}
+
+async fn actions(desk: &mut Desk) -> Vec<String> {
+    let taken = taken_over(desk).await;
+    taken.into_iter().map(|(action, _)| action).collect()
+}
+
+#[tokio::test]
+async fn p21_every_way_a_payment_can_stand_there() {
+    let mut desk = empty().await;
+    for (number, (rows, is_pending, ..)) in (1..).zip(STANDING) {
+        tried(&mut desk, number, rows).await;
+        if *is_pending {
+            pending(&mut desk, number).await;
+        }
+    }
+    let expected: Vec<&str> = STANDING.iter().map(|standing| standing.2).collect();
+    assert_eq!(actions(&mut desk).await, expected);
+    let again = actions(&mut desk).await;
+    assert!(again.iter().all(|a| a == "already_here"), "{again:?}");
+    let claimed = desk.claim(100, "w", 60).await;
+    for (number, (.., states, doubt)) in (1..).zip(STANDING) {
+        assert_eq!(desk.states(id_of(number)).await, *states, "{number}");
+        let found = claimed.iter().find(|one| one.outbox_id == id_of(number));
+        assert_eq!(found.map(|one| one.in_doubt), *doubt, "{number}");
+    }
+    assert_eq!(desk.findings().await, ["payment_failed_in_doubt"]);
+    let given_up = "SELECT count(*) FROM consign.payment_outbox_reconcile WHERE kind = 'FAILED_IN_DOUBT' AND outbox_id::text LIKE '%20'";
+    assert_eq!(desk.count(given_up).await, 1, "the last one only");
+}
+
+/// P-21: whatever the former relayers did to a payment after it had been taken over is noticed, wherever
+/// the payment is here by then.
+#[tokio::test]
+async fn an_import_notices_what_happened_there_meanwhile() {
+    let failed: Tried = ("FAILED", Some("INVALID_ACCOUNT"), None);
+    let down: Tried = ("RETRYABLE", DOWN, None);
+    let hold = "SELECT consign.hold(ARRAY(SELECT message_id FROM consign.payment), 'me', 'look')";
+    let fail = "SELECT consign.complete_outbox_attempt(c.outbox_id, c.lease_token, 'w', 'FAILED', NULL, NULL, 'NO') FROM consign.claim_outbox_batch(1, 'w', 60) c";
+    let pay = "SELECT consign.complete_outbox_attempt(c.outbox_id, c.lease_token, 'w', 'DISPATCHED', 'ref-1') FROM consign.claim_outbox_batch(1, 'w', 60) c";
+    let pay_otherwise = "SELECT consign.complete_outbox_attempt(c.outbox_id, c.lease_token, 'w', 'DISPATCHED', 'other') FROM consign.claim_outbox_batch(1, 'w', 60) c";
+    let claim = "SELECT consign.claim_outbox_batch(1, 'w', 60)";
+    #[rustfmt::skip]
+    let table: [(&str, &[Tried], &str, &str); 16] = [
+        ("", &[CLAIMED, PAID], "paid_there", "DISPATCHED"),
+        (hold, &[CLAIMED, PAID], "paid_there", "DISPATCHED"),
+        (fail, &[CLAIMED, PAID], "paid_there", "DISPATCHED"),
+        (claim, &[CLAIMED, PAID], "refused", "PENDING"),
+        (pay, &[CLAIMED, PAID], "already_here", "DISPATCHED"),
+        (pay_otherwise, &[CLAIMED, PAID], "paid_twice", "DISPATCHED"),
+        ("", &[CLAIMED, failed], "failed_there", "FAILED"),
+        (hold, &[CLAIMED, failed], "failed_there", "FAILED"),
+        (fail, &[CLAIMED, failed], "failed_there", "FAILED"),
+        (claim, &[CLAIMED, failed], "refused", "PENDING"),
+        (pay, &[CLAIMED, failed], "already_here", "DISPATCHED"),
+        ("", &[CLAIMED], "tried_there", "PENDING"),
+        (hold, &[CLAIMED, down], "tried_there", "HELD"),
+        (fail, &[CLAIMED, down], "tried_there", "FAILED"),
+        (claim, &[CLAIMED, down], "refused", "PENDING"),
+        (pay, &[CLAIMED], "already_here", "DISPATCHED"),
+    ];
+    for (done_here, done_there, action, state) in table {
+        let case = format!("{done_here} and {done_there:?}");
+        let mut desk = empty().await;
+        pending(&mut desk, 1).await;
+        assert_eq!(actions(&mut desk).await, ["pending"]);
+        desk.run(done_here).await;
+        tried(&mut desk, 1, done_there).await;
+        assert_eq!(actions(&mut desk).await, [action], "{case}");
+        let stands = "SELECT consign.payment_state(message_id) FROM consign.payment";
+        let stands: String = sqlx::query_scalar(stands)
+            .fetch_one(&mut desk.connection)
+            .await
+            .unwrap();
+        assert_eq!(stands, state, "{case}");
+        let is_told_again = ["refused", "paid_twice"].contains(&action);
+        let expected = if is_told_again {
+            action
+        } else {
+            "already_here"
+        };
+        assert_eq!(actions(&mut desk).await, [expected], "again: {case}");
+        let evidence = desk.count("SELECT count(*) FROM consign.late").await;
+        let is_kept = is_told_again && done_there.contains(&PAID);
+        assert_eq!(evidence, i64::from(is_kept), "{case}");
+        let findings = desk.findings().await;
+        let alarm = is_kept.then_some("payment_late_unconfirmed");
+        assert_eq!(findings, alarm.into_iter().collect::<Vec<_>>(), "{case}");
+        if action == "tried_there" && state == "PENDING" {
+            assert!(desk.claim_one("w", 60).await.in_doubt, "{case}");
+        }
+    }
+}
+
+/// P-21: a requeue here of what had failed there is not undone by another import.
+#[tokio::test]
+async fn what_was_requeued_here_stays_requeued() {
+    let mut desk = empty().await;
+    tried(
+        &mut desk,
+        1,
+        &[CLAIMED, ("FAILED", Some("INVALID_ACCOUNT"), None)],
+    )
+    .await;
+    assert_eq!(actions(&mut desk).await, ["finished"]);
+    desk.run("SELECT consign.requeue(ARRAY(SELECT message_id FROM consign.payment), 'me', 'the account exists now')")
+        .await;
+    assert_eq!(actions(&mut desk).await, ["already_here"]);
+    assert_eq!(desk.claim(10, "w", 60).await.len(), 1);
+}
+
+/// P-21: numbers go on after the largest that was used there, for a payment or by the former sequence; one
+/// that was given here meanwhile is not given twice.
+#[tokio::test]
+async fn numbers_go_on_after_the_largest_used_there() {
+    let mut desk = empty().await;
+    pending(&mut desk, 3).await;
+    desk.run(
+        "CREATE TABLE former.participant_outbox_sequences (participant_id text PRIMARY KEY, next_sequence_id bigint NOT NULL);
+         INSERT INTO former.participant_outbox_sequences VALUES ('p', 9), ('silent', 5)",
+    )
+    .await;
+    assert_eq!(actions(&mut desk).await, ["pending"]);
+    let next = async |desk: &mut Desk, participant: &'static str| -> i64 {
+        sqlx::query_scalar("SELECT sequence_id FROM consign.enqueue_payment_outbox(gen_random_uuid()::text, $1, 'k', 'R', '{}')")
+            .bind(participant)
+            .fetch_one(&mut desk.connection)
+            .await
+            .unwrap()
+    };
+    assert_eq!(next(&mut desk, "p").await, 9);
+    assert_eq!(next(&mut desk, "p").await, 10);
+    assert_eq!(next(&mut desk, "silent").await, 5);
+    assert_eq!(desk.findings().await, Vec::<String>::new());
+
+    // The former ingress was not stopped: one number clashes, the others do not.
+    for number in [4, 10, 14] {
+        pending(&mut desk, number).await;
+    }
+    desk.run("UPDATE former.participant_outbox_sequences SET next_sequence_id = 15 WHERE participant_id = 'p'")
+        .await;
+    let taken = taken_over(&mut desk).await;
+    let words: Vec<&str> = taken.iter().map(|(action, _)| action.as_str()).collect();
+    assert_eq!(words, ["already_here", "pending", "refused", "pending"]);
+    let why = taken[2].1.as_deref().unwrap();
+    assert!(
+        why.starts_with("number 10 of participant p is taken here"),
+        "{why}"
+    );
+    assert_eq!(next(&mut desk, "p").await, 15);
+    assert_eq!(desk.findings().await, Vec::<String>::new());
+}
+
+/// What compliance had stopped there stays stopped, though nobody there looked at it.
+#[tokio::test]
+async fn what_was_held_there_is_held_here() {
+    let mut desk = empty().await;
+    desk.run("ALTER TABLE former.payment_outbox_pending ADD kyc_hold boolean")
+        .await;
+    pending(&mut desk, 1).await;
+    pending(&mut desk, 2).await;
+    desk.run("UPDATE former.payment_outbox_pending SET kyc_hold = true WHERE sequence_id = 1")
+        .await;
+    assert_eq!(actions(&mut desk).await, ["pending", "pending"]);
+    assert_eq!(desk.claim_one("w", 60).await.sequence_id, 2);
+    let held = "SELECT count(*) FROM consign.payment_outbox_pending WHERE hold_reason = 'kyc_hold'";
+    assert_eq!(desk.count(held).await, 1);
 }

@@ -1,6 +1,14 @@
 //! Order within a participant, where the lane promises it.
 
-use super::{Desk, claim};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Instant,
+};
+
+use super::{Desk, SOON, claim};
 
 /// P-19: across retries and workers; other participants are not held up.
 #[tokio::test]
@@ -51,6 +59,93 @@ async fn a_held_first_keeps_the_second_waiting() {
         assert_eq!(claimed.sequence_id, sequence_id);
         desk.complete(&claimed, "w", "DISPATCHED").await.unwrap();
     }
+    assert_eq!(desk.findings().await, Vec::<String>::new());
+}
+
+/// P-19 with a hold in the middle: whoever is held while it waits keeps its place, whether it was
+/// enqueued so or held by a person, and whether it is released or resolved.
+#[tokio::test]
+async fn a_held_one_in_the_middle_is_passed_by_nobody() {
+    let enqueued_held = "SELECT consign.enqueue_payments(array_fill('i'::text, ARRAY[4]), array_fill('p'::text, ARRAY[4]),
+        ARRAY['1', '2', '3', '4'], array_fill('R'::text, ARRAY[4]), array_fill('{}'::jsonb, ARRAY[4]),
+        p_kyc_holds => ARRAY[false, true, false, true])";
+    let enqueued = "SELECT consign.enqueue_payment_outbox('i', 'p', n::text, 'R', '{}') FROM generate_series(1, 4) n";
+    let held = "SELECT consign.hold(ARRAY(SELECT message_id FROM consign.payment WHERE sequence_id IN (2, 4)), 'me', 'look')";
+    let release =
+        "SELECT consign.unhold(ARRAY(SELECT min(message_id) FROM consign.held), 'me', 'fine')";
+    let resolve = "SELECT consign.resolve(ARRAY(SELECT min(message_id) FROM consign.held), true, 'me', 'paid by hand')";
+    for (enqueue, hold) in [(enqueued_held, ""), (enqueued, held)] {
+        for (ending, is_sent) in [(release, true), (resolve, false)] {
+            let mut desk = Desk::frozen().await;
+            desk.policy(r#"{"ordered": true}"#).await;
+            desk.run(enqueue).await;
+            desk.run(hold).await;
+            for number in 1..=4 {
+                if number % 2 == 0 {
+                    assert_eq!(desk.claim(10, "w", 60).await.len(), 0, "{number} is held");
+                    desk.run("SELECT consign.enqueue_payment_outbox('i', 'q', gen_random_uuid()::text, 'R', '{}')").await;
+                    let other = desk.claim_one("w", 60).await;
+                    desk.complete(&other, "w", "DISPATCHED").await.unwrap();
+                    desk.run(ending).await;
+                }
+                if number % 2 == 1 || is_sent {
+                    let claimed = desk.claim_one("w", 60).await;
+                    assert_eq!(claimed.sequence_id, number);
+                    desk.complete(&claimed, "w", "DISPATCHED").await.unwrap();
+                }
+            }
+            assert_eq!(desk.findings().await, Vec::<String>::new());
+            desk.enqueue("p", 1).await;
+            assert_eq!(desk.claim(10, "w", 60).await.len(), 1, "the turn is free");
+        }
+    }
+}
+
+/// P-19 while people hold, release and resolve at every moment: the order stays, and nobody is
+/// forgotten.
+#[tokio::test(flavor = "multi_thread")]
+async fn order_survives_holds_at_every_moment() {
+    let mut desk = Desk::open().await;
+    desk.policy(r#"{"ordered": true}"#).await;
+    desk.enqueue("p", 120).await;
+    let over = Arc::new(AtomicBool::new(false));
+    let mut people = Vec::new();
+    for person in 0..3_i32 {
+        let mut connection = desk.another().await;
+        let over = Arc::clone(&over);
+        people.push(tokio::spawn(async move {
+            let mut round = person;
+            while !over.load(Ordering::Relaxed) {
+                round += 7;
+                let sql = match person {
+                    0 => "SELECT consign.hold(ARRAY(SELECT message_id FROM consign.payment WHERE sequence_id % 40 = $1 % 40), 'a', 'b')",
+                    1 => "SELECT consign.unhold(ARRAY(SELECT message_id FROM consign.held WHERE message_id % 3 <> $1 % 3), 'a', 'b')",
+                    _ => "SELECT consign.resolve(ARRAY(SELECT message_id FROM consign.held WHERE message_id % 20 = $1 % 20), true, 'a', 'b')",
+                };
+                sqlx::query(sql)
+                    .bind(round)
+                    .execute(&mut connection)
+                    .await
+                    .unwrap();
+            }
+        }));
+    }
+    let left = "SELECT count(*) FROM consign.payment_place";
+    let deadline = Instant::now() + SOON;
+    while desk.count(left).await > 0 {
+        assert!(Instant::now() < deadline, "the last ones are forgotten");
+        for payment in desk.claim(10, "w", 60).await {
+            desk.complete(&payment, "w", "DISPATCHED").await.unwrap();
+        }
+    }
+    over.store(true, Ordering::Relaxed);
+    for person in people {
+        person.await.unwrap();
+    }
+    let passed = "SELECT count(*) FROM (SELECT a.claimed_at < max(a.claimed_at) OVER (ORDER BY p.sequence_id) AS passed
+                      FROM consign.payment p JOIN consign.attempt a ON a.message_id = p.message_id
+                      WHERE a.outcome = 'delivered' AND a.code IS NULL) o WHERE passed";
+    assert_eq!(desk.count(passed).await, 0, "nobody was passed");
     assert_eq!(desk.findings().await, Vec::<String>::new());
 }
 

@@ -6,6 +6,9 @@ use super::{Desk, refusal};
 
 const A: &str = "'aaaaaaaa-0000-4000-8000-000000000001'";
 
+const IN_WORKERS: &str =
+    "SELECT count(*) FROM consign.payment WHERE tenant_id = consign.current_tenant_id()";
+
 /// One payment of tenant A, one of tenant B, one of nobody; each dispatched once.
 async fn tenants() -> Desk {
     let mut desk = Desk::open().await;
@@ -84,6 +87,49 @@ async fn a_tenants_reader_sees_its_own_rows_only() {
          SELECT * FROM consign.payment WHERE pg_temp.peek(tenant_id);",
     )
     .await;
+}
+
+/// P-20: what a tenant's reader sees does not depend on the plan; a parallel worker knows the tenant too.
+#[tokio::test]
+async fn a_tenants_reader_may_be_parallel() {
+    let mut desk = tenants().await;
+    desk.run(
+        "ANALYZE; SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0;
+         SET min_parallel_table_scan_size = 0; SET min_parallel_index_scan_size = 0;
+         SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_bitmapscan = off;
+         SET ROLE symphony_tenant",
+    )
+    .await;
+    let mut parallel = 0;
+    for view in [
+        "SELECT count(*) FROM consign.tenant_payment_outbox_pending",
+        "SELECT count(*) FROM consign.tenant_payment_outbox_attempts",
+        "SELECT count(*) FROM consign.payment",
+        // Here the function itself runs in the workers.
+        IN_WORKERS,
+    ] {
+        let explain = sqlx::AssertSqlSafe(format!("EXPLAIN {view}"));
+        let plan: Vec<String> = sqlx::query_scalar(explain)
+            .fetch_all(&mut desk.connection)
+            .await
+            .unwrap();
+        parallel += usize::from(plan.iter().any(|line| line.contains("Gather")));
+    }
+    assert_eq!(parallel, 4, "the test looks at parallel plans");
+    assert_eq!(seen(&mut desk.connection).await, [0, 0, 0], "unset");
+    for tenant in ["nonsense", "aaaaaaaa-0000-4000-8000-000000000001"] {
+        let set = sqlx::AssertSqlSafe(format!("SET app.current_tenant_id = '{tenant}'"));
+        sqlx::raw_sql(set)
+            .execute(&mut desk.connection)
+            .await
+            .unwrap();
+        let expected = match tenant {
+            "nonsense" => [0, 0, 0],
+            _ => [1, 1, 2],
+        };
+        assert_eq!(seen(&mut desk.connection).await, expected, "{tenant}");
+        assert_eq!(desk.count(IN_WORKERS).await, expected[2], "{tenant}");
+    }
 }
 
 /// P-20: workers work for every tenant, whoever owns the schema and whatever the session says.

@@ -121,33 +121,27 @@ async fn the_supervisor_counts_what_there_is() {
 #[tokio::test]
 async fn error_messages_are_bounded_and_masked() {
     let mut desk = Desk::frozen().await;
-    let told = [
-        ("no account 260971234567", "no account ***4567"),
-        ("card 4111 1111 1111 1234 refused", "card ***1234 refused"),
-        ("write to bob@example.com", "write to ***@***"),
-        (
-            "IBAN DE89370400440532013000 unknown",
-            "IBAN DE89***3000 unknown",
-        ),
-        ("password=hunter2 was wrong", "password=*** was wrong"),
-        ("Authorization: Bearer abc.def", "Authorization: *** ***"),
-        ("{\"token\":\"abc\"}", "{\"token\":\"***\"}"),
-        (
-            "503 after 30000 ms at 2026-11-16",
-            "503 after 30000 ms at 2026-11-16",
-        ),
-    ];
-    for (text, masked) in told {
-        let answer: String = sqlx::query_scalar("SELECT consign.masked($1)")
-            .bind(text)
+    // The same vectors as in Rust, for messages and for codes.
+    let torn = format!("a{}4111 1111 1111 1234", " ".repeat(1_987));
+    let long = "ä".repeat(10_000);
+    let more = [torn, long].map(|text| (text.clone(), consign_payments::shown(&text)));
+    let told = consign_payments::MASK_VECTORS
+        .iter()
+        .map(|(text, masked)| ((*text).to_owned(), (*masked).to_owned()));
+    for (text, masked) in told.chain(more) {
+        let row = sqlx::query("SELECT consign.masked($1), consign.masked_code($1)")
+            .bind(&text)
             .fetch_one(&mut desk.connection)
             .await
             .unwrap();
-        assert_eq!(answer, masked);
+        assert_eq!(row.get::<&str, _>(0), masked, "{text}");
+        let code = consign_payments::shown_code(&text);
+        assert_eq!(row.get::<&str, _>(1), code, "{text}");
     }
     desk.enqueue("p", 1).await;
     let claimed = desk.claim_one("w", 60).await;
-    sqlx::query("SELECT consign.complete_outbox_attempt($1, $2, 'w', 'FAILED', p_error_code => repeat('E', 500), p_error_message => repeat('x', 100000))")
+    sqlx::query("SELECT consign.complete_outbox_attempt($1, $2, 'w', 'FAILED', p_rail_code => 'Authorization: Token x',
+                     p_error_code => repeat('E', 500), p_error_message => repeat('x', 100000))")
         .bind(claimed.outbox_id)
         .bind(claimed.lease_token)
         .execute(&mut desk.connection)
@@ -156,10 +150,72 @@ async fn error_messages_are_bounded_and_masked() {
     assert_eq!(
         desk.count("SELECT length(error_message)::bigint * 1000 + length(error_code) FROM consign.payment_outbox_attempts")
             .await,
-        1_000_128
+        500_128
     );
+    let rail = "SELECT count(*) FROM consign.payment_outbox_attempts WHERE rail_code = 'Authorization: ***'";
+    assert_eq!(desk.count(rail).await, 1);
     let columns = "SELECT count(*) FROM information_schema.columns WHERE table_name = 'payment_outbox_attempts' AND column_name = 'payload'";
     assert_eq!(desk.count(columns).await, 0);
+}
+
+/// A reference that no index and no screen could hold is refused while the worker can still say what the
+/// rail has it under.
+#[tokio::test]
+async fn a_reference_that_is_too_long_is_refused() {
+    let mut desk = Desk::open().await;
+    desk.enqueue("p", 2).await;
+    let claimed = desk.claim(2, "w", 60).await;
+    let complete = "SELECT consign.complete_outbox_attempts($1, 'w', $2, array_fill('DISPATCHED'::consign.outbox_attempt_state,
+                        ARRAY[2]), ARRAY['rail-1', repeat('ä', $3)])";
+    let ids: Vec<uuid::Uuid> = claimed.iter().map(|payment| payment.outbox_id).collect();
+    let complete = async |desk: &mut Desk, length: i32| {
+        sqlx::query(complete)
+            .bind(claimed[0].lease_token)
+            .bind(&ids)
+            .bind(length)
+            .execute(&mut desk.connection)
+            .await
+    };
+    let error = complete(&mut desk, 129).await.unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("rail_reference: must be at most 256 bytes"),
+        "{error}"
+    );
+    assert_eq!(super::sqlstate(Err::<(), _>(error)), "CN006");
+    let none = "SELECT count(*) FROM consign.attempt";
+    assert_eq!(desk.count(none).await, 0, "nothing was written");
+    complete(&mut desk, 128).await.unwrap();
+    assert_eq!(desk.count(none).await, 2);
+}
+
+/// What the supervisor asks every few seconds, and what is compared once a day, among many payments:
+/// the attempts of the last hour are found by their index.
+#[tokio::test]
+async fn the_last_hour_is_found_among_many() {
+    let mut desk = Desk::open().await;
+    desk.enqueue("p", 1).await;
+    desk.run(
+        "SET session_replication_role = replica;
+         INSERT INTO consign.attempt (message_id, attempt_no, outcome, owner, fence, token, claimed_at, finished_at)
+             SELECT 1000000 + n, 1, 'delivered', 'w', 1, gen_random_uuid(), 'epoch', 'epoch' FROM generate_series(1, 30000) n;
+         RESET session_replication_role",
+    )
+    .await;
+    desk.run("VACUUM ANALYZE consign.attempt").await;
+    let plan: Vec<String> = sqlx::query_scalar(
+        "EXPLAIN SELECT count(*) FROM consign.attempt WHERE finished_at > '2020-01-01'",
+    )
+    .fetch_all(&mut desk.connection)
+    .await
+    .unwrap();
+    let plan = plan.join("\n");
+    assert!(plan.contains("attempt_finished_at"), "{plan}");
+    let claimed = desk.claim_one("w", 60).await;
+    desk.complete(&claimed, "w", "DISPATCHED").await.unwrap();
+    let hour = "SELECT dispatched_last_hour FROM consign.supervisor_outbox_status";
+    assert_eq!(desk.count(hour).await, 1);
 }
 
 /// The token is a permission: who may not complete does not see it.
