@@ -7,7 +7,8 @@ use serde_json::Value;
 
 const HIDDEN: &str = "[REDACTED]";
 
-/// Names of secrets, alone or at the end of a longer name: `password`, `openmemory_api_key`.
+/// What names of secrets end with, dashes and underscores aside: `password`, `OPENMEMORY_API_KEY`,
+/// `accessToken`.
 const SECRETS: [&str; 15] = [
     "password",
     "passwd",
@@ -15,11 +16,11 @@ const SECRETS: [&str; 15] = [
     "secret",
     "token",
     "tokens",
-    "api_key",
     "apikey",
-    "admin_key",
-    "access_key",
-    "private_key",
+    "adminkey",
+    "accesskey",
+    "privatekey",
+    "secretkey",
     "authorization",
     "cookie",
     "credentials",
@@ -76,11 +77,8 @@ fn split_word(text: &str) -> (&str, &str) {
 }
 
 fn names_secret(name: &str) -> bool {
-    let name = name.to_ascii_lowercase().replace('-', "_");
-    SECRETS.iter().any(|secret| {
-        let before = name.strip_suffix(secret);
-        before.is_some_and(|before| before.is_empty() || before.ends_with('_'))
-    })
+    let name = name.to_ascii_lowercase().replace(['-', '_'], "");
+    SECRETS.iter().any(|secret| name.ends_with(secret))
 }
 
 /// What is shown of a word and the secret that it is or that follows it, and what comes then.
@@ -195,6 +193,10 @@ mod tests {
             (
                 "with glpat-abcDEF123_x, and ghp_abc",
                 "with [REDACTED], and [REDACTED]",
+            ),
+            (
+                "authToken=abc dbpassword: x",
+                "authToken=[REDACTED] dbpassword: [REDACTED]",
             ),
             ("password=", "password="),
             ("the token expired", "the token expired"),

@@ -146,6 +146,7 @@ fn strict_projects_want_a_hash_for_each_piece() {
     let forged = v2(json!([{"uri": "u", "_source": "evidence_refs_legacy"}]));
     let reason = "EVIDENCE_VALIDATION_FAILED:EVIDENCE_MISSING_SHA256";
     assert_eq!(check_strict(&forged).reason().as_deref(), Some(reason));
+    assert_eq!(forged.to_values(), [json!({"uri": "u"})]);
     let long = v2(json!([{"uri": "u", "sha256": "0123456789abcdefXYZ"}]));
     let shown = "EVIDENCE_INVALID_SHA256:evidence[0]:0123456789abcdef...";
     assert_eq!(check_strict(&long).errors, [shown]);

@@ -206,8 +206,12 @@ mod tests {
         let mappings = [
             mapping("file", "/mnt/artifacts/"),
             mapping("s3", "bucket/engram/"),
-            // Never reached: the first that fits decides.
+            // Not for what the first fits: that one decides.
             mapping("file", "/mnt/"),
+            PrefixMapping {
+                replacement: "kept/".to_owned(),
+                ..mapping("file", "/srv/")
+            },
         ];
         let convert = |uri| try_convert_to_artifact_key(uri, &mappings);
         let table = [
@@ -216,6 +220,7 @@ mod tests {
             ("scm//1/x.diff", "scm/1/x.diff"),
             ("artifact://scm/1/x.diff", "scm/1/x.diff"),
             ("file:///mnt/other", "other"),
+            ("file:///srv/a", "kept/a"),
         ];
         for (uri, key) in table {
             let conversion = convert(uri);
@@ -230,6 +235,7 @@ mod tests {
             "custom://x",
             "file:///mnt/artifacts/../secret",
             "file:///mnt/artifacts/a/../../secret",
+            "file:///srv/../secret",
             "../x",
         ];
         for uri in strangers {
