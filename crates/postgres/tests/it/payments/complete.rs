@@ -349,15 +349,27 @@ async fn a_reference_given_twice_is_recorded_and_reported() {
         "of one participant; the other's is its own affair"
     );
     assert_eq!(desk.findings().await, ["rail_reference_reused"]);
-    // However long.
-    desk.enqueue("r", 1).await;
+}
+
+/// What no index could hold is refused before anything is written, and the lease lives on.
+#[tokio::test]
+async fn a_reference_nobody_could_search_for_is_refused() {
+    let mut desk = Desk::frozen().await;
+    let id = desk.enqueue("p", 1).await[0];
     let payment = desk.claim_one("w", 60).await;
-    sqlx::query(
-        "SELECT consign.complete_outbox_attempt($1, $2, 'w', 'DISPATCHED', repeat('x', 100000))",
-    )
-    .bind(payment.outbox_id)
-    .bind(payment.lease_token)
-    .execute(&mut desk.connection)
-    .await
-    .unwrap();
+    let dispatched =
+        "SELECT consign.complete_outbox_attempt($1, $2, 'w', 'DISPATCHED', repeat('x', $3))";
+    let dispatch = async |desk: &mut Desk, length: i32| {
+        let statement = sqlx::query(dispatched)
+            .bind(id)
+            .bind(payment.lease_token)
+            .bind(length);
+        statement.execute(&mut desk.connection).await
+    };
+    for length in [257, 100_000] {
+        assert_eq!(sqlstate(dispatch(&mut desk, length).await), "CN006");
+    }
+    assert_eq!(desk.attempts(id).await, []);
+    dispatch(&mut desk, 256).await.unwrap();
+    assert_eq!(desk.states(id).await, ["DISPATCHED"]);
 }

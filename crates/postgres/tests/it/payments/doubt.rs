@@ -151,23 +151,27 @@ async fn a_refusal_names_what_was_recorded_otherwise() {
 #[tokio::test]
 async fn a_plain_claim_leaves_a_doubt_and_one_that_begins_later_does_not() {
     let mut desk = Desk::frozen().await;
-    for (begin, in_doubt) in [
-        ("", true),
-        (", true", true),
-        (", NULL", true),
-        (", false", false),
-    ] {
-        desk.enqueue(&format!("p{}", begin.len()), 1).await;
-        let sql = match begin {
-            "" => "SELECT lease_token FROM consign.claim_outbox_batch(1, 'a', 5)",
-            ", true" => "SELECT lease_token FROM consign.claim_outbox_batch(1, 'a', 5, true)",
-            ", NULL" => "SELECT lease_token FROM consign.claim_outbox_batch(1, 'a', 5, NULL)",
-            _ => "SELECT lease_token FROM consign.claim_outbox_batch(1, 'a', 5, p_begin => false)",
-        };
+    let claims = [
+        ("SELECT FROM consign.claim_outbox_batch(1, 'a', 5)", true),
+        (
+            "SELECT FROM consign.claim_outbox_batch(1, 'a', 5, true)",
+            true,
+        ),
+        (
+            "SELECT FROM consign.claim_outbox_batch(1, 'a', 5, NULL)",
+            true,
+        ),
+        (
+            "SELECT FROM consign.claim_outbox_batch(1, 'a', 5, p_begin => false)",
+            false,
+        ),
+    ];
+    for (n, (sql, in_doubt)) in claims.into_iter().enumerate() {
+        desk.enqueue(&format!("p{n}"), 1).await;
         desk.run(sql).await;
         desk.pass(5.0).await;
         let heir = desk.claim_one("b", 5).await;
-        assert_eq!(heir.in_doubt, in_doubt, "{begin:?}");
+        assert_eq!(heir.in_doubt, in_doubt, "{sql}");
         let shown: bool = sqlx::query_scalar(
             "SELECT in_doubt FROM consign.payment_outbox_attempts WHERE outbox_id = $1",
         )
@@ -175,7 +179,7 @@ async fn a_plain_claim_leaves_a_doubt_and_one_that_begins_later_does_not() {
         .fetch_one(&mut desk.connection)
         .await
         .unwrap();
-        assert_eq!(shown, in_doubt, "{begin:?}");
+        assert_eq!(shown, in_doubt, "{sql}");
         desk.complete(&heir, "b", "DISPATCHED").await.unwrap();
     }
     assert_eq!(desk.findings().await, Vec::<String>::new());

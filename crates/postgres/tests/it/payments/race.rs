@@ -78,13 +78,14 @@ async fn a_refused_success_is_kept_as_evidence() {
     };
     assert_eq!(verdicts(&mut desk).await, ["PENDING"]);
     let live = desk.claim_one("b", 60).await;
+    assert!(live.in_doubt, "ask the rail first");
     desk.complete(&live, "b", "DISPATCHED").await.unwrap();
     assert_eq!(
         verdicts(&mut desk).await,
         ["PAID_TWICE"],
         "the rail knows it under two references"
     );
-    assert_eq!(desk.findings().await, Vec::<String>::new());
+    assert_eq!(desk.findings().await, ["payment_late_unconfirmed"]);
 }
 
 /// P-07, CP-03: the transaction began while the lease lived, and that does not help.

@@ -114,7 +114,7 @@ async fn a_repair_at_the_ceiling_fails_that_payment_and_repairs_the_others() {
             .await,
         2
     );
-    assert_eq!(desk.findings().await, Vec::<String>::new());
+    assert_eq!(desk.findings().await, ["payment_failed_in_doubt"]);
 }
 
 /// P-10, CP-02: three crashes leave three rows; so many that the ceiling is reached end it.
@@ -142,7 +142,10 @@ async fn every_crash_is_on_record_and_the_ceiling_ends_them() {
         let mut expected = vec!["ZOMBIE_REQUEUE"; 4];
         expected.push("FAILED");
         assert_eq!(desk.states(id).await, expected, "by claim: {by_claim}");
-        assert_eq!(desk.findings().await, Vec::<String>::new());
+        let doubts =
+            "SELECT count(*) FROM consign.payment_outbox_reconcile WHERE kind = 'FAILED_IN_DOUBT'";
+        assert_eq!(desk.count(doubts).await, 1, "somebody may have sent it");
+        assert_eq!(desk.findings().await, ["payment_failed_in_doubt"]);
     }
 }
 
