@@ -145,13 +145,21 @@ mod tests {
         result.reason
     }
 
+    /// What is reported, and the reasons without and with a switch.
+    type Row = (
+        GateMode,
+        &'static [(&'static str, Capability)],
+        Option<&'static str>,
+        Option<&'static str>,
+    );
+
     /// Facts section 10, E15, T53.
     #[test]
     fn what_is_required_works_or_is_skipped_on_purpose() {
         let skipped = "FULL mode: reconcile skipped without explicit config";
         let failed = "FULL mode: required capability reconcile failed";
         let missing = "FULL mode: required capability reconcile missing";
-        let table: [(GateMode, &[(&str, Capability)], Option<&str>, Option<&str>); 7] = [
+        let table: [Row; 7] = [
             (Full, &[("reconcile", Ok)], None, None),
             (Full, &[("reconcile", Skipped)], Some(skipped), None),
             (Full, &[], Some(missing), None),

@@ -44,7 +44,8 @@ impl Spaces {
             .any(|other| other.starts_with(private_prefix) || private_prefix.starts_with(other));
         match is_ambiguous {
             true => Err(format!(
-                "the prefix of private spaces cannot be told from {TEAM_PREFIX} and {ORG_PREFIX}: {private_prefix}"
+                "the prefix of private spaces cannot be told from {TEAM_PREFIX} and {ORG_PREFIX}: \
+                 {private_prefix}"
             )),
             false => Ok(Self {
                 private_prefix: private_prefix.to_owned(),

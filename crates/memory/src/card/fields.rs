@@ -91,26 +91,24 @@ words! {
 
 words! {
     /// How sure it is.
+    #[derive(Default)]
     Confidence {
         /// Very.
         High = "high",
         /// Rather.
+        #[default]
         Mid = "mid",
         /// Hardly.
         Low = "low",
     }
 }
 
-impl Default for Confidence {
-    fn default() -> Self {
-        Self::Mid
-    }
-}
-
 words! {
     /// Who should see it.
+    #[derive(Default)]
     Visibility {
         /// The team.
+        #[default]
         Team = "team",
         /// One person.
         Private = "private",
@@ -119,27 +117,17 @@ words! {
     }
 }
 
-impl Default for Visibility {
-    fn default() -> Self {
-        Self::Team
-    }
-}
-
 words! {
     /// How long it will hold.
+    #[derive(Default)]
     Ttl {
         /// Years.
         Long = "long",
         /// Months.
+        #[default]
         Mid = "mid",
         /// Weeks.
         Short = "short",
-    }
-}
-
-impl Default for Ttl {
-    fn default() -> Self {
-        Self::Mid
     }
 }
 

@@ -2,11 +2,16 @@ use super::*;
 
 const S: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
+fn evidence() -> Value {
+    let uri = "git://repo/commit/abc123";
+    json!({"uri": uri, "sha256": S, "git_commit": "abc123", "mr": "MR-456"})
+}
+
 fn fields() -> Value {
     json!({
         "kind": "procedure", "owner": "u_12345", "module": "client/ui/button",
         "summary": "Set aria-label on buttons", "details": ["rule one", "rule two"],
-        "evidence": [{"uri": "git://repo/commit/abc123", "sha256": S, "git_commit": "abc123", "mr": "MR-456"}],
+        "evidence": [evidence()],
         "confidence": "HIGH", "visibility": "team", "ttl": "long",
     })
 }
@@ -65,8 +70,7 @@ fn absent_words_have_defaults() {
     );
     assert_eq!(words, ("mid", "team", "mid"));
     assert_eq!(card.kind.as_str(), "PROCEDURE");
-    let evidence = json!({"uri": "git://repo/commit/abc123", "sha256": S, "git_commit": "abc123", "mr": "MR-456"});
-    assert_eq!(card.evidence_values(), [evidence]);
+    assert_eq!(card.evidence_values(), [evidence()]);
 }
 
 #[test]

@@ -258,3 +258,6 @@ fn check_attachment(item: &Value) -> Result<(), String> {
     }
     validate_evidence_ref(item).map_err(|error| error.to_string())
 }
+
+#[cfg(test)]
+mod tests;
