@@ -25,6 +25,8 @@ pub enum RailKind {
     Simulated,
     /// JSON over HTTP.
     Http,
+    /// None of ours: whoever claims payments over SQL or HTTP dispatches them.
+    None,
 }
 
 /// In which order payments are dispatched.
@@ -204,6 +206,10 @@ impl PaymentsOptions {
         let rail: Arc<dyn Rail> = match self.rail {
             RailKind::Simulated => Arc::new(SimulatedRail::new()),
             RailKind::Http => Arc::new(HttpRail::new(self)?),
+            RailKind::None => {
+                let why = "is none: payments are left to whoever claims them";
+                return Err(refuse("rail", why));
+            }
         };
         Ok(Rails::new(rail, self.rail_types.iter().cloned()))
     }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use consign_kernel::{Error, Result};
+use consign_worker::park::park;
 use metrics::counter;
 use ring::digest::{SHA256, digest};
 use serde_json::{Map, Value, json};
@@ -98,7 +99,9 @@ impl PaymentService {
         let answers = self
             .payments
             .enqueue_payments(std::slice::from_ref(&payment));
-        match answers.await.map(|answers| answers.into_iter().next()) {
+        let answers = answers.await;
+        park("payments.taken").await;
+        match answers.map(|answers| answers.into_iter().next()) {
             Ok(Some(EnqueueAnswer::Enqueued(enqueued))) => Answer {
                 status: 202,
                 headers: match enqueued.duplicate {

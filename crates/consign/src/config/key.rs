@@ -94,7 +94,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("orders.paper_seed", Kind::Whole(0, i64::MAX as u64)),
     key("orders.paper_script", Kind::Text),
     key("payments.enabled", Kind::Flag),
-    key("payments.rail", Kind::Word(&["simulated", "http"])),
+    key("payments.rail", Kind::Word(&["simulated", "http", "none"])),
     key("payments.rail_types", Kind::Texts),
     key("payments.rail_url", Kind::Url),
     key("payments.rail_status_url", Kind::Url),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use consign_payments::{LANE, PaymentsOptions};
+use consign_payments::{LANE, PaymentsOptions, RailKind};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
@@ -40,7 +40,8 @@ impl Payments {
     /// Whether this process dispatches them. A rail that only pretends must not take payments from
     /// those who mean it: workers in SQL may be waiting for them in a database that is shared.
     pub(crate) fn are_dispatched(&self, is_shared: bool) -> bool {
-        self.options.enabled && (self.is_rail_said || !is_shared)
+        let is_ours = self.options.rail != RailKind::None;
+        self.options.enabled && is_ours && (self.is_rail_said || !is_shared)
     }
 
     /// Takes over what `fresh` says about the policy of the lane, and nothing else.

@@ -114,7 +114,9 @@ impl Summary {
                 "POST /v1/payments -> simulated: no money moves until payments.rail is set"
             }
             Some(RailKind::Http) => "POST /v1/payments -> http",
-            None => "POST /v1/payments -> whoever claims them by SQL, until payments.rail is set",
+            Some(RailKind::None) | None => {
+                "POST /v1/payments -> whoever claims them over SQL or HTTP, until payments.rail is set"
+            }
         }
     }
 }

@@ -41,11 +41,16 @@ pub(crate) async fn try_get(at: SocketAddr, path: &str) -> std::io::Result<Answe
 }
 
 pub(crate) async fn post(at: SocketAddr, path: &str, body: &str) -> Answer {
+    try_post(at, path, body).await.unwrap()
+}
+
+/// For asking somebody who may not answer.
+pub(crate) async fn try_post(at: SocketAddr, path: &str, body: &str) -> std::io::Result<Answer> {
     let head = format!(
         "POST {path} HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: {}\r\n",
         body.len()
     );
-    send(at, &head, body).await.unwrap()
+    send(at, &head, body).await
 }
 
 pub(crate) async fn send(at: SocketAddr, head: &str, body: &str) -> std::io::Result<Answer> {

@@ -4,6 +4,8 @@
 
 mod desk;
 mod kills;
+mod points;
+mod race;
 mod rail;
 mod surface;
 mod wake;

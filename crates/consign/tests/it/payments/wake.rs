@@ -1,12 +1,14 @@
 //! Notification wakes whoever dispatches; polling is the safety net.
 
+use std::cell::Cell;
+
 use consign_testkit::eventually;
 use sqlx::postgres::PgListener;
 
 use super::desk::{becomes, pay, payment};
 use crate::{
     http,
-    orders::bench::{Kind, on_both},
+    orders::bench::{Bench, Kind, on_both},
     service::{SOON, Service},
 };
 
@@ -49,6 +51,54 @@ fn p_14_a_payment_wakes_and_polling_is_the_safety_net() {
             status["status"]["pending"] == 0
         })
         .await;
+        service.stop().await;
+        bench.doctor();
+    });
+}
+
+/// Ends whatever connections wait for notifications, and tells how many there were.
+async fn cut_listeners(bench: &Bench) -> i64 {
+    let cut = "SELECT count(*) FROM (SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+               WHERE datname = current_database() AND pid <> pg_backend_pid() \
+               AND query ILIKE 'listen %') cut";
+    bench.eye().await.number(cut).await
+}
+
+/// P-14: the connection that waits for notifications is cut in mid-run, and again whenever it comes
+/// back; polling dispatches all the same.
+#[test]
+fn p_14_with_the_listener_cut_polling_still_dispatches() {
+    on_both(async |mut bench| {
+        bench.configure("[payments]\nrail = \"simulated\"\n");
+        let service = Service::serve(&bench.consign).await;
+        let first = pay(&service, 1, &[]).await;
+        becomes(&bench, &first, "DISPATCHED").await;
+        let cuts = Cell::new(0);
+        let cutting = async {
+            // SQLite has nobody to cut: a look at the file is all there is.
+            while bench.kind == Kind::Postgres {
+                cuts.set(cuts.get() + cut_listeners(&bench).await);
+                tokio::task::yield_now().await;
+            }
+            std::future::pending::<()>().await
+        };
+        let paying = async {
+            eventually("somebody listened", SOON, async || {
+                bench.kind == Kind::Sqlite || cuts.get() > 0
+            })
+            .await;
+            for number in 2..=6 {
+                let id = pay(&service, number, &[]).await;
+                becomes(&bench, &id, "DISPATCHED").await;
+            }
+        };
+        tokio::select! {
+            () = cutting => {}
+            () = paying => {}
+        }
+        // It listens again once it may, and is woken.
+        let last = pay(&service, 7, &[]).await;
+        becomes(&bench, &last, "DISPATCHED").await;
         service.stop().await;
         bench.doctor();
     });
