@@ -24,6 +24,7 @@ const WORK: &[&str] = &[
     "complete_outbox_attempts",
     "complete_payments",
     "hold_outbox_attempt",
+    "witness_payments",
     "witness_outbox_attempt",
     "repair_expired_leases",
 ];
