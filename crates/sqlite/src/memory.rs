@@ -27,7 +27,7 @@ use consign_memory::{
 use jiff::Timestamp;
 use serde_json::Value;
 
-pub(crate) use self::outbox::check_memory;
+pub(crate) use self::{counts::unreadable, outbox::check_memory};
 use crate::{
     SqliteStore,
     store::{snapshot, write},
