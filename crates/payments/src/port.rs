@@ -150,7 +150,7 @@ pub struct InFlight {
     pub lease_expires_at: Timestamp,
     /// Whether that is past: the next claim or repair takes it back.
     pub is_expired: bool,
-    /// Whether the call of the rail has begun.
+    /// Whether the call of the rail has begun, or may have: the worker said so, or claimed it so.
     pub has_begun: bool,
 }
 

@@ -1,13 +1,13 @@
 -- Looking at payments. A view is read with its owner's rights, the functions in it run with the reader's.
 
--- Where the payments are that the rail does not have: ready, leased, held, waiting or dead. Without the
--- tokens, which are permissions.
+-- Where the payments are that the rail does not have: ready, leased, held, waiting or dead; has_begun: it
+-- may have been called. Without the tokens, which are permissions.
 CREATE VIEW consign.payment_place AS
     SELECT u.id AS message_id, 'ready' AS place, u.attempts, r.due_at, NULL::text AS owner, NULL::bigint AS fence,
            NULL::timestamptz AS claimed_at, NULL::timestamptz AS expires_at, NULL::boolean AS has_begun, NULL::text AS reason
         FROM consign.ready r, unnest(r.ids, r.attempts) AS u (id, attempts) WHERE r.lane = 'payments'
     UNION ALL
-    SELECT u.id, 'leased', u.attempts, NULL, l.owner, l.fence, l.claimed_at, l.expires_at, u.id = ANY (l.begun), NULL
+    SELECT u.id, 'leased', u.attempts, NULL, l.owner, l.fence, l.claimed_at, l.expires_at, l.presumed_begun OR u.id = ANY (l.begun), NULL
         FROM consign.lease l, unnest(l.ids, l.attempts) AS u (id, attempts) WHERE l.lane = 'payments'
     UNION ALL
     SELECT h.message_id, 'held', h.attempts, NULL, NULL, NULL, NULL, NULL, NULL, h.reason FROM consign.held h WHERE h.lane = 'payments'

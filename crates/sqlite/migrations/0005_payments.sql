@@ -77,7 +77,7 @@ FROM ready, json_each(ready.ids) AS entry WHERE ready.lane = 'payments'
 UNION ALL
 SELECT CAST(entry.value AS INTEGER), 'leased', CAST(lease.attempts ->> entry.key AS INTEGER), NULL,
        lease.owner, lease.token, lease.fence, lease.claimed_at, lease.expires_at,
-       EXISTS (SELECT 1 FROM json_each(lease.begun) AS sent WHERE sent.value = entry.value), NULL
+       presumed_begun OR EXISTS (SELECT 1 FROM json_each(lease.begun) AS sent WHERE sent.value = entry.value), NULL
 FROM lease, json_each(lease.ids) AS entry WHERE lease.lane = 'payments'
 UNION ALL
 SELECT message_id, 'held', attempts, NULL, NULL, NULL, NULL, NULL, NULL, NULL, reason

@@ -77,7 +77,7 @@ fn print(
     for payment in in_flight {
         let until = stamp(payment.lease_expires_at, now);
         let begun = match payment.has_begun {
-            true => "was called",
+            true => "may have been called",
             false => "not yet called",
         };
         table.row([
