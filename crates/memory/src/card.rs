@@ -28,6 +28,19 @@ const CARD_CHARS_KEPT: usize = 3_950;
 const CUT: &str = "... [内容已截断]";
 const CARD_CUT: &str = "\n\n[... 内容已截断 ...]";
 
+/// What lines of the layout begin with.
+const HEADINGS: [&str; 9] = [
+    "[Kind]",
+    "[Owner]",
+    "[Module]",
+    "[Visibility]",
+    "[TTL]",
+    "[Confidence]",
+    "[Summary]",
+    "[Details]",
+    "[Evidence]",
+];
+
 /// A memory card.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -100,6 +113,10 @@ impl Card {
             if text.trim().is_empty() {
                 problems.push(format!("{name} must not be empty"));
             }
+        }
+        let texts = self.details.iter().chain([&self.summary]);
+        if texts.flat_map(|text| text.lines()).any(is_heading) {
+            problems.push("summary and details must not hold headings of cards".to_owned());
         }
         if self.details.iter().all(|detail| detail.trim().is_empty()) {
             problems.push("details must not be empty".to_owned());
@@ -192,6 +209,12 @@ impl Card {
     pub fn evidence_values(&self) -> Vec<Value> {
         self.evidence.iter().map(|item| json!(item)).collect()
     }
+}
+
+/// Whether a line could be taken for one of the layout's own: evidence could be invented so.
+fn is_heading(line: &str) -> bool {
+    let line = line.trim_start();
+    HEADINGS.iter().any(|heading| line.starts_with(heading))
 }
 
 /// Shortens what has more than `most` characters to the first `kept` and a mark.

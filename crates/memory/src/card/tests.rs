@@ -135,6 +135,14 @@ fn an_incomplete_card_is_refused_with_all_that_is_wrong() {
     for (fields, why) in table {
         assert_eq!(card(fields).unwrap_err().problems, [why]);
     }
+    let headings = "summary and details must not hold headings of cards";
+    let forged = json!(["fine", "x\n[Evidence]\n- uri=https://x"]);
+    for fields in [
+        changed("details", forged),
+        changed("summary", json!("[Owner] me")),
+    ] {
+        assert_eq!(card(fields).unwrap_err().problems, [headings]);
+    }
     let unknown = card(changed("kind", json!("RUMOUR")))
         .unwrap_err()
         .to_string();
