@@ -3,9 +3,13 @@
 //! For stores that keep one: their harness answers `logbook`. Cases name the vectors of the memory
 //! protocol they stand for (O1 to O19, W1 to W14, E1 to E15, T1 to T60).
 
+pub(crate) mod alarms;
 pub(crate) mod audits;
+pub(crate) mod defer;
 pub(crate) mod facts;
+pub(crate) mod follow;
 pub(crate) mod outbox;
+pub(crate) mod reconcile;
 pub(crate) mod search;
 pub(crate) mod settings;
 pub(crate) mod shelf;
@@ -44,6 +48,49 @@ macro_rules! each_memory_case {
                 a_renewed_lease_is_never_claimed
                 a_claim_of_nothing_takes_nothing
                 workers_at_once_never_claim_the_same;
+            defer:
+                a_deferred_memory_is_a_row_and_the_end_of_its_audit
+                a_deferral_is_done_whole_or_not_at_all
+                a_memory_is_kept_although_its_audit_has_ended
+                a_twin_is_answered_instead_of_enqueued
+                a_memory_enqueued_by_ten_at_once_is_one
+                what_is_stored_is_known
+                the_lane_of_memories_takes_memories_only
+                the_first_memory_makes_the_lane
+                a_requeued_memory_starts_afresh
+                rows_are_listed_newest_first;
+            follow:
+                a_delivery_is_audited
+                a_dedup_hit_is_audited_as_one
+                every_repeat_is_audited_by_its_code
+                a_memory_that_used_up_its_tries_is_dead
+                a_refused_memory_is_dead_at_once
+                the_actor_of_a_flush_is_who_wanted_it
+                a_batch_shares_its_correlation_id
+                a_delivery_without_a_word_is_audited_too
+                an_expiry_is_not_audited_but_a_death_is
+                a_resolved_memory_is_audited
+                a_late_result_is_a_conflict
+                a_worker_that_comes_too_late_leaves_a_conflict
+                the_seeds_primitives_are_audited
+                an_outcome_stands_although_its_audit_fails;
+            reconcile:
+                nothing_is_found_where_everything_fits
+                a_missing_audit_is_written_once
+                every_death_needs_its_audit
+                nothing_starves_behind_a_window
+                a_stale_lease_is_freed
+                a_lease_may_be_stale_again
+                a_reconciler_buries_nobody
+                a_hanging_audit_ends_as_failed
+                reconcilers_at_once_repair_once
+                the_figures_add_up;
+            alarms:
+                an_audit_without_its_row_is_reported
+                a_deferred_row_without_its_audit_is_found
+                evidence_nobody_can_find_is_found
+                a_hanging_audit_is_found
+                an_outcome_without_its_audit_is_found;
             facts:
                 items_are_found_newest_first
                 an_event_changes_its_item

@@ -1,0 +1,422 @@
+//! Reconciling the outbox with its audits (facts section 9; E5, E6, E7; T48 to T52).
+
+use std::sync::Arc;
+
+use consign_kernel::MessageId;
+use consign_memory::{
+    AuditFilter, AuditStatus, Finding, Issue, OutboxStatus, ReconcileOptions, Reconciled,
+};
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use super::shelf::{Shelf, at, audit, corr};
+use crate::{
+    Harness,
+    stage::{after, all, s},
+};
+
+impl Shelf<'_> {
+    async fn reconcile(&self, options: &ReconcileOptions) -> Reconciled {
+        let reconciled = self.book.reconcile_memory(options).await;
+        reconciled.expect("reconcile_memory answers")
+    }
+
+    async fn reconcile_as_usual(&self) -> Reconciled {
+        self.reconcile(&ReconcileOptions::default()).await
+    }
+
+    async fn sent(&self, text: &str, memory_id: &str) -> MessageId {
+        let id = self.put_text(text).await;
+        self.claim("w1", 1).await;
+        assert!(self.ack(id, "w1", Some(memory_id)).await);
+        id
+    }
+
+    async fn dead(&self, text: &str) -> MessageId {
+        let id = self.put_text(text).await;
+        self.claim("w1", 1).await;
+        assert!(self.bury(id, "w1", "api_error: 400 - no").await);
+        id
+    }
+}
+
+fn report_only() -> ReconcileOptions {
+    ReconcileOptions {
+        is_repairing: false,
+        ..ReconcileOptions::default()
+    }
+}
+
+fn issues(reconciled: &Reconciled) -> Vec<(Issue, Option<MessageId>, bool)> {
+    let glance = |f: &Finding| (f.issue, f.outbox_id, f.fixed);
+    reconciled.findings.iter().map(glance).collect()
+}
+
+pub(crate) async fn nothing_is_found_where_everything_fits(harness: &dyn Harness) {
+    let shelf = Shelf::new(harness).await;
+    assert_eq!(shelf.reconcile_as_usual().await, Reconciled::default());
+    shelf.sent("sent", "mem-1").await;
+    shelf.dead("dead").await;
+    shelf.put_text("unlocked").await;
+    let expected = Reconciled {
+        sent_count: 1,
+        dead_count: 1,
+        ..Reconciled::default()
+    };
+    assert_eq!(shelf.reconcile_as_usual().await, expected);
+    shelf.stage.advance(s(25 * 3_600)).await;
+    assert_eq!(
+        shelf.reconcile_as_usual().await,
+        Reconciled::default(),
+        "counts the last day"
+    );
+}
+
+/// E5: exactly one, and the second pass changes nothing. Report-only writes nothing.
+pub(crate) async fn a_missing_audit_is_written_once(harness: &dyn Harness) {
+    let shelf = Shelf::new(harness).await;
+    let sent = shelf.sent("sent", "mem-1").await;
+    shelf.stage.advance(s(60)).await;
+    let dead = shelf.dead("dead").await;
+    let whole = shelf.sent("whole", "mem-2").await;
+    harness.lose_audits(sent).await;
+    harness.lose_audits(dead).await;
+
+    let reported = shelf.reconcile(&report_only()).await;
+    let expected = [
+        (Issue::SentMissingAudit, Some(sent), false),
+        (Issue::DeadMissingAudit, Some(dead), false),
+    ];
+    assert_eq!(issues(&reported), expected, "oldest first");
+    assert!(!reported.has_more);
+    assert_eq!(shelf.audits_of(sent).await, [], "nothing is written");
+
+    let repaired = shelf.reconcile_as_usual().await;
+    let expected = expected.map(|(issue, id, _)| (issue, id, true));
+    assert_eq!(issues(&repaired), expected);
+    for (id, reason, action) in [
+        (sent, "outbox_flush_success", "allow"),
+        (dead, "outbox_flush_dead", "reject"),
+    ] {
+        let audits = shelf.audits_of(id).await;
+        assert_eq!(audits.len(), 1, "{audits:#?}");
+        assert_eq!(audits[0].reason.as_deref(), Some(reason));
+        assert_eq!(audits[0].action.as_str(), action);
+        let json = &audits[0].evidence_refs_json;
+        assert_eq!(at(json, "/source"), "reconcile_outbox");
+        assert_eq!(at(json, "/gateway_event/operation"), "outbox_reconcile");
+        assert_eq!(at(json, "/extra/reconciled"), true);
+        let found = repaired.findings.iter().find(|f| f.outbox_id == Some(id));
+        assert_eq!(found.and_then(|f| f.audit_id), Some(audits[0].audit_id));
+    }
+    let json = &shelf.audits_of(sent).await[0].evidence_refs_json;
+    assert_eq!(at(json, "/memory_id"), "mem-1");
+    let json = &shelf.audits_of(dead).await[0].evidence_refs_json;
+    assert_eq!(at(json, "/extra/last_error"), "api_error: 400 - no");
+
+    assert_eq!(shelf.reconcile_as_usual().await.findings, []);
+    for id in [sent, dead, whole] {
+        assert_eq!(shelf.audits_of(id).await.len(), 1);
+    }
+}
+
+/// A dedup hit counts as present (facts section 9), and so does each death of a requeued memory.
+pub(crate) async fn every_death_needs_its_audit(harness: &dyn Harness) {
+    let shelf = Shelf::new(harness).await;
+    let id = shelf.dead("text").await;
+    let again = shelf
+        .book
+        .enqueue_memory(&super::shelf::memory("text"))
+        .await;
+    again.expect("enqueue_memory answers");
+    shelf.claim("w1", 1).await;
+    harness.break_audits(true).await;
+    assert!(shelf.bury(id, "w1", "again").await);
+    harness.break_audits(false).await;
+    assert_eq!(shelf.story(id).await, ["outbox_flush_dead"]);
+    let repaired = shelf.reconcile_as_usual().await;
+    assert_eq!(
+        issues(&repaired),
+        [(Issue::DeadMissingAudit, Some(id), true)]
+    );
+    assert_eq!(shelf.story(id).await, ["outbox_flush_dead"; 2]);
+    assert_eq!(shelf.reconcile_as_usual().await.findings, []);
+}
+
+/// T49: however old, and in as many passes as it takes.
+pub(crate) async fn nothing_starves_behind_a_window(harness: &dyn Harness) {
+    let shelf = Shelf::new(harness).await;
+    let mut ids = Vec::new();
+    for n in 0..5 {
+        ids.push(shelf.sent(&format!("text {n}"), "mem").await);
+        shelf.stage.advance(s(60)).await;
+    }
+    shelf.stage.advance(s(48 * 3_600)).await;
+    let young = shelf.sent("young", "mem").await;
+    for id in ids.iter().chain([&young]) {
+        harness.lose_audits(*id).await;
+    }
+    let few = ReconcileOptions {
+        batch: 2,
+        ..ReconcileOptions::default()
+    };
+    let mut seen = Vec::new();
+    loop {
+        let pass = shelf.reconcile(&few).await;
+        assert!(pass.findings.len() <= 2);
+        seen.extend(pass.findings.iter().filter_map(|f| f.outbox_id));
+        if !pass.has_more {
+            break;
+        }
+    }
+    ids.push(young);
+    assert_eq!(seen, ids, "oldest first, all of them");
+}
+
+/// E6: a lock 11 minutes old is freed, one of 9 minutes is not, nor is one that is live.
+pub(crate) async fn a_stale_lease_is_freed(harness: &dyn Harness) {
+    let shelf = Shelf::new(harness).await;
+    let id = shelf.put_text("stale").await;
+    shelf.claim("w1", 1).await;
+    let locked_at = shelf.stage.now().await;
+    let live = shelf.put_text("live").await;
+    let claimed = shelf.book.claim_outbox("w2", 1, s(3_600)).await;
+    claimed.expect("claim_outbox answers");
+    shelf.stage.advance(s(9 * 60)).await;
+    assert_eq!(shelf.reconcile_as_usual().await, Reconciled::default());
+    shelf.stage.advance(s(2 * 60)).await;
+
+    let expected = Finding {
+        issue: Issue::StaleLock,
+        outbox_id: Some(id),
+        audit_id: None,
+        locked_by: Some("w1".to_owned()),
+        locked_at: Some(locked_at),
+        fixed: false,
+        rescheduled: false,
+    };
+    let reported = shelf.reconcile(&report_only()).await;
+    assert_eq!(
+        (reported.stale_count, &reported.findings[..]),
+        (1, &[expected][..])
+    );
+    assert_eq!(shelf.row(id).await.locked_by.as_deref(), Some("w1"));
+    assert_eq!(shelf.audits_of(id).await, []);
+
+    let delayed = ReconcileOptions {
+        reschedule_delay: s(30),
+        ..ReconcileOptions::default()
+    };
+    let repaired = shelf.reconcile(&delayed).await;
+    assert_eq!(issues(&repaired), [(Issue::StaleLock, Some(id), true)]);
+    assert!(repaired.findings[0].rescheduled);
+    let row = shelf.row(id).await;
+    assert_eq!((row.status, row.retry_count), (OutboxStatus::Pending, 0));
+    assert_eq!((row.locked_by, row.locked_at), (None, None));
+    let due = after(shelf.stage.now().await, s(30));
+    assert_eq!(row.next_attempt_at, Some(due));
+    let audits = shelf.audits_of(id).await;
+    assert_eq!(audits.len(), 1);
+    assert_eq!(audits[0].reason.as_deref(), Some("outbox_stale"));
+    assert_eq!(audits[0].action.as_str(), "redirect");
+    let json = &audits[0].evidence_refs_json;
+    assert_eq!(at(json, "/source"), "reconcile_outbox");
+    assert_eq!(at(json, "/extra/original_locked_by"), "w1");
+    assert_eq!(at(json, "/extra/stale_threshold_seconds"), 600);
+    assert_eq!(at(json, "/extra/will_reschedule"), true);
+    assert!(
+        !shelf.ack(id, "w1", Some("mem-1")).await,
+        "it is over for w1"
+    );
+    shelf.stage.advance(s(30)).await;
+    assert_eq!(shelf.claim_ids("w3", 10).await, [id]);
+    assert!(shelf.ack(live, "w2", None).await, "w2 was left alone");
+}
+
+/// T48, T50: every stale lease anew, but a renewed one never.
+pub(crate) async fn a_lease_may_be_stale_again(harness: &dyn Harness) {
+    let shelf = Shelf::new(harness).await;
+    let id = shelf.put_text("text").await;
+    for n in 1..=3 {
+        shelf.claim("w1", 1).await;
+        shelf.stage.advance(s(50)).await;
+        assert!(shelf.renew(id, "w1").await);
+        shelf.stage.advance(s(11 * 60)).await;
+        let repaired = shelf.reconcile_as_usual().await;
+        assert_eq!(
+            issues(&repaired),
+            [(Issue::StaleLock, Some(id), true)],
+            "{n}"
+        );
+        assert_eq!(shelf.reconcile_as_usual().await.findings, []);
+        assert_eq!(shelf.story(id).await.len(), n);
+    }
+    // Told not to reschedule, it says so once and leaves the lease.
+    shelf.claim("w1", 1).await;
+    shelf.stage.advance(s(11 * 60)).await;
+    let leave = ReconcileOptions {
+        is_rescheduling: false,
+        ..ReconcileOptions::default()
+    };
+    for _ in 0..2 {
+        let pass = shelf.reconcile(&leave).await;
+        assert_eq!(issues(&pass), [(Issue::StaleLock, Some(id), true)]);
+        assert!(!pass.findings[0].rescheduled);
+        assert_eq!(shelf.story(id).await.len(), 4, "one audit for a lease");
+        assert_eq!(shelf.row(id).await.locked_by.as_deref(), Some("w1"));
+    }
+}
+
+/// Seed 001, section 3: a reconciler never makes a row dead.
+pub(crate) async fn a_reconciler_buries_nobody(harness: &dyn Harness) {
+    let shelf = Shelf::new(harness).await;
+    let id = shelf.put_text("text").await;
+    for _ in 0..5 {
+        assert_eq!(shelf.claim_ids("w1", 1).await, [id]);
+        shelf.stage.advance(s(11 * 60)).await;
+    }
+    let pass = shelf.reconcile_as_usual().await;
+    assert_eq!(issues(&pass), [(Issue::StaleLock, Some(id), false)]);
+    assert_eq!(shelf.row(id).await.status, OutboxStatus::Pending);
+    assert_eq!(shelf.story(id).await, ["outbox_stale"]);
+    assert_eq!(shelf.claim_ids("w2", 1).await, [], "a claim decides");
+    assert_eq!(shelf.row(id).await.status, OutboxStatus::Dead);
+}
+
+/// E7.
+pub(crate) async fn a_hanging_audit_ends_as_failed(harness: &dyn Harness) {
+    let shelf = Shelf::new(harness).await;
+    let old = shelf.begin(1, "old").await;
+    shelf.stage.advance(s(3_600)).await;
+    shelf.begin(2, "young").await;
+    shelf.stage.advance(s(3_601)).await;
+    let reported = shelf.reconcile(&report_only()).await;
+    assert_eq!(issues(&reported), [(Issue::HangingAudit, None, false)]);
+    assert_eq!(reported.findings[0].audit_id, Some(old));
+    assert_eq!(shelf.audit_of(1).await.status, AuditStatus::Pending);
+    let repaired = shelf.reconcile_as_usual().await;
+    assert_eq!(issues(&repaired), [(Issue::HangingAudit, None, true)]);
+    let ended = shelf.audit_of(1).await;
+    assert_eq!(ended.status, AuditStatus::Failed);
+    let reason = ended.reason.expect("a reason");
+    assert_eq!(reason, "policy:policy_passed:audit_timeout");
+    let json = &ended.evidence_refs_json;
+    assert_eq!(at(json, "/reconcile_action"), "audit_timeout");
+    assert_eq!(at(json, "/stale_duration_seconds"), 7_201);
+    assert_eq!(at(json, "/gateway_event/operation"), "memory_store");
+    assert_eq!(shelf.audit_of(2).await.status, AuditStatus::Pending);
+    assert_eq!(shelf.reconcile_as_usual().await.findings, []);
+}
+
+/// T52: two at once write nothing twice.
+pub(crate) async fn reconcilers_at_once_repair_once(harness: &dyn Harness) {
+    let shelf = Shelf::new(harness).await;
+    let id = shelf.sent("text", "mem-1").await;
+    harness.lose_audits(id).await;
+    let other = harness.another_logbook().await.expect("a logbook");
+    let mut tasks = JoinSet::new();
+    for n in 0..6 {
+        let book = Arc::clone(if n % 2 == 0 { &shelf.book } else { &other });
+        tasks.spawn(async move {
+            let reconciled = book.reconcile_memory(&ReconcileOptions::default()).await;
+            reconciled.expect("reconcile_memory answers").findings.len()
+        });
+    }
+    assert_eq!(all(tasks).await.iter().sum::<usize>(), 1);
+    assert_eq!(shelf.audits_of(id).await.len(), 1);
+}
+
+/// Both equations of seed 001, and every figure of the report (facts section 9).
+pub(crate) async fn the_figures_add_up(harness: &dyn Harness) {
+    let shelf = Shelf::new(harness).await;
+    let count = async || {
+        shelf
+            .book
+            .memory_counts()
+            .await
+            .expect("memory_counts answers")
+    };
+    let none = count().await;
+    assert_eq!(none.outbox.values().sum::<u64>(), 0);
+    assert_eq!(
+        (none.average_retry_count, none.oldest_pending_age_seconds),
+        (0.0, None)
+    );
+    let keys =
+        |map: &std::collections::BTreeMap<String, u64>| map.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(keys(&none.outbox), ["dead", "pending", "sent"]);
+    assert_eq!(keys(&none.writes), ["allow", "redirect", "reject"]);
+    let reasons = [
+        "dedup_hit",
+        "openmemory_write_failed",
+        "other",
+        "outbox_flush_success",
+        "policy",
+    ];
+    assert_eq!(keys(&none.reasons), reasons);
+
+    shelf.write(&audit(1, "one", AuditStatus::Success)).await;
+    let mut rejected = audit(2, "two", AuditStatus::Failed);
+    rejected.action = consign_memory::Action::Reject;
+    rejected.reason = Some("policy:unknown_space_type".to_owned());
+    rejected.evidence_refs_json["gateway_event"]["policy_mode"] = json!("strict");
+    shelf.write(&rejected).await;
+    shelf.stage.advance(s(25 * 3_600)).await;
+    shelf.begin(3, "three").await;
+    let mut deferred = super::shelf::memory("three");
+    deferred.correlation_id = Some(corr(3));
+    let answer = shelf
+        .book
+        .defer(&deferred, &corr(3), &super::shelf::put_off())
+        .await;
+    let id = answer.expect("defer answers").enqueued.outbox_id;
+    shelf.claim("w1", 1).await;
+    assert!(shelf.retry(id, "w1", "boom", s(0)).await);
+    shelf.sent("four", "mem-4").await;
+    shelf.stage.advance(s(10)).await;
+    let mut evidence = audit(5, "five", AuditStatus::Success);
+    let sha = "a".repeat(64);
+    evidence.reason = Some("dedup_hit".to_owned());
+    evidence.evidence_refs_json["patches"] =
+        json!([{"artifact_uri": format!("memory://patch_blobs/git/1:abc/{sha}"), "sha256": sha}]);
+    shelf.write(&evidence).await;
+    shelf.begin(6, "six").await;
+
+    let counts = count().await;
+    let figures = |pairs: &[(&str, u64)]| {
+        let owned = |&(word, count): &(&str, u64)| (word.to_owned(), count);
+        pairs
+            .iter()
+            .map(owned)
+            .collect::<std::collections::BTreeMap<_, _>>()
+    };
+    assert_eq!(
+        counts.outbox,
+        figures(&[("pending", 1), ("sent", 1), ("dead", 0)])
+    );
+    assert_eq!(counts.average_retry_count, 0.5);
+    assert_eq!(counts.oldest_pending_age_seconds, Some(10.0));
+    assert_eq!(
+        counts.writes,
+        figures(&[("allow", 3), ("redirect", 1), ("reject", 1)])
+    );
+    assert_eq!(
+        counts.audits,
+        figures(&[("allow", 4), ("redirect", 2), ("reject", 1)])
+    );
+    let total = shelf.audits(&AuditFilter::default()).await.len() as u64;
+    assert_eq!(counts.audits.values().sum::<u64>(), total);
+    assert_eq!(counts.reasons.values().sum::<u64>(), total);
+    let expected = figures(&[
+        ("policy", 3),
+        ("openmemory_write_failed", 1),
+        ("outbox_flush_success", 1),
+        ("dedup_hit", 1),
+        ("other", 1),
+    ]);
+    assert_eq!(counts.reasons, expected);
+    assert_eq!(counts.audits_24h, total - 2);
+    assert_eq!(counts.evidence, (1, 0));
+    assert_eq!(counts.modes_7d, (total, 1, 0, 1));
+    assert_eq!((counts.pending_audits, counts.deferred), (1, (1, 1)));
+}
