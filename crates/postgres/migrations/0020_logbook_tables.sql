@@ -352,7 +352,7 @@ CREATE FUNCTION governance.patched(p_document jsonb, p_patch jsonb) RETURNS json
     LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
     AS $$
     SELECT p_document || p_patch || coalesce(
-        (SELECT jsonb_object_agg(k, p_document->k || p_patch->k) FROM unnest(ARRAY['extra', 'gateway_event']) k
+        (SELECT jsonb_object_agg(k, (p_document->k) || (p_patch->k)) FROM unnest(ARRAY['extra', 'gateway_event']) k
              WHERE jsonb_typeof(p_document->k) = 'object' AND jsonb_typeof(p_patch->k) = 'object'), '{}') $$;
 REVOKE ALL ON FUNCTION governance.patched(jsonb, jsonb) FROM PUBLIC;
 

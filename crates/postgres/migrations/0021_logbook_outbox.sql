@@ -8,7 +8,8 @@ CREATE FUNCTION logbook.memory_policy() RETURNS jsonb
         "retry": {"kind": "exponential", "base_ms": 120000, "factor": 2.0, "max_ms": 3600000, "jitter": 0.3},
         "on_uncertain": "resend",
         "concurrency": 1,
-        "timeout_ms": 60000,
+        "timeout_ms": 35000,
+        "payload_max_bytes": 1204096,
         "record_begin": true
     }'::jsonb;
 REVOKE ALL ON FUNCTION logbook.memory_policy() FROM PUBLIC;

@@ -15,6 +15,7 @@ const CHECKS: &[&str] = &[
     include_str!("../sql/doctor_payments.sql"),
     include_str!("../sql/doctor_guards.sql"),
     include_str!("../sql/doctor_orders.sql"),
+    include_str!("../sql/doctor_memory.sql"),
 ];
 
 impl PostgresStore {

@@ -1,0 +1,60 @@
+-- The logbook's outbox and its audits agree (invariants 1 to 4 of the memory protocol), and the triggers that see to it are on.
+WITH deferral AS MATERIALIZED (
+    SELECT DISTINCT a.outbox_id FROM governance.write_audit a WHERE starts_with(a.reason, 'openmemory_write_failed:') AND a.outbox_id IS NOT NULL
+)
+SELECT 'memory_row_missing' AS code, count(*) || ' row(s) of the outbox are named by audits but are not there: what was put off is lost' AS what,
+       'restore consign.message from a backup, or ask the callers to store these memories again; `consign reconcile` names the audits' AS remedy,
+       (array_agg(g.outbox_id ORDER BY g.outbox_id))[: 20] AS ids
+    FROM (SELECT DISTINCT a.outbox_id FROM governance.write_audit a WHERE a.outbox_id IS NOT NULL
+              AND NOT EXISTS (SELECT FROM consign.message m WHERE m.id = a.outbox_id AND m.lane = 'memory')) g
+    HAVING count(*) > 0
+UNION ALL
+SELECT 'memory_deferral_unaudited', count(*) || ' row(s) of the outbox came with a request, but no audit says that they were put off',
+       'find out who enqueued them: the gateway writes both or neither; they are delivered all the same',
+       (array_agg(m.id ORDER BY m.id))[: 20]
+    FROM consign.message m
+    WHERE m.lane = 'memory' AND m.key IS NOT NULL AND m.headers ? 'correlation_id'
+        AND NOT EXISTS (SELECT FROM deferral d WHERE d.outbox_id = m.id)
+    HAVING count(*) > 0
+UNION ALL
+SELECT 'memory_audit_hanging', count(*) || ' audit(s) of requests have been pending for more than two hours: the report counts them as neither',
+       '`consign reconcile` ends them', '{}'::bigint[]
+    FROM governance.write_audit a WHERE a.status = 'pending' AND a.created_at < consign.clock() - interval '2 hours'
+    HAVING count(*) > 0
+UNION ALL
+SELECT 'memory_evidence_unreadable', count(*) || ' audit(s) refer to evidence by a URI that the logbook cannot read',
+       'audits never change: find out who wrote them past the gateway, and store the evidence again', '{}'::bigint[]
+    FROM governance.write_audit a
+    WHERE EXISTS (SELECT FROM jsonb_path_query(a.evidence_refs_json, '$.patches[*]') r
+                      WHERE coalesce(r->>'artifact_uri', '') !~ '^memory://patch_blobs/[A-Za-z0-9_-]+/[^/\s]+/[0-9a-fA-F]{64}$')
+        OR EXISTS (SELECT FROM jsonb_path_query(a.evidence_refs_json, '$.attachments[*]') r
+                       WHERE coalesce(r->>'artifact_uri', '') !~ '^memory://attachments/(0|[1-9][0-9]*)/[0-9a-fA-F]{64}$')
+    HAVING count(*) > 0
+UNION ALL
+SELECT 'memory_outcome_unaudited', count(*) || ' memory(s) were sent or are dead without an audit of it',
+       '`consign reconcile` writes it', (array_agg(o.id ORDER BY o.id))[: 20]
+    FROM (SELECT m.id FROM consign.message m JOIN consign.attempt a ON a.message_id = m.id AND a.outcome = 'delivered'
+              WHERE m.lane = 'memory' AND m.key IS NOT NULL AND NOT EXISTS (
+                  SELECT FROM governance.write_audit w WHERE w.outbox_id = m.id
+                      AND (starts_with(w.reason, 'outbox_flush_success') OR starts_with(w.reason, 'outbox_flush_dedup_hit')))
+          UNION ALL
+          SELECT d.message_id FROM consign.dead d
+              WHERE d.lane = 'memory' AND NOT EXISTS (
+                  SELECT FROM governance.write_audit w WHERE w.outbox_id = d.message_id AND starts_with(w.reason, 'outbox_flush_dead'))) o
+    HAVING count(*) > 0
+UNION ALL
+SELECT 'memory_key_wrong', count(*) || ' message(s) of the lane memory are no memory, or not under the key of their space and hash: the same text could be stored twice',
+       'hold them with `consign hold`, find out who could bypass the trigger memories_only, and enqueue their texts again',
+       (array_agg(m.id ORDER BY m.id))[: 20]
+    FROM consign.message m
+    WHERE m.lane = 'memory' AND (m.key = (m.payload->>'target_space') || '#' || encode(sha256(convert_to(m.payload->>'payload_md', 'UTF8')), 'hex')
+        AND m.payload->>'payload_sha' = encode(sha256(convert_to(m.payload->>'payload_md', 'UTF8')), 'hex')) IS NOT TRUE
+    HAVING count(*) > 0
+UNION ALL
+SELECT 'memory_guard_off', 'the trigger ' || guard.name || ' on ' || guard.place || ' is missing or off',
+       'as owner: ALTER TABLE ' || guard.place || ' ENABLE TRIGGER ' || guard.name || ' (create it as in `consign migrate print` if missing), then run doctor again',
+       '{}'::bigint[]
+    FROM (VALUES ('consign.message', 'memories_only'), ('consign.attempt', 'follow_memory'), ('consign.lease', 'follow_memory'),
+               ('consign.dead', 'follow_memory'), ('consign.dead', 'follow_memory_requeued'), ('consign.late', 'follow_memory'),
+               ('governance.write_audit', 'audits_stay'), ('governance.write_audit', 'final_is_final')) AS guard (place, name)
+    WHERE NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = guard.place::regclass AND t.tgname = guard.name AND t.tgenabled IN ('O', 'A'))
