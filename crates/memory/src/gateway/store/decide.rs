@@ -136,6 +136,9 @@ impl Call {
             ("kind", asked.kind.as_ref()),
             ("actor_user_id", asked.request.actor_user_id.as_ref()),
         ];
+        if asked.space.trim().is_empty() {
+            return Err(self.malformed("target_space must not be empty"));
+        }
         for (what, name) in names {
             let is_plain =
                 |name: &String| name.len() <= NAME_BYTES_MAX && !name.chars().any(char::is_control);

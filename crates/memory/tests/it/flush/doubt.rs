@@ -1,0 +1,60 @@
+//! Answers that are lost: asked before anything is sent again.
+
+use consign_memory::OutboxStatus;
+
+use super::{deferred, flushed, has_status};
+use crate::support::{Desk, Manner, told};
+
+/// The memory server had stored it when the gateway gave up waiting.
+#[tokio::test]
+async fn a_memory_whose_answer_was_lost_is_not_stored_twice() {
+    let desk = Desk::new().await;
+    desk.open_team().await;
+    desk.server.behave(Manner::LoseAnswers);
+    let answer = desk.remember("x").await;
+    assert_eq!(answer["action"], "deferred", "{answer}");
+    desk.server.behave(Manner::Well);
+    let id = answer["outbox_id"].clone();
+    let is_sent = || has_status(&desk, &id, OutboxStatus::Sent);
+    desk.work_until("it is sent", is_sent).await;
+    assert_eq!(desk.server.finds(), 1);
+    assert_eq!(desk.server.writes(), 1);
+    assert_eq!(desk.row(&id).await.memory_id.as_deref(), Some("mem-1"));
+    let words: Vec<String> = flushed(&desk, &id).await.iter().map(told).collect();
+    assert_eq!(words, ["allow outbox_flush_success success"]);
+}
+
+/// A delivery's answer is lost: the next attempt asks.
+#[tokio::test]
+async fn a_delivery_whose_answer_was_lost_is_not_repeated() {
+    let (desk, id) = deferred("team:p").await;
+    desk.hurry().await;
+    desk.server.behave(Manner::LoseOneAnswer);
+    let is_sent = || has_status(&desk, &id, OutboxStatus::Sent);
+    desk.work_until("it is sent", is_sent).await;
+    assert_eq!(desk.server.writes(), 1);
+    assert_eq!(desk.server.finds(), 1);
+    let words: Vec<String> = flushed(&desk, &id).await.iter().map(told).collect();
+    let expected = [
+        "redirect outbox_flush_retry redirected",
+        "allow outbox_flush_success success",
+    ];
+    assert_eq!(words, expected);
+}
+
+/// While it cannot be asked, nothing is sent.
+#[tokio::test]
+async fn what_is_in_doubt_waits_until_it_can_be_asked_about() {
+    let desk = Desk::new().await;
+    desk.open_team().await;
+    desk.hurry().await;
+    desk.server.behave(Manner::LoseAnswers);
+    let answer = desk.remember("x").await;
+    let id = answer["outbox_id"].clone();
+    desk.server.behave(Manner::Down);
+    let stores = desk.server.stores();
+    let has_failed = || async { desk.row(&id).await.retry_count >= 2 };
+    desk.work_until("it failed twice", has_failed).await;
+    assert_eq!(desk.server.stores(), stores, "it was asked about, not sent");
+    assert!(desk.server.finds() >= 2);
+}

@@ -1,0 +1,128 @@
+//! Who stores, and what that is worth.
+
+use consign_memory::{Caller, Logbook, UnknownActorPolicy};
+use serde_json::{Value, json};
+
+use crate::support::Desk;
+
+fn bound(actor: &str) -> Caller {
+    Caller {
+        actor: Some(actor.to_owned()),
+        is_authenticated: true,
+        ..Caller::default()
+    }
+}
+
+fn store(text: &str, space: &str, actor: Option<&str>) -> Value {
+    json!({"payload_md": text, "target_space": space, "actor_user_id": actor})
+}
+
+/// Facts 5.2, with one audit per request (T21), none of which makes a user (T22).
+#[tokio::test]
+async fn strangers_are_dealt_with_as_configured() {
+    let table = [
+        (
+            UnknownActorPolicy::Reject,
+            ("reject", Value::Null),
+            "reject actor_unknown:reject failed",
+            false,
+        ),
+        (
+            UnknownActorPolicy::Degrade,
+            ("redirect", json!("private:unknown")),
+            "redirect actor_unknown:degrade success",
+            false,
+        ),
+        (
+            UnknownActorPolicy::AutoCreate,
+            ("allow", json!("team:p")),
+            "allow policy:policy_passed success",
+            true,
+        ),
+    ];
+    for (policy, (action, space), told, is_made) in table {
+        let desk = Desk::with(|options| options.unknown_actor_policy = policy).await;
+        desk.open_team().await;
+        for text in ["one", "two"] {
+            let answer = desk
+                .call("memory_store", store(text, "team:p", Some("eve")))
+                .await;
+            assert_eq!(answer["action"], action, "{policy:?} {answer}");
+            assert_eq!(answer["space_written"], space);
+        }
+        assert_eq!(desk.told().await, [told; 2], "the second time as the first");
+        assert_eq!(desk.store.user_exists("eve").await.unwrap(), is_made);
+        let audit = &desk.audits().await[0];
+        assert_eq!(audit.actor_user_id.as_deref(), Some("eve"));
+    }
+}
+
+/// T36: a private space is closed to everybody else whose token says who they are.
+#[tokio::test]
+async fn nobody_writes_to_somebody_elses_private_space() {
+    let desk = Desk::new().await;
+    let alice = bound("alice");
+    let own = desk
+        .call_as(&alice, "memory_store", store("x", "private:alice", None))
+        .await;
+    assert_eq!(own["action"], "allow", "{own}");
+    assert_eq!(
+        desk.audits().await[0].actor_user_id.as_deref(),
+        Some("alice")
+    );
+    let other = desk
+        .call_as(&alice, "memory_store", store("x", "private:bob", None))
+        .await;
+    assert_eq!(other["action"], "reject", "{other}");
+    let told = desk.told().await;
+    assert_eq!(told[1], "reject policy:private_space_of_another failed");
+    // Nor is it searched.
+    let query = json!({"query": "x", "spaces": ["private:bob"]});
+    let answer = desk.call_as(&alice, "memory_query", query).await;
+    assert_eq!(answer["error_code"], "SPACE_FORBIDDEN", "{answer}");
+    assert_eq!(desk.server.writes(), 1);
+}
+
+/// An actor is who their token says.
+#[tokio::test]
+async fn nobody_writes_as_somebody_else() {
+    let desk = Desk::new().await;
+    desk.make_user("bob").await;
+    let answer = desk
+        .call_as(
+            &bound("alice"),
+            "memory_store",
+            store("x", "team:p", Some("bob")),
+        )
+        .await;
+    assert_eq!(answer["action"], "reject", "{answer}");
+    assert_eq!(answer["error_code"], "ACTOR_MISMATCH");
+    let audit = &desk.audits().await[0];
+    assert_eq!(audit.reason.as_deref(), Some("actor_mismatch"));
+    assert_eq!(audit.actor_user_id.as_deref(), Some("alice"));
+    assert_eq!(audit.evidence_refs_json["extra"]["claimed_actor"], "bob");
+}
+
+/// T26: where tokens say who somebody is, a name on the list is no credential.
+#[tokio::test]
+async fn a_name_on_the_list_is_no_credential() {
+    let desk = Desk::new().await;
+    let policy = json!({"allowlist_users": ["alice"], "require_evidence": false});
+    desk.set_policy(policy).await;
+    desk.make_user("alice").await;
+    let shared_token = Caller {
+        is_authenticated: true,
+        ..Caller::default()
+    };
+    let cases = [
+        (shared_token, Some("alice"), "redirect"),
+        (bound("alice"), None, "allow"),
+        (bound("bob"), None, "redirect"),
+        (Caller::anonymous(), Some("alice"), "allow"),
+    ];
+    for (number, (caller, actor, action)) in cases.into_iter().enumerate() {
+        let arguments = store(&format!("text {number}"), "team:p", actor);
+        let answer = desk.call_as(&caller, "memory_store", arguments).await;
+        assert_eq!(answer["action"], action, "case {number}: {answer}");
+    }
+}

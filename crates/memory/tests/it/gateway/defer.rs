@@ -1,0 +1,214 @@
+//! `memory_store` while the memory server is not well.
+
+use std::time::Instant;
+
+use consign_memory::{OutboxStatus, payload_sha};
+use serde_json::{Value, json};
+
+use crate::support::{BUDGET, Desk, Manner, told};
+
+/// M2: the seed's manual test. The row is in the final space, not in the one that was asked for.
+#[tokio::test]
+async fn the_seeds_manual_test_defers() {
+    let desk = Desk::new().await;
+    desk.server.behave(Manner::Down);
+    let arguments = json!({"payload_md": "test", "target_space": "team:test"});
+    let answer = desk.call("memory_store", arguments).await;
+    assert_eq!(answer["action"], "deferred", "{answer}");
+    let row = desk.row(&answer["outbox_id"]).await;
+    assert_eq!(row.target_space, "private:unknown");
+    let sha = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
+    assert_eq!(row.payload_sha, sha);
+    assert_eq!(row.status, OutboxStatus::Pending);
+    assert_eq!(row.retry_count, 0);
+}
+
+/// M3, E2 and the contract of seed 003.
+#[tokio::test]
+async fn what_cannot_be_stored_now_is_deferred_with_its_audit() {
+    let desk = Desk::new().await;
+    desk.set_policy(json!({})).await;
+    desk.make_user("alice").await;
+    desk.server.behave(Manner::Status(503));
+    let answer = desk
+        .call(
+            "memory_store",
+            json!({
+                "payload_md": "x", "target_space": "team:p", "actor_user_id": "alice",
+                "evidence_refs": ["mr://project/123"], "kind": "PITFALL", "meta_json": {"a": 1},
+            }),
+        )
+        .await;
+    let (outbox_id, correlation_id) = (&answer["outbox_id"], &answer["correlation_id"]);
+    assert!(outbox_id.is_i64(), "{answer}");
+    assert_eq!(answer["ok"], false);
+    assert_eq!(answer["action"], "deferred");
+    assert_eq!(answer["space_written"], Value::Null);
+    assert_eq!(answer["memory_id"], Value::Null);
+    assert_eq!(answer["evidence_refs"], json!(["mr://project/123"]));
+    let message = answer["message"].as_str().unwrap();
+    assert!(message.contains("503"), "names the cause: {message}");
+    assert!(!message.contains("sk-secret"), "without secrets: {message}");
+
+    let audits = desk.audits().await;
+    assert_eq!(audits.len(), 1, "one audit per request");
+    let audit = &audits[0];
+    let reason = format!("openmemory_write_failed:api_error_503:outbox:{outbox_id}");
+    assert_eq!(told(audit), format!("redirect {reason} redirected"));
+    let about = &audit.evidence_refs_json;
+    assert_eq!(&about["outbox_id"], outbox_id);
+    assert_eq!(about["intended_action"], "allow");
+    assert_eq!(&about["extra"]["correlation_id"], correlation_id);
+    assert_eq!(about["extra"]["error_code"], "api_error_503");
+    assert_eq!(about["gateway_event"]["decision"]["reason"], json!(reason));
+    assert_eq!(&about["gateway_event"]["outbox_id"], outbox_id);
+    assert!(!about.to_string().contains("sk-secret"));
+
+    let row = desk.row(outbox_id).await;
+    assert_eq!(row.target_space, "team:p");
+    assert_eq!(row.payload_sha, payload_sha("x"));
+    assert_eq!(row.correlation_id.as_deref(), correlation_id.as_str());
+    let last_error = row.last_error.unwrap();
+    assert!(last_error.starts_with("api_error: 503 - "), "{last_error}");
+}
+
+/// T35: nobody is held hostage by a server that does not answer.
+#[tokio::test]
+async fn a_hanging_server_costs_no_more_than_the_budget() {
+    let desk = Desk::new().await;
+    desk.open_team().await;
+    desk.server.behave(Manner::Hang);
+    let since = Instant::now();
+    let answers = (0..8).map(|n| {
+        let service = desk.service.clone();
+        let arguments = json!({"payload_md": format!("text {n}"), "target_space": "team:p"});
+        tokio::spawn(async move {
+            let caller = consign_memory::Caller::anonymous();
+            consign_memory::tools::call(&service, "memory_store", arguments, &caller).await
+        })
+    });
+    for answer in answers.collect::<Vec<_>>() {
+        let answer = answer.await.unwrap().body;
+        assert_eq!(answer["action"], "deferred", "{answer}");
+    }
+    // Far less than the sum of eight budgets, on a machine that has other things to do.
+    assert!(since.elapsed() < BUDGET * 6, "{:?}", since.elapsed());
+    let is_asked_first = desk.rows().await.len();
+    assert_eq!(is_asked_first, 8);
+}
+
+/// The server hangs with one memory; an equal request does not wait longer than its own budget.
+#[tokio::test]
+async fn an_equal_request_does_not_wait_for_ever() {
+    let desk = Desk::new().await;
+    desk.open_team().await;
+    desk.server.behave(Manner::Hang);
+    let (one, two) = tokio::join!(desk.remember("x"), desk.remember("x"));
+    assert_eq!(
+        (&one["action"], &two["action"]),
+        (&json!("deferred"), &json!("deferred"))
+    );
+    assert_eq!(
+        one["outbox_id"], two["outbox_id"],
+        "the same memory waits once"
+    );
+    assert_eq!(desk.rows().await.len(), 1);
+    assert_eq!(desk.audits().await.len(), 2);
+}
+
+/// A request for what waits already is told which row it is.
+#[tokio::test]
+async fn what_waits_already_is_not_enqueued_again() {
+    let desk = Desk::new().await;
+    desk.open_team().await;
+    desk.server.behave(Manner::Down);
+    let first = desk.remember("x").await;
+    assert_eq!(first.get("error_code"), None);
+    let second = desk.remember("x").await;
+    assert_eq!(second["action"], "deferred");
+    assert_eq!(second["outbox_id"], first["outbox_id"]);
+    assert_eq!(second["error_code"], "OUTBOX_DEDUP_HIT");
+    assert_ne!(second["correlation_id"], first["correlation_id"]);
+    assert_eq!(desk.rows().await.len(), 1);
+}
+
+/// 4xx: trying again would not help, so nothing is kept, and the caller knows.
+#[tokio::test]
+async fn what_the_server_refuses_is_not_kept() {
+    let desk = Desk::new().await;
+    desk.open_team().await;
+    let table = [
+        (400, "refuses this memory"),
+        (413, "refuses this memory"),
+        (401, "does not accept the gateway"),
+    ];
+    for (status, who) in table {
+        desk.server.behave(Manner::Status(status));
+        let answer = desk.remember(&format!("text {status}")).await;
+        assert_eq!(answer["action"], "error", "{answer}");
+        assert_eq!(answer["error_code"], "OPENMEMORY_REFUSED");
+        assert_eq!(answer["retryable"], false);
+        let message = answer["message"].as_str().unwrap();
+        assert!(
+            message.contains(who) && message.contains("nothing was kept"),
+            "{message}"
+        );
+    }
+    assert_eq!(desk.rows().await, []);
+    for (told, (status, _)) in desk.told().await.iter().zip(table) {
+        assert!(told.starts_with("reject "), "{told}");
+        assert!(
+            told.ends_with(&format!(":client_error:{status} failed")),
+            "{told}"
+        );
+    }
+    // 408 and 429 are about time, not about the memory.
+    for status in [408, 429] {
+        desk.server.behave(Manner::Status(status));
+        let answer = desk.remember(&format!("text {status}")).await;
+        assert_eq!(answer["action"], "deferred", "{answer}");
+    }
+}
+
+/// Every other failure is deferred, under the word for it.
+#[tokio::test]
+async fn every_failure_has_its_word() {
+    let desk = Desk::new().await;
+    desk.open_team().await;
+    let table = [
+        (Manner::Down, "connection_error", false),
+        (Manner::Hang, "connection_error", true),
+        (Manner::Merge, "openmemory_error", true),
+        (Manner::Status(500), "api_error_500", true),
+    ];
+    for (manner, word, _) in table {
+        desk.server.behave(manner);
+        let answer = desk.remember(&format!("{manner:?}")).await;
+        let reason = format!(
+            "openmemory_write_failed:{word}:outbox:{}",
+            answer["outbox_id"]
+        );
+        let audit = desk.audits().await.pop().unwrap();
+        assert_eq!(audit.reason, Some(reason));
+    }
+}
+
+/// M9, E9: neither stored nor kept is never called deferred, and the audit does not hang.
+#[tokio::test]
+async fn what_can_be_neither_stored_nor_kept_is_an_error() {
+    let desk = Desk::new().await;
+    desk.open_team().await;
+    desk.server.behave(Manner::Down);
+    desk.break_writes("message").await;
+    let answer = desk.remember("x").await;
+    assert_eq!(answer["action"], "error", "{answer}");
+    assert_eq!(answer["error_code"], "OUTBOX_ENQUEUE_FAILED");
+    assert_eq!(answer["outbox_id"], Value::Null);
+    assert_eq!(answer["context"]["target_space"], "team:p");
+    assert_eq!(answer["context"]["payload_sha"], payload_sha("x"));
+    assert!(answer["context"]["timestamp"].is_string());
+    assert_eq!(desk.told().await, ["reject OUTBOX_ENQUEUE_FAILED failed"]);
+    let audit = &desk.audits().await[0];
+    assert_eq!(audit.evidence_refs_json.get("outbox_id"), None);
+    assert_eq!(desk.rows().await, []);
+}

@@ -1,0 +1,188 @@
+//! `memory_query`.
+
+use consign_memory::{Embedded, Logbook, MemoryService, NewCandidate, NewEvent, NewItem, tools};
+use serde_json::{Map, Value, json};
+
+use crate::support::{Desk, Manner};
+
+async fn candidate(desk: &Desk, space: &str, title: &str) {
+    let candidate = NewCandidate {
+        source_type: "git".to_owned(),
+        source_id: "1:abc".to_owned(),
+        pipeline_version: "1".to_owned(),
+        space: space.to_owned(),
+        kind: "PITFALL".to_owned(),
+        title: title.to_owned(),
+        content_md: "the borealis release breaks on Tuesdays".to_owned(),
+        confidence: "high".to_owned(),
+        evidence_refs_json: json!({}),
+        promote_suggested: false,
+    };
+    desk.store.add_candidate(&candidate).await.unwrap();
+}
+
+async fn event(desk: &Desk, space: &str) {
+    let item = NewItem {
+        item_type: "task".to_owned(),
+        title: "release".to_owned(),
+        project_key: None,
+        scope_json: Map::new(),
+        status: "open".to_owned(),
+        owner_user_id: None,
+    };
+    let item_id = desk.store.create_item(&item).await.unwrap();
+    let payload = json!({"space": space, "note": "borealis was rolled back"});
+    let event = NewEvent {
+        item_id,
+        event_type: "note".to_owned(),
+        status_from: None,
+        status_to: None,
+        payload_json: payload.as_object().unwrap().clone(),
+        actor_user_id: None,
+        source: "tool".to_owned(),
+    };
+    desk.store.add_event(&event).await.unwrap();
+}
+
+fn sorted(answer: &Value, field: &str) -> Vec<String> {
+    let results = answer["results"].as_array().unwrap();
+    let values = results
+        .iter()
+        .map(|hit| hit[field].as_str().unwrap().to_owned());
+    let mut values: Vec<String> = values.collect();
+    values.sort();
+    values
+}
+
+/// Only what is in the spaces that were asked for, whatever the memory server finds.
+#[tokio::test]
+async fn results_are_of_the_spaces_that_were_asked_for() {
+    let desk = Desk::new().await;
+    for space in ["private:alice", "private:bob"] {
+        let arguments = json!({"payload_md": "borealis", "target_space": space});
+        desk.call("memory_store", arguments).await;
+    }
+    let query = json!({"query": "borealis", "spaces": ["private:alice"]});
+    let answer = desk.call("memory_query", query).await;
+    assert_eq!(answer["ok"], true, "{answer}");
+    assert_eq!(answer["degraded"], false);
+    assert_eq!(answer["message"], Value::Null);
+    assert_eq!(answer["total"], 1);
+    assert_eq!(sorted(&answer, "space"), ["private:alice"]);
+    assert_eq!(answer["results"][0]["source"], "fake");
+    // Without spaces: the team's.
+    let answer = desk
+        .call("memory_query", json!({"query": "borealis"}))
+        .await;
+    assert_eq!(answer["spaces_searched"], json!(["team:p"]));
+    assert_eq!(answer["total"], 0);
+}
+
+/// E11, T27: the logbook answers instead, in the same spaces, and says that it does.
+#[tokio::test]
+async fn the_logbook_answers_when_the_memory_server_does_not() {
+    let desk = Desk::new().await;
+    for space in ["team:p", "private:bob"] {
+        candidate(&desk, space, "releases").await;
+        event(&desk, space).await;
+    }
+    for manner in [
+        Manner::Down,
+        Manner::Hang,
+        Manner::Status(500),
+        Manner::Status(404),
+    ] {
+        desk.server.behave(manner);
+        let answer = desk
+            .call("memory_query", json!({"query": "borealis"}))
+            .await;
+        assert_eq!(answer["ok"], true, "{answer}");
+        assert_eq!(answer["degraded"], true);
+        assert_eq!(answer["total"], 2, "a candidate and an event: {answer}");
+        assert_eq!(sorted(&answer, "space"), ["team:p", "team:p"]);
+        assert_eq!(sorted(&answer, "source"), ["logbook_fallback"; 2]);
+        let message = answer["message"].as_str().unwrap();
+        assert!(message.contains("rely on them less"), "{message}");
+    }
+    // Nothing in a query is a wildcard.
+    let answer = desk.call("memory_query", json!({"query": "%"})).await;
+    assert_eq!((&answer["ok"], &answer["total"]), (&json!(true), &json!(0)));
+}
+
+/// Facts section 6: nobody can answer.
+#[tokio::test]
+async fn when_nobody_can_answer_both_reasons_are_told() {
+    let desk = Desk::new().await;
+    desk.server.behave(Manner::Down);
+    desk.sql("DROP TABLE knowledge_candidates").await;
+    let answer = desk
+        .call("memory_query", json!({"query": "borealis"}))
+        .await;
+    assert_eq!(answer["ok"], false, "{answer}");
+    assert_eq!(answer["degraded"], true);
+    assert_eq!(answer["results"], json!([]));
+    assert_eq!(answer["error_code"], "QUERY_FAILED");
+    let message = answer["message"].as_str().unwrap();
+    assert!(
+        message.contains("connection refused") && message.contains("logbook"),
+        "{message}"
+    );
+}
+
+#[tokio::test]
+async fn questions_without_words_are_refused() {
+    let desk = Desk::new().await;
+    let table = [
+        (json!({}), "MISSING_REQUIRED_PARAMETER"),
+        (json!({"query": " "}), "INVALID_PARAMETER"),
+        (json!({"query": "x", "top_k": 0}), "INVALID_PARAMETER"),
+        (json!({"query": "x", "spaces": [""]}), "INVALID_PARAMETER"),
+        (json!({"query": "x", "limit": 3}), "INVALID_PARAMETER"),
+    ];
+    for (arguments, code) in table {
+        let answer = desk.call("memory_query", arguments).await;
+        assert_eq!(answer["error_code"], code, "{answer}");
+    }
+}
+
+/// The embedded backend needs nothing but the database.
+#[tokio::test]
+async fn memories_kept_in_the_database_are_found_by_their_words() {
+    let desk = Desk::new().await;
+    desk.open_team().await;
+    let backend = Embedded::new(desk.store.clone());
+    let backend = std::sync::Arc::new(backend);
+    let service = MemoryService::new(desk.store.clone(), backend, desk.options.clone());
+    let call = |tool: &'static str, arguments: Value| {
+        let service = service.clone();
+        async move {
+            let caller = consign_memory::Caller::anonymous();
+            tools::call(&service, tool, arguments, &caller).await.body
+        }
+    };
+    let text = "The borealis release runs on Tuesdays";
+    let stored = call(
+        "memory_store",
+        json!({"payload_md": text, "target_space": "team:p"}),
+    )
+    .await;
+    assert_eq!(stored["action"], "allow", "{stored}");
+    let memory_id = stored["memory_id"].as_str().unwrap();
+    let again = call(
+        "memory_store",
+        json!({"payload_md": text, "target_space": "team:p"}),
+    )
+    .await;
+    assert_eq!(again["memory_id"], memory_id);
+    let found = call(
+        "memory_query",
+        json!({"query": "when is the borealis release"}),
+    )
+    .await;
+    assert_eq!(found["degraded"], false, "{found}");
+    assert_eq!(found["results"][0]["id"], memory_id);
+    assert_eq!(found["results"][0]["content"], text);
+    assert_eq!(found["results"][0]["source"], "embedded");
+    let nowhere = json!({"query": "borealis", "spaces": ["private:bob"]});
+    assert_eq!(call("memory_query", nowhere).await["total"], 0);
+}
