@@ -8,6 +8,7 @@ mod file;
 mod key;
 mod kind;
 mod lanes;
+mod memory;
 mod orders;
 mod origin;
 mod path;
@@ -193,12 +194,16 @@ impl Config {
         self.settings.lanes = other.settings.lanes;
         self.settings.orders.take_policy(other.settings.orders);
         self.settings.payments.take_policy(other.settings.payments);
+        self.settings.memory.take_policy(other.settings.memory);
     }
 }
 
 /// Whether a setting changes without a restart.
 fn is_policy(path: &KeyPath) -> bool {
-    lanes::is_policy(path) || orders::is_policy(path) || payments::is_policy(path)
+    lanes::is_policy(path)
+        || orders::is_policy(path)
+        || payments::is_policy(path)
+        || memory::is_policy(path)
 }
 
 /// The file that was named, else the one in the working directory if it is there.

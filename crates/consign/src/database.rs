@@ -8,6 +8,7 @@ mod sqlite;
 use std::sync::Arc;
 
 use consign_kernel::{Error, Store};
+use consign_memory::Logbook;
 use consign_orders::Ledger;
 use consign_payments::Payments;
 
@@ -26,15 +27,18 @@ pub(crate) struct Opened {
     pub(crate) ledger: Arc<dyn Ledger>,
     /// The books of payments.
     pub(crate) payments: Arc<dyn Payments>,
+    /// The logbook of memories.
+    pub(crate) memory: Arc<dyn Logbook>,
 }
 
 impl Opened {
-    fn new<S: Store + Ledger + Payments + 'static>(store: S) -> Self {
+    fn new<S: Store + Ledger + Payments + Logbook + 'static>(store: S) -> Self {
         let store = Arc::new(store);
         Self {
             store: Arc::clone(&store) as Arc<dyn Store>,
             ledger: Arc::clone(&store) as Arc<dyn Ledger>,
-            payments: store,
+            payments: Arc::clone(&store) as Arc<dyn Payments>,
+            memory: store,
         }
     }
 }

@@ -8,6 +8,7 @@ mod drain;
 mod gate;
 mod http;
 mod lanes;
+mod memory;
 mod opening;
 mod orders;
 mod own_lane;
@@ -29,6 +30,7 @@ use tokio::{task::JoinHandle, time::timeout};
 use self::{
     banner::Banner,
     http::Http,
+    memory::Memory,
     opening::Opening,
     orders::Orders,
     payments::Payments,
@@ -76,6 +78,7 @@ pub(crate) async fn check(config: &Config) -> Result<(), Failure> {
     check_exposure(&config.settings.server).map_err(|error| misconfigured(&error))?;
     orders::Orders::prepare(config).await?;
     Payments::prepare(config, &address_of(config)?)?;
+    Memory::prepare(config)?;
     lanes::work(config).await.map(drop)
 }
 
@@ -93,6 +96,7 @@ impl Service {
         let mut protocols = Protocols {
             orders: Orders::prepare(&self.config).await?,
             payments: Payments::prepare(&self.config, &address)?,
+            memory: Memory::prepare(&self.config)?,
         };
         let http = Http::start(
             &self.config.settings.server,
@@ -132,6 +136,7 @@ impl Service {
             url,
             orders: protocols.orders.as_ref().map(Orders::summary),
             payments: protocols.payments.as_ref().map(Payments::summary),
+            memory: protocols.memory.as_ref().map(Memory::summary),
             role: &self.role,
         };
         if let Err(failure) = banner.print(&worker) {
@@ -223,7 +228,11 @@ impl Service {
         telemetry: &Telemetry,
     ) -> Vec<JoinHandle<()>> {
         let every = Duration::from_millis(self.config.settings.telemetry.sample_interval_ms);
-        let Protocols { orders, payments } = protocols;
+        let Protocols {
+            orders,
+            payments,
+            memory,
+        } = protocols;
         let sampled = match orders {
             Some(_) => opened.clone().into(),
             None => Sampled::from(Arc::clone(&opened.store)),
@@ -239,6 +248,10 @@ impl Service {
             .as_ref()
             .and_then(|payments| payments.watch(opened, &self.role));
         helpers.extend(watch.map(tokio::spawn));
+        if let Some(memory) = memory {
+            helpers.push(tokio::spawn(memory.check(opened)));
+            helpers.extend(memory.reconcile(opened, &self.role).map(tokio::spawn));
+        }
         helpers
     }
 }
@@ -247,21 +260,28 @@ impl Service {
 struct Protocols {
     orders: Option<Orders>,
     payments: Option<Payments>,
+    memory: Option<Memory>,
 }
 
 impl Protocols {
     /// Gives up what turned out to be others' business.
     fn keep(&mut self, has: opening::Has) {
-        let Self { orders, payments } = self;
+        let Self {
+            orders,
+            payments,
+            memory,
+        } = self;
         orders.take_if(|_| !has.orders);
         payments.take_if(|_| !has.payments);
+        memory.take_if(|_| !has.memory);
     }
 
     /// Their lanes with their sinks.
     fn work(&self, opened: &Opened) -> impl Iterator<Item = LaneWork> {
         let orders = self.orders.as_ref().map(|orders| orders.work(opened));
         let payments = self.payments.as_ref().and_then(Payments::work);
-        orders.into_iter().chain(payments)
+        let memory = self.memory.as_ref().map(|memory| memory.work(opened));
+        orders.into_iter().chain(payments).chain(memory)
     }
 }
 
@@ -325,8 +345,12 @@ fn state(
         Some(orders) => state.with_orders(orders.service(opened), orders.wait_max()),
         None => state,
     };
-    match &protocols.payments {
+    let state = match &protocols.payments {
         Some(payments) => state.with_payments(payments.here(opened)),
+        None => state,
+    };
+    match &protocols.memory {
+        Some(memory) => state.with_memory(memory.here(opened)),
         None => state,
     }
 }

@@ -22,5 +22,5 @@ pub use openapi::openapi_json;
 pub use options::{RateLimit, ServerOptions, TokenEntry};
 pub use router::router;
 pub use serve::{Peer, Server, StartError};
-pub use state::{AppState, PaymentsHere, WorkerView};
+pub use state::{AppState, MemoryHere, PaymentsHere, WorkerView};
 pub use token::{Scope, Token, TokenHash};

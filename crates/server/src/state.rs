@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use consign_kernel::Store;
+use consign_memory::{MemoryOptions, MemoryService};
 use consign_orders::OrderService;
 use consign_payments::{PaymentService, Payments};
 use consign_worker::WorkerStatus;
@@ -52,6 +53,20 @@ impl fmt::Debug for PaymentsHere {
     }
 }
 
+/// The gateway of memories, where there is one.
+pub struct MemoryHere {
+    /// Who does what agents ask.
+    pub service: Arc<MemoryService>,
+    /// Whom it serves.
+    pub options: MemoryOptions,
+}
+
+impl fmt::Debug for MemoryHere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryHere").finish_non_exhaustive()
+    }
+}
+
 /// What the handlers share. Clones share it too.
 #[derive(Clone)]
 pub struct AppState {
@@ -63,6 +78,8 @@ pub struct AppState {
     pub(crate) order_wait_max: Duration,
     /// Who takes payments, where payments are taken.
     pub(crate) payments: Option<Arc<PaymentsHere>>,
+    /// Who serves agents, where agents are served.
+    pub(crate) memory: Option<Arc<MemoryHere>>,
     /// The tenants that tokens are bound to, by the tokens' names.
     pub(crate) tenants: Arc<BTreeMap<String, Uuid>>,
     pub(crate) metrics: Metrics,
@@ -88,6 +105,7 @@ impl AppState {
             orders: None,
             order_wait_max: Duration::ZERO,
             payments: None,
+            memory: None,
             tenants: Arc::default(),
             metrics: Arc::new(String::new),
             schema_check: None,
@@ -126,6 +144,15 @@ impl AppState {
     pub fn with_payments(self, payments: PaymentsHere) -> Self {
         Self {
             payments: Some(Arc::new(payments)),
+            ..self
+        }
+    }
+
+    /// The same with a gateway of memories at `/mcp`; without, there is none.
+    #[must_use]
+    pub fn with_memory(self, memory: MemoryHere) -> Self {
+        Self {
+            memory: Some(Arc::new(memory)),
             ..self
         }
     }

@@ -4,7 +4,7 @@ use super::{
     Entry, Layer,
     key::{self, Found, KEYS},
     kind::Kind,
-    orders,
+    memory, orders,
     origin::Origin,
     path::KeyPath,
     problem::Problem,
@@ -29,6 +29,7 @@ pub(crate) fn read(variables: &[(String, String)], problems: &mut Vec<Problem>) 
         }
     }
     orders::read_environment(variables, &mut layer, problems);
+    memory::read_environment(variables, &mut layer, problems);
     for (name, text) in variables {
         let Some(rest) = name.strip_prefix(PREFIX).filter(|_| !text.is_empty()) else {
             continue;

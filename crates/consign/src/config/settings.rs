@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::{
     KeyPath, Layer, Problem,
     lanes::{self, LaneConfig},
+    memory::{self, Memory},
     orders::{self, Orders},
     payments::{self, Payments},
     tree,
@@ -23,6 +24,7 @@ pub(crate) struct Settings {
     pub(crate) telemetry: Telemetry,
     pub(crate) orders: Orders,
     pub(crate) payments: Payments,
+    pub(crate) memory: Memory,
     /// By name.
     pub(crate) lanes: Vec<LaneConfig>,
 }
@@ -91,6 +93,7 @@ impl Settings {
         let lanes = lanes::read(entries, &mut problems);
         let orders = orders::read(entries, &mut problems);
         let payments = payments::read(entries, &mut problems);
+        let memory = memory::read(entries, &mut problems);
         if !problems.is_empty() {
             return Err(problems);
         }
@@ -120,6 +123,7 @@ impl Settings {
             telemetry,
             orders: orders.expect("invariant: what cannot be read is a problem"),
             payments: payments.expect("invariant: what cannot be read is a problem"),
+            memory: memory.expect("invariant: what cannot be read is a problem"),
             lanes,
         })
     }

@@ -3,7 +3,7 @@
 use consign_worker::WorkerHandle;
 use serde_json::{Value, json};
 
-use super::{Role, orders, payments};
+use super::{Role, memory, orders, payments};
 use crate::{
     config::Config,
     database::Address,
@@ -20,6 +20,10 @@ const ORDER: &str =
 /// Paid by nobody, unless somebody said otherwise.
 const PAYMENT: &str = r#"{"instruction_id": "0190f3a2-7b1c-7000-8000-000000000001", "idempotency_key": "invoice-17", "tenant_id": "0190f3a2-7b1c-7000-8000-00000000000a", "participant_id": "bank-a", "rail_type": "PAYMENT", "amount_minor": 1250, "currency_code": "ZMW", "beneficiary_ref_hash": "9f2c", "submitted_at_utc": "2026-11-16T03:00:00Z"}"#;
 
+/// Kept here, unless somebody said otherwise.
+const MEMORY: &str =
+    r#"{"tool": "memory_store", "arguments": {"payload_md": "Deploys are on Tuesdays."}}"#;
+
 /// What there is to say.
 pub(super) struct Banner<'a> {
     pub(super) out: Output,
@@ -28,6 +32,7 @@ pub(super) struct Banner<'a> {
     pub(super) url: Option<&'a str>,
     pub(super) orders: Option<orders::Summary>,
     pub(super) payments: Option<payments::Summary>,
+    pub(super) memory: Option<memory::Summary>,
     pub(super) role: &'a Role,
 }
 
@@ -38,15 +43,16 @@ impl Banner<'_> {
 }
 
 fn print(banner: &Banner<'_>, worker: &WorkerHandle) -> Result<(), Failure> {
-    let Banner {
+    let &Banner {
         out,
         config,
         address,
         url,
         orders,
         payments,
+        ref memory,
         role,
-    } = *banner;
+    } = banner;
     let status = worker.status();
     let version = env!("CARGO_PKG_VERSION");
     if out.is_json() {
@@ -64,6 +70,7 @@ fn print(banner: &Banner<'_>, worker: &WorkerHandle) -> Result<(), Failure> {
                 json!({"adapter": orders.adapter, "outbox": orders.outbox})
             }),
             "payments": payments.map(|payments| json!({"rail": payments.rail})),
+            "memory": memory.as_ref().map(|memory| json!({"backend": memory.backend})),
         }))?);
     }
     out.line(format_args!("consign {version}"))?;
@@ -102,8 +109,12 @@ fn print(banner: &Banner<'_>, worker: &WorkerHandle) -> Result<(), Failure> {
     if let (Role::Serve, Some(payments)) = (role, payments) {
         out.line(format_args!("payments   {}", payments.sentence()))?;
     }
+    if let (Role::Serve, Some(memory)) = (role, memory) {
+        out.line(format_args!("memory     {}", memory.sentence()))?;
+    }
     if let (Role::Serve, Some(url)) = (role, url) {
-        tries(out, config, url, (orders.is_some(), payments.is_some()))?;
+        let has = (orders.is_some(), payments.is_some(), memory.is_some());
+        tries(out, config, url, has)?;
     }
     Ok(())
 }
@@ -113,7 +124,7 @@ fn tries(
     out: Output,
     config: &Config,
     url: &str,
-    (has_orders, has_payments): (bool, bool),
+    (has_orders, has_payments, has_memory): (bool, bool, bool),
 ) -> Result<(), Failure> {
     let lanes = &config.settings.lanes;
     let lane = lanes
@@ -145,6 +156,9 @@ fn tries(
         out.line(format_args!(
             "  {curl} {url}/v1/payments {json} -d '{PAYMENT}'"
         ))?;
+    }
+    if has_memory {
+        out.line(format_args!("  {curl} {url}/mcp {json} -d '{MEMORY}'"))?;
     }
     Ok(())
 }

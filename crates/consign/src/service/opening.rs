@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::{lanes, orders, own_lane::Put, payments, systemd::Systemd};
+use super::{lanes, memory, orders, own_lane::Put, payments, systemd::Systemd};
 use crate::{
     config::Config,
     database::{self, Address, Opened, Reach},
@@ -25,6 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(super) struct Has {
     pub(super) orders: bool,
     pub(super) payments: bool,
+    pub(super) memory: bool,
 }
 
 /// What it takes to open the database of a service.
@@ -74,11 +75,17 @@ impl Opening<'_> {
         let mut changed = lanes::put(&*opened.store, self.config).await?;
         let orders = orders::put(&*opened.store, self.config).await?;
         let payments = payments::put(&*opened.store, self.config).await?;
+        let memory = memory::put(&*opened.store, self.config).await?;
         let has = Has {
             orders: orders != Put::LeftToOthers,
             payments: payments != Put::LeftToOthers,
+            memory: memory != Put::LeftToOthers,
         };
-        for (put, what) in [(orders, "orders"), (payments, "payments")] {
+        for (put, what) in [
+            (orders, "orders"),
+            (payments, "payments"),
+            (memory, "memories"),
+        ] {
             match put {
                 Put::Set(lane) => changed.push(lane),
                 Put::AsItIs => {}

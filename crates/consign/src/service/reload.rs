@@ -3,7 +3,7 @@
 
 use consign_kernel::{Error, LaneName, Store};
 
-use super::{lanes, orders, own_lane::Put, payments};
+use super::{lanes, memory, orders, own_lane::Put, payments};
 use crate::config::{Config, Sources};
 
 /// Reads the configuration again and applies what can be. A configuration that does not fit is
@@ -46,6 +46,7 @@ async fn put(store: &dyn Store, config: &Config) -> Result<Vec<LaneName>, Error>
     let puts = [
         orders::put(store, config).await?,
         payments::put(store, config).await?,
+        memory::put(store, config).await?,
     ];
     changed.extend(puts.into_iter().filter_map(|put| match put {
         Put::Set(lane) => Some(lane),
