@@ -79,7 +79,9 @@ pub async fn run(name: &str, factory: &dyn Factory) {
         .doctor()
         .await
         .expect("doctor answers after the case");
-    findings.retain(|finding| !ALARMS.contains(&finding.code.as_str()));
+    // A case of this topic has checked what doctor says of the memories.
+    let is_expected = |code: &str| case.topic == "alarms" && code.starts_with("memory_");
+    findings.retain(|f| !ALARMS.contains(&f.code.as_str()) && !is_expected(&f.code));
     assert!(
         findings.is_empty(),
         "doctor found after {case:?}: {findings:#?}"

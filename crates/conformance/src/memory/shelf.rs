@@ -49,9 +49,9 @@ pub(crate) fn memory(text: &str) -> NewMemory {
     }
 }
 
-/// The `n`-th request.
+/// The `n`-th request. Far from the numbers of leases, whose audits are known by those.
 pub(crate) fn corr(n: u64) -> String {
-    format!("corr-{n:016x}")
+    format!("corr-c{n:015x}")
 }
 
 /// An audit of `memory_store` about a text in the team's space.
