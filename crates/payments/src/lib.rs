@@ -4,6 +4,7 @@ mod attempt;
 mod check;
 mod claimed;
 mod classify;
+mod completion;
 pub mod metrics;
 mod options;
 mod payment;
@@ -17,12 +18,12 @@ mod stored;
 mod watch;
 
 pub use attempt::{
-    AttemptState, AttemptView, Completion, MAY_HAVE_BEGUN, MISSING_RAIL_REFERENCE,
-    REFERENCE_BYTES_MAX,
+    AttemptState, AttemptView, MAY_HAVE_BEGUN, MISSING_RAIL_REFERENCE, REFERENCE_BYTES_MAX,
     RETRY_CEILING_EXCEEDED, RailResult, ZOMBIE_REQUEUE, may_have_begun,
 };
 pub use claimed::{ClaimedPayment, ClaimedPayments, claim_of};
 pub use classify::{DISPATCH_ERROR, DISPATCH_TIMEOUT, TERMINAL_CODES};
+pub use completion::Completion;
 pub use options::{OnFailed, OrderedBy, PaymentsOptions, RailKind, Secret, lane_policy, lane_work};
 pub use payment::{NewPayment, OutboxId, PaymentState, PaymentView};
 pub use port::{
