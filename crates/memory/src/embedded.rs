@@ -4,8 +4,8 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use consign_kernel::{Certainty, Error, Result};
-use serde_json::json;
+use consign_kernel::{Certainty, Error, PAGE_ENTRIES_MAX, Result};
+use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
 use crate::{Backend, BackendError, EmbeddedHit, Hit, Logbook, NewMemory, Search, StoredMemory};
@@ -62,8 +62,15 @@ impl Backend for Embedded {
 
     async fn search(&self, search: &Search, budget: Duration) -> Result<Vec<Hit>, BackendError> {
         let (query, spaces) = (&search.query, &search.spaces);
-        let hits = self.logbook.search_kept(query, spaces, search.top_k);
-        let hits = within(budget, hits).await?;
+        // What does not fit is left out afterwards, so there must be some to spare.
+        let limit = match search.filters.is_empty() {
+            true => search.top_k,
+            false => PAGE_ENTRIES_MAX,
+        };
+        let hits = self.logbook.search_kept(query, spaces, limit);
+        let mut hits = within(budget, hits).await?;
+        hits.retain(|hit| fits(hit, &search.filters));
+        hits.truncate(search.top_k as usize);
         Ok(hits.into_iter().map(hit).collect())
     }
 
@@ -71,6 +78,15 @@ impl Backend for Embedded {
         within(budget, self.logbook.kept("", "")).await?;
         Ok(Vec::new())
     }
+}
+
+/// Whether a memory is of this kind, by this actor, and has these values beside it.
+fn fits(hit: &EmbeddedHit, filters: &Map<String, Value>) -> bool {
+    filters.iter().all(|(name, wanted)| match name.as_str() {
+        "kind" => wanted.as_str() == hit.kind.as_deref(),
+        "actor_user_id" => wanted.as_str() == hit.actor_user_id.as_deref(),
+        name => hit.meta_json.get(name) == Some(wanted),
+    })
 }
 
 fn hit(hit: EmbeddedHit) -> Hit {

@@ -12,7 +12,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use consign_kernel::Outcome;
 use consign_worker::{About, Delivery, Sink, Verdict, park::park};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 pub use self::verdict::codes;
 use self::{
@@ -31,6 +31,8 @@ pub struct FlushSink {
     backend: Arc<dyn Backend>,
     /// How long one call of the memory server may take.
     call_max: Duration,
+    /// How often one delivery tries again by itself, before the lane does.
+    client_retries: u32,
 }
 
 impl FlushSink {
@@ -44,6 +46,7 @@ impl FlushSink {
             logbook,
             backend,
             call_max: Duration::from_secs(options.openmemory_timeout_seconds),
+            client_retries: options.openmemory_max_client_retries,
         }
     }
 
@@ -63,7 +66,23 @@ impl FlushSink {
             Ok(Err(error)) => return database_failed(&error),
             Err(_) => return database_timed_out("the logbook did not answer"),
         }
-        if delivery.in_doubt || memory.may_be_stored {
+        let mut in_doubt = delivery.in_doubt || memory.may_be_stored;
+        for retry in 0..self.client_retries {
+            let verdict = self.attempt(memory, in_doubt, ends).await;
+            let next = Instant::now() + rest(retry);
+            let is_over = matches!(verdict.outcome, Outcome::Delivered | Outcome::Dead);
+            if is_over || verdict.about != About::Sink || next >= ends {
+                return verdict;
+            }
+            in_doubt = verdict.outcome == Outcome::Uncertain;
+            sleep_until(next).await;
+        }
+        self.attempt(memory, in_doubt, ends).await
+    }
+
+    /// Asks if it may be there, then sends it.
+    async fn attempt(&self, memory: &NewMemory, in_doubt: bool, ends: Instant) -> Verdict {
+        if in_doubt {
             match self.find(memory, ends).await {
                 Ok(Some(memory)) => return found(&memory),
                 Ok(None) => {}
@@ -132,6 +151,13 @@ impl Sink for FlushSink {
         metrics::flushed(&verdict);
         verdict
     }
+}
+
+/// Half a second, doubling to ten.
+fn rest(retry: u32) -> Duration {
+    Duration::from_millis(500)
+        .saturating_mul(2_u32.saturating_pow(retry))
+        .min(Duration::from_secs(10))
 }
 
 /// A little less than the worker allows: a verdict of our own tells more than being cut off.

@@ -177,6 +177,29 @@ mod tests {
         }
     }
 
+    /// W4, W5: whose memory it is, as far as that is known.
+    #[test]
+    fn what_is_stored_already_names_its_memory_if_it_has_a_name() {
+        let table = [
+            (
+                Some("m0"),
+                Some(3),
+                json!({"memory_id": "m0", "original_outbox_id": 3}),
+            ),
+            (Some("m0"), None, json!({"memory_id": "m0"})),
+            (None, Some(3), json!({"original_outbox_id": 3})),
+        ];
+        for (memory_id, outbox_id, result) in table {
+            let verdict = deduplicated(&Found {
+                outbox_id: outbox_id.map(consign_kernel::MessageId),
+                memory_id: memory_id.map(str::to_owned),
+            });
+            assert_eq!(verdict.outcome, Outcome::Delivered);
+            assert_eq!(verdict.code.as_deref(), Some(codes::DEDUP_HIT));
+            assert_eq!(verdict.result, Some(result));
+        }
+    }
+
     #[test]
     fn a_statement_that_took_too_long_is_told_from_other_failures() {
         let unavailable = |text: &str| Error::Unavailable {

@@ -7,6 +7,7 @@ use tracing::warn;
 use super::MemoryService;
 use crate::{
     BackendError, Caller, FallbackHit, Hit, Search,
+    audit_json::shown_error,
     metrics::{self, queried},
     tools::{Arguments, Refusal, wrong},
 };
@@ -89,16 +90,24 @@ impl MemoryService {
 
     /// Seed 003: the logbook answers, marked as less reliable.
     async fn fall_back(&self, search: &Search, error: &BackendError) -> Value {
-        warn!(%error, "memories could not be searched; the logbook is searched instead");
+        let shown = shown_error(&error.to_string());
+        warn!(
+            error = shown,
+            "memories could not be searched; the logbook is searched instead"
+        );
         let (query, spaces) = (&search.query, &search.spaces);
         let hits = self.logbook().search_logbook(query, spaces, search.top_k);
         match hits.await {
             Ok(mut hits) => {
                 hits.retain(|hit| spaces.contains(&hit.space));
                 let results = hits.into_iter().map(remembered).collect();
+                let unfiltered = match search.filters.is_empty() {
+                    true => "",
+                    false => "; filters were not applied",
+                };
                 let message = format!(
-                    "the memory server did not answer ({error}); these results come from the \
-                     logbook alone: rely on them less"
+                    "the memory server did not answer ({shown}); these results come from the \
+                     logbook alone: rely on them less{unfiltered}"
                 );
                 queried("fallback");
                 answer(search, results, Some(message))
@@ -107,7 +116,7 @@ impl MemoryService {
                 warn!(error = %second, "nor could the logbook be searched");
                 queried("nobody");
                 let message = format!(
-                    "the memory server did not answer ({error}), and the logbook could not be \
+                    "the memory server did not answer ({shown}), and the logbook could not be \
                      searched ({second})"
                 );
                 let mut body = answer(search, Vec::new(), Some(message));

@@ -58,3 +58,19 @@ async fn what_is_in_doubt_waits_until_it_can_be_asked_about() {
     assert_eq!(desk.server.stores(), stores, "it was asked about, not sent");
     assert!(desk.server.finds() >= 2);
 }
+
+/// `openmemory_max_client_retries`: tried again within the delivery, and asked first.
+#[tokio::test]
+async fn a_delivery_may_try_again_by_itself() {
+    let desk = Desk::with(|options| options.openmemory_max_client_retries = 1).await;
+    desk.open_team().await;
+    desk.server.behave(Manner::Down);
+    let answer = desk.remember("x").await;
+    let id = answer["outbox_id"].clone();
+    desk.server.behave(Manner::LoseOneAnswer);
+    let is_sent = || has_status(&desk, &id, OutboxStatus::Sent);
+    desk.work_until("it is sent", is_sent).await;
+    assert_eq!((desk.server.writes(), desk.server.finds()), (1, 1));
+    let words: Vec<String> = flushed(&desk, &id).await.iter().map(told).collect();
+    assert_eq!(words, ["allow outbox_flush_success success"]);
+}

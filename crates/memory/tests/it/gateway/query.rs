@@ -103,6 +103,7 @@ async fn the_logbook_answers_when_the_memory_server_does_not() {
         assert_eq!(sorted(&answer, "source"), ["logbook_fallback"; 2]);
         let message = answer["message"].as_str().unwrap();
         assert!(message.contains("rely on them less"), "{message}");
+        assert!(!message.contains("sk-secret"), "{message}");
     }
     // Nothing in a query is a wildcard.
     let answer = desk.call("memory_query", json!({"query": "%"})).await;
@@ -161,11 +162,11 @@ async fn memories_kept_in_the_database_are_found_by_their_words() {
         }
     };
     let text = "The borealis release runs on Tuesdays";
-    let stored = call(
-        "memory_store",
-        json!({"payload_md": text, "target_space": "team:p"}),
-    )
-    .await;
+    let arguments = json!({
+        "payload_md": text, "target_space": "team:p", "kind": "DECISION",
+        "meta_json": {"module": "ui"},
+    });
+    let stored = call("memory_store", arguments).await;
     assert_eq!(stored["action"], "allow", "{stored}");
     let memory_id = stored["memory_id"].as_str().unwrap();
     let again = call(
@@ -183,6 +184,19 @@ async fn memories_kept_in_the_database_are_found_by_their_words() {
     assert_eq!(found["results"][0]["id"], memory_id);
     assert_eq!(found["results"][0]["content"], text);
     assert_eq!(found["results"][0]["source"], "embedded");
+    for (filters, total) in [
+        (json!({"kind": "DECISION"}), 1),
+        (json!({"kind": "PITFALL"}), 0),
+        (json!({"module": "ui", "kind": "DECISION"}), 1),
+        (json!({"module": "db"}), 0),
+    ] {
+        let query = json!({"query": "borealis", "filters": filters});
+        assert_eq!(
+            call("memory_query", query).await["total"],
+            total,
+            "{filters}"
+        );
+    }
     let nowhere = json!({"query": "borealis", "spaces": ["private:bob"]});
     assert_eq!(call("memory_query", nowhere).await["total"], 0);
 }
