@@ -62,12 +62,8 @@ pub(crate) async fn claim(
     let wait = Duration::from_millis(body.wait_ms).min(shared.options.wait_max());
     let worker = body.worker_id.unwrap_or(caller.client);
     let lease = Duration::from_secs(body.lease_seconds);
-    let claim = || {
-        let claim = here
-            .store
-            .claim_payments(body.batch_size, &worker, lease, body.begin);
-        async move { claim.await }
-    };
+    let limit = body.batch_size;
+    let claim = || here.store.claim_payments(limit, &worker, lease, body.begin);
     let mut claimed = claim().await?;
     if claimed.is_none() && !wait.is_zero() {
         slot.iter().for_each(Slot::give_up);
