@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
 use super::{Answer, OpenMemory};
-use crate::BackendError;
+use crate::{BackendError, redact};
 
 /// No answer of these servers is near it.
 const ANSWER_BYTES_MAX: usize = 32 << 20;
@@ -133,5 +133,5 @@ fn said(status: StatusCode, json: Option<&Value>, bytes: &[u8]) -> String {
         "" => status.canonical_reason().unwrap_or("no reason").to_owned(),
         text => text.to_owned(),
     };
-    text.chars().take(SAID_CHARS_MAX).collect()
+    redact::text(&text).chars().take(SAID_CHARS_MAX).collect()
 }
