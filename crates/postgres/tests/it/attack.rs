@@ -126,8 +126,46 @@ async fn a_hold_that_meets_a_claim_leaves_nobody_waiting_for_ever() {
         operator.commit().await.unwrap();
     };
     let (claimed, ()) = tokio::join!(claim, commit);
-    assert_eq!(claimed, waiting[1..], "the other one's turn has come");
+    assert_eq!(claimed, [], "whoever is held keeps its place");
     assert_eq!(store.doctor().await.unwrap(), []);
+    sqlx::query("SELECT consign.unhold(ARRAY[$1], 'me', 'why')")
+        .bind(waiting[0].0)
+        .execute(store.pool())
+        .await
+        .unwrap();
+    assert_eq!(claim_ids(&store).await, waiting[..1], "it had the turn");
+}
+
+/// A claim decides about an open turn while a person has the held message that is next in the hand: it
+/// must not be left with a turn that nobody passes on.
+#[tokio::test]
+async fn a_held_message_that_is_taken_out_meanwhile_leaves_nobody_waiting_for_ever() {
+    for taken_out in [
+        "SELECT consign.unhold(ARRAY[$1], 'me', 'why')",
+        "SELECT consign.resolve(ARRAY[$1], true, 'me', 'why')",
+    ] {
+        let (_database, store) = ordered().await;
+        let waiting = open_turn(&store, 2).await;
+        sqlx::query("SELECT consign.hold(ARRAY[$1], 'me', 'why')")
+            .bind(waiting[0].0)
+            .execute(store.pool())
+            .await
+            .unwrap();
+        let mut operator = store.pool().begin().await.unwrap();
+        sqlx::query(taken_out)
+            .bind(waiting[0].0)
+            .execute(&mut *operator)
+            .await
+            .unwrap();
+        assert_eq!(claim_ids(&store).await, [], "the person has a hand on it");
+        operator.commit().await.unwrap();
+        let next = match taken_out.contains("unhold") {
+            true => &waiting[..1],
+            false => &waiting[1..],
+        };
+        assert_eq!(claim_ids(&store).await, next, "{taken_out}");
+        assert_eq!(store.doctor().await.unwrap(), []);
+    }
 }
 
 #[tokio::test]
