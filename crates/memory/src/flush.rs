@@ -10,8 +10,9 @@ mod verdict;
 use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use consign_kernel::Outcome;
+use consign_kernel::{Outcome, PAGE_ENTRIES_MAX, Result};
 use consign_worker::{About, Delivery, Sink, Verdict, park::park};
+use serde_json::Value;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 pub use self::verdict::codes;
@@ -22,8 +23,12 @@ use self::{
     },
 };
 use crate::{
-    Backend, BackendError, Logbook, MemoryOptions, NewMemory, StoredMemory, metrics, turn::Turn,
+    Audit, AuditFilter, Backend, BackendError, Logbook, MemoryOptions, NewMemory, StoredMemory,
+    metrics, turn::Turn,
 };
+
+/// In `extra` of the audit of a request that was deferred: whether it may have been stored.
+pub(crate) const MAY_BE_STORED: &str = "may_be_stored";
 
 /// Stores what waits in the outbox.
 pub struct FlushSink {
@@ -66,7 +71,12 @@ impl FlushSink {
             Ok(Err(error)) => return database_failed(&error),
             Err(_) => return database_timed_out("the logbook did not answer"),
         }
-        let mut in_doubt = delivery.in_doubt || memory.may_be_stored;
+        let doubt = timeout_at(ends, self.is_in_doubt(delivery, memory)).await;
+        let mut in_doubt = match doubt {
+            Ok(Ok(in_doubt)) => in_doubt,
+            Ok(Err(error)) => return database_failed(&error),
+            Err(_) => return database_timed_out("the logbook did not answer"),
+        };
         for retry in 0..self.client_retries {
             let verdict = self.attempt(memory, in_doubt, ends).await;
             let next = Instant::now() + rest(retry);
@@ -78,6 +88,25 @@ impl FlushSink {
             sleep_until(next).await;
         }
         self.attempt(memory, in_doubt, ends).await
+    }
+
+    /// Whether it may have arrived: by an earlier delivery, by the request it came with, or by a
+    /// later one for the same memory, of which only the audit knows.
+    async fn is_in_doubt(&self, delivery: &Delivery, memory: &NewMemory) -> Result<bool> {
+        if delivery.in_doubt || memory.may_be_stored {
+            return Ok(true);
+        }
+        let filter = AuditFilter {
+            outbox_id: Some(delivery.message.id.0),
+            reason_prefix: Some("openmemory_write_failed:".to_owned()),
+            ..AuditFilter::default()
+        };
+        let audits = self.logbook.audits(&filter, PAGE_ENTRIES_MAX).await?;
+        let may_be = |audit: &Audit| {
+            let extra = audit.evidence_refs_json.get("extra");
+            extra.and_then(|extra| extra.get(MAY_BE_STORED)) == Some(&Value::Bool(true))
+        };
+        Ok(audits.iter().any(may_be))
     }
 
     /// Asks if it may be there, then sends it.

@@ -2,23 +2,27 @@
 
 use consign_kernel::{Certainty, Error};
 use consign_worker::park::park;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tracing::error;
 
 use super::{Call, StoreAnswer, context, write::Write};
 use crate::{
     AuditFilter, AuditStatus, BackendError, Deferred, NewMemory, Twin, audit_json::shown_error,
+    flush::MAY_BE_STORED,
 };
 
 impl Call {
     /// Keeps a memory for later.
     pub(super) async fn defer(&self, write: Write, failure: &BackendError) -> StoreAnswer {
         let shown = shown_error(&failure.to_string());
-        let end = write.audit().deferred(failure);
+        // Only what never left is certain not to have arrived.
+        let may_be_stored = !matches!(failure, BackendError::Unreachable(_));
+        let mut end = write.audit().deferred(failure);
+        // The row may be an earlier request's, which knows nothing of this one's doubt.
+        end.patch["extra"][MAY_BE_STORED] = json!(may_be_stored);
         let memory = NewMemory {
             last_error: Some(shown.clone()),
-            // Only what never left is certain not to have arrived.
-            may_be_stored: !matches!(failure, BackendError::Unreachable(_)),
+            may_be_stored,
             ..write.memory.clone()
         };
         let correlation_id = self.correlation.as_str();
