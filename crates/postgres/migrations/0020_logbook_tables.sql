@@ -220,7 +220,7 @@ CREATE TABLE governance.write_audit (
     updated_at         timestamptz,
     outbox_id          bigint GENERATED ALWAYS AS (
         CASE WHEN evidence_refs_json->>'outbox_id' ~ '^[0-9]{1,18}$' THEN (evidence_refs_json->>'outbox_id')::bigint END) STORED,
-    CHECK (status <> 'pending' OR correlation_id <> '')
+    CHECK (status <> 'pending' OR coalesce(correlation_id, '') <> '')
 );
 CREATE UNIQUE INDEX write_audit_pending ON governance.write_audit (correlation_id) WHERE status = 'pending';
 CREATE INDEX write_audit_correlation ON governance.write_audit (correlation_id) WHERE correlation_id IS NOT NULL;

@@ -152,8 +152,7 @@ BEGIN
     IF NOT v_enqueued.duplicate THEN
         RETURN;
     END IF;
-    SELECT p.* INTO STRICT v_moved FROM consign.put_back(ARRAY[outbox_id], 'requeue',
-        coalesce(nullif(left(p_headers->>'actor_user_id', 200), ''), 'gateway'), 'the same memory came again') p;
+    SELECT p.* INTO STRICT v_moved FROM consign.put_back(ARRAY[outbox_id], 'requeue', 'gateway', 'the same memory came again') p;
     twin := CASE WHEN v_moved.answer = 'moved' THEN 'requeued' WHEN v_moved.state = 'delivered' THEN 'sent' ELSE 'pending' END;
     IF twin = 'sent' THEN
         memory_id := (SELECT a.result->>'memory_id' FROM consign.attempt a WHERE a.message_id = v_enqueued.id AND a.outcome = 'delivered');

@@ -121,14 +121,15 @@ DECLARE
 BEGIN
     FOR v_attempt IN
         SELECT a.* FROM unnest(OLD.ids) AS u (id) JOIN consign.attempt a ON a.message_id = u.id
-            WHERE a.fence = OLD.fence AND a.outcome = 'delivered' AND a.code IS NULL
-                -- Shrunk several times in one transaction, it is seen several times.
-                AND NOT EXISTS (SELECT FROM governance.write_audit w WHERE w.outbox_id = a.message_id
-                                    AND w.reason IN ('outbox_flush_success', 'outbox_flush_dedup_hit'))
-            ORDER BY a.message_id
+            WHERE a.fence = OLD.fence AND a.outcome = 'delivered' AND a.code IS NULL ORDER BY a.message_id
     LOOP
         BEGIN
-            PERFORM logbook.audit_attempt(logbook.memory_message(v_attempt.message_id), v_attempt, false);
+            -- Shrunk several times in one transaction, the lease is seen several times.
+            IF NOT EXISTS (SELECT FROM governance.write_audit w WHERE w.outbox_id = v_attempt.message_id
+                               AND w.reason IN ('outbox_flush_success', 'outbox_flush_dedup_hit'))
+            THEN
+                PERFORM logbook.audit_attempt(logbook.memory_message(v_attempt.message_id), v_attempt, false);
+            END IF;
         EXCEPTION WHEN OTHERS THEN
             PERFORM logbook.warn_unaudited(v_attempt.message_id, 'delivered', SQLERRM);
         END;

@@ -43,7 +43,7 @@ SELECT 'memory_outcome_unaudited', count(*) || ' memory(s) were sent or are dead
                   SELECT FROM governance.write_audit w WHERE w.outbox_id = d.message_id AND starts_with(w.reason, 'outbox_flush_dead'))) o
     HAVING count(*) > 0
 UNION ALL
-SELECT 'memory_key_wrong', count(*) || ' message(s) of the lane memory are no memory, or not under the key of their space and hash: the same text could be stored twice',
+SELECT 'memory_unfit', count(*) || ' message(s) of the lane memory are no memory, or not under the key of their space and hash: the same text could be stored twice',
        'hold them with `consign hold`, find out who could bypass the trigger memories_only, and enqueue their texts again',
        (array_agg(m.id ORDER BY m.id))[: 20]
     FROM consign.message m

@@ -1,5 +1,7 @@
 //! From the database's errors to the kernel's.
 
+use std::{error::Error as StdError, fmt};
+
 use consign_kernel::{Certainty, Error, LaneName, MessageId, RedriveId};
 use serde_json::Value;
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
@@ -18,8 +20,30 @@ pub(crate) mod sqlstate {
     pub(crate) const PAYMENT_LEASE_LOST: &str = "P7002";
     /// A completion says what nobody reports.
     pub(crate) const COMPLETION_STATE: &str = "P7003";
+    /// The server ended a statement, as a rule because it took too long.
+    pub(crate) const CANCELED: &str = "57014";
+    /// A lock could not be had in time.
+    pub(crate) const LOCK_TIMEOUT: &str = "55P03";
     /// Program limit exceeded.
     pub(crate) const TOO_MUCH: &str = "54000";
+}
+
+/// A statement that took too long. Says so in these words whatever language the server speaks: who
+/// keeps books about failures tells a slow database from a broken one by them.
+#[derive(Debug)]
+struct TimedOut(sqlx::Error);
+
+impl fmt::Display for TimedOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let code = state_of(&self.0).unwrap_or_default();
+        write!(f, "the statement timed out (SQLSTATE {code})")
+    }
+}
+
+impl StdError for TimedOut {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(&self.0)
+    }
 }
 
 /// A refusal that is an answer, not an error.
@@ -76,10 +100,14 @@ pub(crate) fn store_error(attempted: &'static str, error: sqlx::Error) -> Error 
         Some(error) => error,
         None => {
             let certainty = certainty(&error);
+            let source: Box<dyn StdError + Send + Sync> = match state_of(&error) {
+                Some(sqlstate::CANCELED | sqlstate::LOCK_TIMEOUT) => Box::new(TimedOut(error)),
+                _ => Box::new(error),
+            };
             Error::Unavailable {
                 attempted,
                 certainty,
-                source: Box::new(error),
+                source,
             }
         }
     }

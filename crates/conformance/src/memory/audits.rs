@@ -149,10 +149,11 @@ pub(crate) async fn the_end_of_an_audit_is_laid_over_it(harness: &dyn Harness) {
 
 /// Facts appendix A: all filters at once; the prefix means itself (T20).
 pub(crate) async fn audits_are_found_by_every_filter(harness: &dyn Harness) {
-    let shelf = Shelf::bare(harness);
+    let shelf = Shelf::new(harness).await;
+    let row = shelf.put_text("text").await.0;
     let first = NewAudit {
         reason: Some("a_b%:x".to_owned()),
-        evidence_refs_json: json!({"outbox_id": 7}),
+        evidence_refs_json: json!({"outbox_id": row}),
         ..audit(1, "one", AuditStatus::Success)
     };
     let second = NewAudit {
@@ -230,7 +231,7 @@ pub(crate) async fn audits_are_found_by_every_filter(harness: &dyn Harness) {
         (
             "row",
             AuditFilter {
-                outbox_id: Some(7),
+                outbox_id: Some(row),
                 ..none()
             },
             vec![one],
@@ -238,7 +239,7 @@ pub(crate) async fn audits_are_found_by_every_filter(harness: &dyn Harness) {
         (
             "no row",
             AuditFilter {
-                outbox_id: Some(9),
+                outbox_id: Some(row + 9),
                 ..none()
             },
             vec![],

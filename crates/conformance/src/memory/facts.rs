@@ -106,71 +106,40 @@ impl Shelf<'_> {
 
 pub(crate) async fn items_are_found_newest_first(harness: &dyn Harness) {
     let shelf = Shelf::bare(harness);
-    let owned = NewItem {
-        owner_user_id: Some("alice".to_owned()),
-        ..item("owned")
-    };
+    let text = |text: &str| Some(text.to_owned());
+    let mut owned = item("owned");
+    owned.owner_user_id = text("alice");
     refused(shelf.book.create_item(&owned).await, "invalid_input");
     shelf.know("alice").await;
     let first = shelf.make(&owned).await;
     let now = shelf.stage.now().await;
     shelf.stage.advance(s(1)).await;
-    let bug = NewItem {
-        item_type: "bug".to_owned(),
-        ..item("bug")
-    };
+    let mut bug = item("bug");
+    bug.item_type = "bug".to_owned();
     let second = shelf.make(&bug).await;
     shelf.stage.advance(s(1)).await;
-    let unsaid = NewItem {
-        status: String::new(),
-        ..item("unsaid")
-    };
+    let mut unsaid = item("unsaid");
+    unsaid.status = String::new();
     let third = shelf.make(&unsaid).await;
 
-    let text = |text: &str| Some(text.to_owned());
-    let none = ItemFilter::default;
-    for (name, filter, expected) in [
-        ("all", none(), vec![third, second, first]),
-        (
-            "type",
-            ItemFilter {
-                item_type: text("bug"),
-                ..none()
-            },
-            vec![second],
-        ),
-        (
-            "owner",
-            ItemFilter {
-                owner_user_id: text("alice"),
-                ..none()
-            },
-            vec![first],
-        ),
-        (
-            "status",
-            ItemFilter {
-                status: text("open"),
-                item_type: text("task"),
-                ..none()
-            },
-            vec![third, first],
-        ),
-        (
-            "none",
-            ItemFilter {
-                status: text("done"),
-                ..none()
-            },
-            vec![],
-        ),
+    let filter = |item_type: Option<&str>, status: Option<&str>, owner: Option<&str>| ItemFilter {
+        item_type: item_type.map(str::to_owned),
+        status: status.map(str::to_owned),
+        owner_user_id: owner.map(str::to_owned),
+    };
+    for (filter, expected) in [
+        (filter(None, None, None), vec![third, second, first]),
+        (filter(Some("bug"), None, None), vec![second]),
+        (filter(None, None, Some("alice")), vec![first]),
+        (filter(Some("task"), Some("open"), None), vec![third, first]),
+        (filter(None, Some("done"), None), vec![]),
     ] {
         let found = shelf.items(&filter).await;
         let ids: Vec<i64> = found.iter().map(|item| item.item_id).collect();
-        assert_eq!(ids, expected, "{name}");
+        assert_eq!(ids, expected, "{filter:?}");
     }
-    let one = shelf.book.items(&none(), 1).await.expect("items answers");
-    assert_eq!(one[0].item_id, third, "the newest");
+    let one = shelf.book.items(&ItemFilter::default(), 1).await;
+    assert_eq!(one.expect("items answers")[0].item_id, third, "the newest");
     let expected = Item {
         item_id: first,
         item_type: "task".to_owned(),
@@ -182,17 +151,10 @@ pub(crate) async fn items_are_found_newest_first(harness: &dyn Harness) {
         created_at: now,
         updated_at: now,
     };
-    assert_eq!(shelf.items(&none()).await[2], expected);
-    for wrong in [
-        NewItem {
-            title: String::new(),
-            ..item("x")
-        },
-        NewItem {
-            item_type: String::new(),
-            ..item("x")
-        },
-    ] {
+    assert_eq!(shelf.items(&ItemFilter::default()).await[2], expected);
+    let (untitled, mut untyped) = (item(""), item("x"));
+    untyped.item_type = String::new();
+    for wrong in [untitled, untyped] {
         refused(shelf.book.create_item(&wrong).await, "invalid_input");
     }
 }

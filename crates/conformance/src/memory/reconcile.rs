@@ -371,7 +371,7 @@ pub(crate) async fn the_figures_add_up(harness: &dyn Harness) {
         .await;
     let id = answer.expect("defer answers").enqueued.outbox_id;
     shelf.claim("w1", 1).await;
-    assert!(shelf.retry(id, "w1", "boom", s(0)).await);
+    assert!(shelf.retry(id, "w1", "boom", s(3_600)).await);
     shelf.sent("four", "mem-4").await;
     shelf.stage.advance(s(10)).await;
     let mut evidence = audit(5, "five", AuditStatus::Success);

@@ -10,6 +10,7 @@ mod conformance;
 mod crash;
 mod doctor;
 mod harness;
+mod memory;
 mod migrate;
 mod orders;
 mod orders_attack;

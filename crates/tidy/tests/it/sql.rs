@@ -64,14 +64,16 @@ fn granted() -> BTreeMap<String, String> {
         for grant in migration.split("GRANT EXECUTE ON FUNCTION").skip(1) {
             let (functions, rest) = grant.split_once(" TO ").expect("a grant names roles");
             let roles = rest.split_once(';').expect("a grant ends").0;
-            for part in functions.split("consign.").skip(1) {
-                let name = part.split('(').next().unwrap_or_default().trim();
-                // A type among the arguments, not a function.
-                if !name.chars().all(|c| c.is_alphanumeric() || c == '_') {
-                    continue;
+            for schema in ["consign", "logbook", "governance"] {
+                for part in functions.split(&format!("{schema}.")).skip(1) {
+                    let name = part.split('(').next().unwrap_or_default().trim();
+                    // A type among the arguments, not a function.
+                    if !name.chars().all(|c| c.is_alphanumeric() || c == '_') {
+                        continue;
+                    }
+                    let of = granted.entry(format!("{schema}.{name}")).or_default();
+                    of.extend(roles.split(',').map(|role| role.trim().to_owned()));
                 }
-                let of = granted.entry(format!("consign.{name}")).or_default();
-                of.extend(roles.split(',').map(|role| role.trim().to_owned()));
             }
         }
     }
