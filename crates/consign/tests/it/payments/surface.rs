@@ -291,7 +291,8 @@ async fn p_21_former_tables_are_taken_over_once() {
     };
     let wanted = json!({
         "pending": 1, "requeued_dispatching": 1, "requeued_retryable": 1, "finished": 0,
-        "already_here": 0, "refused": [],
+        "already_here": 0, "paid_there": 0, "failed_there": 0, "tried_there": 0, "paid_twice": [],
+        "refused": [],
     });
     let preview = import(&[]);
     assert_eq!(
@@ -307,6 +308,17 @@ async fn p_21_former_tables_are_taken_over_once() {
     );
     let again = import(&["--yes"]);
     assert_eq!(again["report"]["already_here"], 3, "{again}");
+    // Somebody had not stopped the former relayer.
+    sql.run(
+        "INSERT INTO former.payment_outbox_attempts (outbox_id, instruction_id, participant_id, sequence_id,
+             idempotency_key, rail_type, payload, attempt_no, state, rail_reference)
+         SELECT outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, payload, 1,
+                'DISPATCHED', 'ref-3' FROM former.payment_outbox_pending",
+    )
+    .await;
+    let news = import(&["--yes"]);
+    assert_eq!(news["report"]["paid_there"], 1, "{news}");
+    assert_eq!(import(&["--yes"])["report"]["already_here"], 3);
     consign.configure("[payments]\nrail = \"simulated\"\n");
     let service = Service::serve(&consign).await;
     for number in 1..=3 {
@@ -318,4 +330,47 @@ async fn p_21_former_tables_are_taken_over_once() {
     assert_eq!(shown["payment"]["sequence_id"], 4, "the numbers go on");
     service.stop().await;
     consign.run(["doctor"]).expect(0);
+}
+
+/// Whoever sends a payment on its way again is told if somebody says that it was paid.
+#[tokio::test]
+async fn a_release_and_a_requeue_warn_of_evidence() {
+    let database = TestDatabase::create(async |_| {}).await;
+    let consign = Consign::at(database.url());
+    consign.run(["migrate"]).expect(0);
+    let mut sql = Sql::connect(database.url()).await;
+    sql.run(
+        "SELECT consign.enqueue_payment_outbox('i', 'bank-a', 'k' || n, 'PAYMENT', '{}') FROM generate_series(1, 2) n",
+    )
+    .await;
+    // The worker that lost the first one is quicker than any clock: its lease ends at once.
+    sql.run(
+        "CREATE TABLE public.lost AS SELECT outbox_id, lease_token FROM consign.claim_outbox_batch(1, 'worker-7', 1);
+         UPDATE consign.lease SET expires_at = claimed_at;
+         SELECT consign.witness_outbox_attempt(outbox_id, lease_token, 'worker-7', 'DISPATCHED', 'rail-4711') FROM public.lost;
+         SELECT consign.repair_expired_leases(10, 'me')",
+    )
+    .await;
+    let hold = ["payments", "hold", "1", "2"];
+    consign.run(hold).expect(0);
+    for action in ["release", "requeue"] {
+        if action == "requeue" {
+            consign.run(hold).expect(0);
+            consign
+                .run(["payments", "resolve", "--failed", "1", "2"])
+                .expect(0);
+        }
+        let preview = consign.json(["payments", action, "--dry-run", "1", "2"]);
+        let moved = consign.json(["payments", action, "1", "2"]);
+        for answer in [&preview, &moved] {
+            let warning = answer["payments"][0]["warning"].as_str();
+            let warning = warning.unwrap_or_default();
+            assert!(warning.contains("worker-7"), "{answer}");
+            assert!(warning.contains("rail-4711"), "{answer}");
+            assert_eq!(answer["payments"][1]["warning"], Value::Null, "{answer}");
+        }
+    }
+    consign.run(hold).expect(0);
+    let told = consign.run(["payments", "release", "1"]).expect(0).stderr;
+    assert!(told.contains("warning: worker-7 says"), "{told}");
 }
