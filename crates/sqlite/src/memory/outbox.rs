@@ -2,12 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use consign_kernel::{
-    By, Enqueued, Error, LanePolicy, MessageId, NewMessage, RetrySchedule, StateKind,
-};
+use consign_kernel::{By, Enqueued, Error, MessageId, NewMessage, StateKind};
 use consign_memory::{
-    AuditEnd, Deferred, EnqueuedMemory, Found, LANE, NewMemory, OutboxRow, OutboxStatus, Twin,
-    lane, message_key, payload_sha,
+    AuditEnd, Deferred, EnqueuedMemory, Found, LANE, MemoryOptions, NewMemory, OutboxRow,
+    OutboxStatus, Twin, lane, lane_policy, message_key, payload_sha,
 };
 use serde_json::Value;
 use sqlx::{Row, SqliteConnection, sqlite::SqliteRow};
@@ -21,24 +19,6 @@ use crate::{
 
 /// A key holds the space and the hash.
 const SPACE_BYTES_MAX: usize = 440;
-
-/// The lane's rules where nobody made it.
-fn policy() -> LanePolicy {
-    LanePolicy {
-        lease_ttl_ms: 120_000,
-        attempts_max: 5,
-        retry: RetrySchedule::Exponential {
-            base_ms: 120_000,
-            factor: 2.0,
-            max_ms: 3_600_000,
-            jitter: 0.3,
-        },
-        concurrency: 1,
-        timeout_ms: 60_000,
-        record_begin: true,
-        ..LanePolicy::default()
-    }
-}
 
 /// Refuses what is no memory, or not under its own key.
 pub(crate) fn check_memory(message: &NewMessage) -> consign_kernel::Result<()> {
@@ -134,7 +114,8 @@ impl Work<'_> {
     pub(super) async fn make_lane(&mut self) -> Result<()> {
         if lanes::lane(self.connection, &lane()).await?.is_none() {
             let by = By::new("consign", "the first memory");
-            self.put_lane(&lane(), &policy(), &by).await?;
+            self.put_lane(&lane(), &lane_policy(&MemoryOptions::default()), &by)
+                .await?;
         }
         Ok(())
     }

@@ -1,7 +1,10 @@
 //! The logbook of the memory gateway, as far as it is SQLite's own: what plain SQL may do, and that
 //! every trigger that is broken is caught. The rules themselves are conformance cases.
 
+mod broken;
+mod doctor;
 mod guards;
+mod index;
 
 use consign_kernel::{By, LanePolicy, Store};
 use sqlx::SqliteConnection;
@@ -23,7 +26,7 @@ pub(crate) async fn execute(
     connection: &mut SqliteConnection,
     statements: &str,
 ) -> Result<(), String> {
-    let done = sqlx::raw_sql(sqlx::AssertSqlSafe(statements))
+    let done = sqlx::raw_sql(sqlx::AssertSqlSafe(statements.to_owned()))
         .execute(connection)
         .await;
     done.map(drop).map_err(|error| error.to_string())

@@ -31,6 +31,7 @@ pub(super) async fn an_audit_ends_once(bench: &Bench) {
         "UPDATE write_audit SET correlation_id = 'corr-2'",
         "UPDATE write_audit SET created_at = 0",
         "UPDATE write_audit SET audit_id = 7",
+        "UPDATE write_audit SET reason = 'x'",
         "INSERT OR REPLACE INTO write_audit (created_at, target_space, action, correlation_id, status) \
          VALUES (0, 'team:p', 'allow', 'corr-1', 'pending')",
     ] {
@@ -78,18 +79,25 @@ pub(super) async fn the_lane_takes_memories_only(bench: &Bench) {
         payload.to_string()
     };
     let numbered = json!({"target_space": 7, "payload_sha": sha, "payload_md": "test"}).to_string();
+    let textless =
+        json!({"target_space": "team:p", "payload_sha": sha, "payload_md": 7}).to_string();
     for (key, payload) in [
         (Some(key.as_str()), without("target_space")),
         (Some(&key), without("payload_sha")),
         (Some(&key), without("payload_md")),
         (Some(&key), with("target_space", "team:q")),
-        (Some(&key), with("payload_sha", &sha.to_uppercase())),
+        (
+            Some(&format!("team:p#{}", sha.to_uppercase())),
+            with("payload_sha", &sha.to_uppercase()),
+        ),
         (
             Some(&format!("team:p#{}", &sha[1..])),
             with("payload_sha", &sha[1..]),
         ),
         (Some(&format!("#{sha}")), with("target_space", "")),
         (Some(&format!("7#{sha}")), numbered),
+        (Some(&key), textless),
+        (Some(&key), with("more", "text")),
         (Some(&key), "7".into()),
         (Some(&key), "no json".into()),
         (Some(&sha), good.to_string()),
@@ -102,6 +110,11 @@ pub(super) async fn the_lane_takes_memories_only(bench: &Bench) {
             "{refused}"
         );
     }
+    let grouped = format!(
+        "INSERT INTO message (lane, key, \"group\", created_at, headers, payload) \
+         VALUES ('memory', '{key}', 'g', 0, '{{}}', '{good}')"
+    );
+    execute(&mut sql, &grouped).await.expect_err("a group");
     insert(&mut sql, Some(&key), &good.to_string())
         .await
         .unwrap();
