@@ -70,7 +70,8 @@ pub(crate) async fn a_completion_that_says_something_else_is_no_repetition(harne
         let attempts = till.attempts(id).await;
         for (again, is_same) in everything.into_iter().zip(same) {
             let said = again(id);
-            let answer = till.try_complete(&lease, WORKER, &[said.clone()]).await;
+            let once = std::slice::from_ref(&said);
+            let answer = till.try_complete(&lease, WORKER, once).await;
             let expected = match is_same {
                 true => CompleteAnswer::Completed(vec![recorded.clone()]),
                 false => CompleteAnswer::RecordedOtherwise,
