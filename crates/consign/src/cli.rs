@@ -7,7 +7,8 @@ use clap::{Parser, Subcommand, error::ErrorKind};
 use crate::{
     commands::{
         bench, completions, config, demo, doctor, enqueue, explain, hold, lanes, leases, ls,
-        migrate, orders, pause, payments, redrive, requeue, resolve, serve, show, token, work,
+        memory, migrate, orders, pause, payments, reconcile, redrive, report, requeue, resolve,
+        serve, show, token, work,
     },
     config::Sources,
     context::Context,
@@ -78,6 +79,12 @@ enum Command {
     Orders(orders::OrdersCommand),
     /// List, show, repair and move payments; reconcile and import them
     Payments(payments::PaymentsCommand),
+    /// List and show memories that were put off; store and search as agents do
+    Memory(memory::MemoryCommand),
+    /// Compare the outbox of memories with its audits
+    Reconcile(reconcile::Reconcile),
+    /// Show the reliability report of the gateway of memories
+    Report(report::Report),
     /// Park messages that are ready or waiting
     Hold(hold::Hold),
     /// Put held messages back
@@ -131,6 +138,9 @@ impl Cli {
             Command::Redrive(command) => Box::pin(command.run(&context)).await,
             Command::Orders(command) => Box::pin(command.run(&context)).await,
             Command::Payments(command) => Box::pin(command.run(&context)).await,
+            Command::Memory(command) => Box::pin(command.run(&context)).await,
+            Command::Reconcile(command) => Box::pin(command.run(&context)).await,
+            Command::Report(command) => Box::pin(command.run(&context)).await,
             Command::Hold(command) => Box::pin(command.run(&context)).await,
             Command::Unhold(command) => Box::pin(command.run(&context)).await,
             Command::Resolve(command) => Box::pin(command.run(&context)).await,

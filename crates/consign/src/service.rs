@@ -9,6 +9,7 @@ mod gate;
 mod http;
 mod lanes;
 mod memory;
+mod once;
 mod opening;
 mod orders;
 mod own_lane;
@@ -27,10 +28,10 @@ use consign_server::{AppState, ServerOptions, check_exposure};
 use consign_worker::{LaneWork, Worker, WorkerHandle, WorkerOptions};
 use tokio::{task::JoinHandle, time::timeout};
 
+pub(crate) use self::memory::Memory;
 use self::{
     banner::Banner,
     http::Http,
-    memory::Memory,
     opening::Opening,
     orders::Orders,
     payments::Payments,
@@ -70,7 +71,11 @@ pub(crate) enum Role {
     /// API and worker.
     Serve,
     /// The worker; its health at an address if there is one.
-    Work { health: Option<SocketAddr> },
+    Work {
+        health: Option<SocketAddr>,
+        /// Only what is due now.
+        once: bool,
+    },
 }
 
 /// Refuses a configuration that a service could not start with.
@@ -149,8 +154,15 @@ impl Service {
             worker,
             http,
         };
-        running.until_told(&mut signals, &mut self, &**store).await;
-        let exit = running.drain(&mut signals, watchdog).await;
+        match self.role {
+            Role::Work { once: true, .. } => tokio::select! {
+                () = once::nothing_is_due(&running.worker, &**store) => {}
+                _ = signals.stop() => {}
+            },
+            _ => running.until_told(&mut signals, &mut self, &**store).await,
+        }
+        let is_once = matches!(self.role, Role::Work { once: true, .. });
+        let exit = running.drain(&mut signals, watchdog, is_once).await;
         for helper in helpers {
             helper.abort();
         }

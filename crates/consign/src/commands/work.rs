@@ -22,6 +22,9 @@ pub(crate) struct Work {
     /// Only this lane; may be repeated
     #[arg(long = "lane", value_name = "NAME")]
     lanes: Vec<LaneName>,
+    /// Deliver what is due now and end; exit code 1 if something was not delivered
+    #[arg(long)]
+    once: bool,
     /// Serve /healthz, /readyz and /metrics here
     #[arg(long, value_name = "ADDRESS")]
     health_listen: Option<SocketAddr>,
@@ -39,12 +42,14 @@ impl Work {
             config.settings.lanes.retain(|lane| wanted(&lane.name));
             config.settings.orders.enabled &= self.lanes.iter().any(is_orders);
             config.settings.payments.options.enabled &= self.lanes.iter().any(is_payments);
+            config.settings.memory.options.enabled &= self.lanes.iter().any(is_memory);
         }
         let service = Service {
             config,
             sources: context.sources().clone(),
             role: Role::Work {
                 health: self.health_listen,
+                once: self.once,
             },
             migrate: self.migrate,
             out: context.out,
@@ -62,6 +67,10 @@ fn is_payments(lane: &LaneName) -> bool {
     lane.as_str() == consign_payments::LANE
 }
 
+fn is_memory(lane: &LaneName) -> bool {
+    lane.as_str() == consign_memory::LANE
+}
+
 /// Refuses lanes that cannot be worked, and to run for nothing.
 fn known(config: &Config, wanted: &[LaneName]) -> Result<(), Failure> {
     let lanes = &config.settings.lanes;
@@ -69,12 +78,15 @@ fn known(config: &Config, wanted: &[LaneName]) -> Result<(), Failure> {
     let is_shared = matches!(address_of(config)?, Address::Postgres { .. });
     let has_payments = config.settings.payments.are_dispatched(is_shared);
     let with_sink = || lanes.iter().filter(|lane| lane.sink.is_some());
-    if with_sink().next().is_none() && !has_orders && !has_payments {
+    let has_memory = config.settings.memory.options.enabled;
+    if with_sink().next().is_none() && !has_orders && !has_payments && !has_memory {
         let message = "no lane of the configuration has a sink: there is nothing to work on";
         return Err(Failure::usage(message));
     }
     for name in wanted {
-        let is_own = (has_orders && is_orders(name)) || (has_payments && is_payments(name));
+        let is_own = (has_orders && is_orders(name))
+            || (has_payments && is_payments(name))
+            || (has_memory && is_memory(name));
         if is_own || with_sink().any(|lane| lane.name == *name) {
             continue;
         }

@@ -13,7 +13,14 @@ const LAST_WORDS: Duration = Duration::from_millis(300);
 
 impl Running {
     /// Ends in good order, or at once when it is told so again.
-    pub(super) async fn drain(self, signals: &mut Signals, watchdog: Watchdog) -> Exit {
+    ///
+    /// With `all_or_wrong`, whatever was not delivered is something wrong.
+    pub(super) async fn drain(
+        self,
+        signals: &mut Signals,
+        watchdog: Watchdog,
+        all_or_wrong: bool,
+    ) -> Exit {
         tracing::info!("stopping: no more claims, finishing what is under way");
         self.state.drain();
         watchdog.stopping();
@@ -23,6 +30,10 @@ impl Running {
             exit = signals.stop() => return at_once(&self.worker, exit).await,
         };
         told(&summary);
+        let failed = summary.retried + summary.dead + summary.uncertain + summary.late;
+        if all_or_wrong && failed + summary.unrecorded + summary.interrupted > 0 {
+            return Exit::Wrong;
+        }
         let Some(http) = self.http else {
             return Exit::Fine;
         };

@@ -26,9 +26,10 @@ impl Http {
     ) -> Result<Option<Self>, Failure> {
         let options = match role {
             Role::Serve => options.clone(),
-            Role::Work { health: None } => return Ok(None),
+            Role::Work { health: None, .. } => return Ok(None),
             Role::Work {
                 health: Some(listen),
+                ..
             } => ServerOptions {
                 listen: *listen,
                 ..for_health(options)

@@ -42,6 +42,7 @@ pub(crate) fn install() -> Result<PrometheusHandle, Failure> {
     consign_server::metrics::describe();
     consign_orders::metrics::describe();
     consign_payments::metrics::describe();
+    consign_memory::metrics::describe();
     Ok(handle)
 }
 
