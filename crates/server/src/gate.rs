@@ -14,6 +14,7 @@ use axum::{
     middleware::Next,
     response::Response,
 };
+use consign_memory::{Correlation, GatewayToken};
 use uuid::Uuid;
 
 use crate::{
@@ -22,6 +23,7 @@ use crate::{
 };
 
 pub(crate) mod access;
+pub(crate) mod agents;
 pub(crate) mod body;
 pub(crate) mod deadline;
 pub(crate) mod observe;
@@ -36,17 +38,24 @@ pub(crate) struct Shared {
     pub(crate) options: ServerOptions,
     /// The tenants that tokens are bound to, by the tokens' names.
     tenants: Arc<BTreeMap<String, Uuid>>,
+    /// The tokens that only the gateway of memories knows.
+    agents: Vec<GatewayToken>,
     pub(crate) slots: slots::Slots,
     rates: rate::Rates,
 }
 
 impl Shared {
-    pub(crate) fn new(options: &ServerOptions, tenants: Arc<BTreeMap<String, Uuid>>) -> Self {
+    pub(crate) fn new(
+        options: &ServerOptions,
+        tenants: Arc<BTreeMap<String, Uuid>>,
+        agents: Vec<GatewayToken>,
+    ) -> Self {
         Self {
             slots: slots::Slots::new(options.concurrency_max, options.waits_max),
             rates: rate::Rates::new(options.rate_limit),
             options: options.clone(),
             tenants,
+            agents,
         }
     }
 }
@@ -68,9 +77,12 @@ pub(crate) struct Gate {
 pub(crate) async fn pass(State(gate): State<Gate>, request: Request, next: Next) -> Response {
     let started = Instant::now();
     let method = request.method().clone();
+    let correlation = request.extensions().get::<Correlation>().cloned();
     let response = match gate.admit(request, next).await {
         Ok(response) => response,
-        Err(problem) => problem.in_voice(gate.voice),
+        Err(problem) => problem
+            .in_request(correlation.as_ref())
+            .in_voice(gate.voice),
     };
     observe::answered(&method, gate.route, &response, started.elapsed());
     response
@@ -80,14 +92,9 @@ impl Gate {
     async fn admit(&self, request: Request, next: Next) -> Result<Response, Problem> {
         let options = &self.shared.options;
         let (mut parts, body) = request.into_parts();
-        let caller = access::admit(
-            options,
-            &self.shared.tenants,
-            (self.access, self.reach),
-            &parts,
-        )?;
+        let caller = access::admit(&self.shared, (self.access, self.reach), &parts)?;
         let (quota, bytes_max) = match self.access {
-            Access::Scopes(_) => {
+            Access::Scopes(_) | Access::Agents(_) => {
                 let quota = self.shared.rates.take(&caller.client, Instant::now())?;
                 (quota, options.body_max_bytes)
             }
@@ -96,7 +103,7 @@ impl Gate {
         };
         let bytes = body::read(body, bytes_max, options.body_timeout()).await?;
         let slot = match self.access {
-            Access::Scopes(_) => Some(self.shared.slots.take()?),
+            Access::Scopes(_) | Access::Agents(_) => Some(self.shared.slots.take()?),
             Access::Open | Access::Metrics => None,
         };
         parts.extensions.insert(slot.clone());

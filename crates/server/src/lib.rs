@@ -3,6 +3,7 @@
 mod exposure;
 mod extract;
 mod gate;
+mod mcp;
 mod openapi;
 mod options;
 mod prefer;
@@ -18,6 +19,7 @@ pub mod metrics;
 pub mod redrive;
 
 pub use exposure::{Exposed, check_exposure};
+pub use mcp::{StdioError, serve_stdio};
 pub use openapi::openapi_json;
 pub use options::{RateLimit, ServerOptions, TokenEntry};
 pub use router::router;

@@ -28,12 +28,12 @@ use crate::{
         flat_code,
     },
     routes::{
-        Contract, Endpoint, Routes, about, audit, claims, enqueue, health, lanes, leases, messages,
-        orders,
+        Contract, Endpoint, Routes, about, audit, claims, enqueue, health, lanes, leases, mcp,
+        memory, messages, orders,
         payments::{self, books, work},
         redrives,
     },
-    wire::{orders::OrderFailure, payments::PaymentFailure, shapes},
+    wire::{memory::AgentFailure, orders::OrderFailure, payments::PaymentFailure, shapes},
 };
 
 /// What any guarded route may answer with.
@@ -89,15 +89,18 @@ const SCHEME: &str = "bearer";
         messages::requeue_many, messages::hold_many, messages::unhold_many, messages::resolve_many,
         lanes::list, lanes::show, lanes::put, lanes::patch, lanes::pause, lanes::resume,
         claims::claim,
+        mcp::call, mcp::preflight,
+        memory::store, memory::query, memory::report, memory::settings, memory::change_settings,
         leases::list, leases::renew, leases::begin, leases::settle, leases::release,
         redrives::start, redrives::list, redrives::show, redrives::stop, redrives::resume,
         audit::list,
     ),
-    components(schemas(shapes::Problem, OrderFailure, PaymentFailure)),
+    components(schemas(shapes::Problem, OrderFailure, PaymentFailure, AgentFailure)),
     tags(
         (name = "enqueue", description = "For producers"),
         (name = "orders", description = "Orders with an idempotency ledger; errors are flat"),
         (name = "payments", description = "Payments with gap-free sequences; errors are flat"),
+        (name = "memory", description = "Memories of agents; what goes wrong has `ok`, `error` and `error_code`"),
         (name = "messages", description = "Where messages are, and why"),
         (name = "lanes", description = "Lanes and their policies"),
         (name = "operate", description = "Moving messages by hand, and the record of it"),
@@ -141,7 +144,11 @@ fn document() -> utoipa::openapi::OpenApi {
 
 /// The table of routes.
 fn endpoints() -> Vec<Endpoint> {
-    let shared = Arc::new(Shared::new(&ServerOptions::default(), Arc::default()));
+    let shared = Arc::new(Shared::new(
+        &ServerOptions::default(),
+        Arc::default(),
+        Vec::new(),
+    ));
     Routes::new(shared, Duration::ZERO).endpoints
 }
 
@@ -151,6 +158,7 @@ fn operation<'i>(item: &'i mut PathItem, method: &str) -> Option<&'i mut Operati
         "post" => item.post.as_mut(),
         "put" => item.put.as_mut(),
         "patch" => item.patch.as_mut(),
+        "options" => item.options.as_mut(),
         _ => None,
     }
 }
@@ -187,7 +195,7 @@ fn complete(operation: &mut Operation, endpoint: &Endpoint) {
         let status = meaning.status.as_str().to_owned();
         let code = match voice {
             Voice::Problem => meaning.code.to_owned(),
-            Voice::Flat => flat_code(meaning),
+            Voice::Flat | Voice::Agents => flat_code(meaning),
         };
         let line = format!("`{code}`: {}", meaning.title);
         by_status.entry(status).or_default().push(line);
@@ -204,7 +212,7 @@ fn complete(operation: &mut Operation, endpoint: &Endpoint) {
 fn own_words(contract: Contract) -> Vec<(u16, String)> {
     match contract {
         Contract::Own => Vec::new(),
-        Contract::Payments(codes) => {
+        Contract::Payments(codes) | Contract::Agents(codes) => {
             let line = |(status, code): &(u16, &str)| (*status, format!("`{code}`"));
             codes.iter().map(line).collect()
         }
@@ -226,6 +234,7 @@ fn failure_response(contract: Contract, lines: &[String]) -> Response {
         Contract::Own => ("application/problem+json", "Problem"),
         Contract::Orders(_) => ("application/json", "OrderFailure"),
         Contract::Payments(_) => ("application/json", "PaymentFailure"),
+        Contract::Agents(_) => ("application/json", "AgentFailure"),
     };
     let mut response = Response::new(lines.join("; "));
     let content = Content::new(Some(Ref::from_schema_name(schema)));

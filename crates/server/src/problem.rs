@@ -8,8 +8,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use consign_kernel::{Certainty, Error};
+use consign_memory::Correlation;
 use serde_json::{Map, Value, json};
 
+mod agents;
 pub(crate) mod codes;
 mod flat;
 
@@ -26,13 +28,19 @@ pub(crate) enum Voice {
     Problem,
     /// `{"error", "message"}`, as the contracts of orders and payments want it.
     Flat,
+    /// `{"ok": false, "error", "error_code", "correlation_id"}`, as agents are answered.
+    Agents,
 }
 
 impl Voice {
     /// Whoever speaks such a contract is answered in its words, at whatever path below it.
     pub(crate) fn of_path(path: &str) -> Self {
-        match path.starts_with("/do/") || path.starts_with("/v1/payments") {
-            true => Self::Flat,
+        let is_below = |roots: &[&str]| roots.iter().any(|root| path.starts_with(root));
+        if is_below(&["/do/", "/v1/payments"]) {
+            return Self::Flat;
+        }
+        match is_below(&["/mcp", "/memory/", "/reliability/", "/governance/"]) {
+            true => Self::Agents,
             false => Self::Problem,
         }
     }
@@ -103,11 +111,20 @@ impl Problem {
         Self::new(codes::NO_SUCH_MESSAGE, format!("there is no message {id}")).with("id", json!(id))
     }
 
+    /// The same with the name of the request, where it has one.
+    pub(crate) fn in_request(self, correlation: Option<&Correlation>) -> Self {
+        match correlation {
+            Some(correlation) => self.with("correlation_id", correlation.as_str()),
+            None => self,
+        }
+    }
+
     /// The answer in the route's own words.
     pub(crate) fn in_voice(self, voice: Voice) -> Response {
         match voice {
             Voice::Problem => self.into_response(),
             Voice::Flat => Flat::from(self).into_response(),
+            Voice::Agents => agents::answer(self),
         }
     }
 

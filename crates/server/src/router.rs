@@ -10,8 +10,10 @@ use axum::{
     response::Response,
 };
 
+use consign_memory::Correlation;
+
 use crate::{
-    gate::{Shared, observe},
+    gate::{Shared, agents, observe},
     options::ServerOptions,
     problem::{Problem, Voice, codes},
     routes::Routes,
@@ -22,7 +24,8 @@ use crate::{
 /// nobody counts as being on this machine.
 pub fn router(mut state: AppState, options: &ServerOptions) -> Router {
     state.tick_age_max = options.tick_age_max();
-    let shared = Arc::new(Shared::new(options, Arc::clone(&state.tenants)));
+    let agents = state.agents();
+    let shared = Arc::new(Shared::new(options, Arc::clone(&state.tenants), agents));
     Routes::new(shared, state.order_wait_max)
         .router
         .fallback(nothing_here)
@@ -43,7 +46,12 @@ async fn other_methods(request: Request) -> Response {
 
 fn refused(request: &Request, problem: Problem) -> Response {
     let voice = Voice::of_path(request.uri().path());
-    let response = problem.in_voice(voice);
+    let correlation = (voice == Voice::Agents).then(Correlation::new);
+    let problem = problem.in_request(correlation.as_ref());
+    let mut response = problem.in_voice(voice);
+    if let Some(correlation) = &correlation {
+        agents::name(response.headers_mut(), correlation);
+    }
     observe::answered(request.method(), "none", &response, Duration::ZERO);
     response
 }

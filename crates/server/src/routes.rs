@@ -13,11 +13,13 @@ use axum::{
 };
 
 use consign_orders::Reason;
+use serde_json::Value;
 
 use crate::{
     gate::{
         Gate, Shared,
         access::{Access, Reach},
+        agents::named,
         observe::Known,
         pass,
     },
@@ -29,12 +31,15 @@ use crate::{
 };
 
 pub(crate) mod about;
+mod agents;
 pub(crate) mod audit;
 pub(crate) mod claims;
 pub(crate) mod enqueue;
 pub(crate) mod health;
 pub(crate) mod lanes;
 pub(crate) mod leases;
+pub(crate) mod mcp;
+pub(crate) mod memory;
 pub(crate) mod messages;
 pub(crate) mod orders;
 mod paying;
@@ -63,6 +68,8 @@ pub(crate) enum Contract {
     Orders(&'static [Reason]),
     /// Those of payments, with these codes by status.
     Payments(&'static [(u16, &'static str)]),
+    /// Those of the gateway of memories, with these codes by status.
+    Agents(&'static [(u16, &'static str)]),
 }
 
 impl Endpoint {
@@ -71,6 +78,7 @@ impl Endpoint {
         match self.contract {
             Contract::Own => Voice::Problem,
             Contract::Orders(_) | Contract::Payments(_) => Voice::Flat,
+            Contract::Agents(_) => Voice::Agents,
         }
     }
 }
@@ -100,6 +108,7 @@ pub(crate) struct Routes {
 const GET: (&str, MethodFilter) = ("get", MethodFilter::GET);
 const POST: (&str, MethodFilter) = ("post", MethodFilter::POST);
 const PUT: (&str, MethodFilter) = ("put", MethodFilter::PUT);
+const OPTIONS: (&str, MethodFilter) = ("options", MethodFilter::OPTIONS);
 const PATCH: (&str, MethodFilter) = ("patch", MethodFilter::PATCH);
 
 impl Routes {
@@ -115,6 +124,7 @@ impl Routes {
         routes.enqueueing();
         routes.ordering();
         routes.paying();
+        routes.remembering();
         routes.reading();
         routes.operating();
         routes.working();
@@ -332,7 +342,11 @@ impl Routes {
             patience: way.patience,
             voice: endpoint.voice(),
         };
-        let guarded = on(filter, handler).route_layer(from_fn_with_state(gate, pass));
+        let mut guarded = on(filter, handler).route_layer(from_fn_with_state(gate, pass));
+        if let Contract::Agents(_) = way.contract {
+            let shared = Arc::clone(&self.shared);
+            guarded = guarded.route_layer(from_fn_with_state(shared, named));
+        }
         self.router = std::mem::take(&mut self.router).route(way.path, guarded);
         self.endpoints.push(endpoint);
     }
@@ -353,6 +367,11 @@ fn flat_answer(status: u16, headers: Vec<(&'static str, String)>, body: String) 
     }
     response.extensions_mut().insert(Known);
     response
+}
+
+/// A document as an answer. Whoever made it has logged what is wrong with it.
+pub(crate) fn json_answer(status: StatusCode, body: &Value) -> Response {
+    flat_answer(status.as_u16(), Vec::new(), body.to_string())
 }
 
 /// The Link header that leads to the next page: the same query from another place on.

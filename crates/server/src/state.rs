@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use consign_kernel::Store;
-use consign_memory::{MemoryOptions, MemoryService};
+use consign_memory::{GatewayToken, MemoryOptions, MemoryService, Secret};
 use consign_orders::OrderService;
 use consign_payments::{PaymentService, Payments};
 use consign_worker::WorkerStatus;
@@ -14,7 +14,7 @@ use tokio::{
 };
 use uuid::Uuid;
 
-use crate::options::ServerOptions;
+use crate::{mcp::Mcp, options::ServerOptions};
 
 /// What the server knows of a worker in the same process.
 pub trait WorkerView: Send + Sync {
@@ -67,6 +67,13 @@ impl fmt::Debug for MemoryHere {
     }
 }
 
+/// The gateway of memories with the protocol it is called by.
+#[derive(Debug)]
+pub(crate) struct Gateway {
+    pub(crate) here: MemoryHere,
+    pub(crate) mcp: Mcp,
+}
+
 /// What the handlers share. Clones share it too.
 #[derive(Clone)]
 pub struct AppState {
@@ -79,7 +86,7 @@ pub struct AppState {
     /// Who takes payments, where payments are taken.
     pub(crate) payments: Option<Arc<PaymentsHere>>,
     /// Who serves agents, where agents are served.
-    pub(crate) memory: Option<Arc<MemoryHere>>,
+    pub(crate) memory: Option<Arc<Gateway>>,
     /// The tenants that tokens are bound to, by the tokens' names.
     pub(crate) tenants: Arc<BTreeMap<String, Uuid>>,
     pub(crate) metrics: Metrics,
@@ -151,8 +158,12 @@ impl AppState {
     /// The same with a gateway of memories at `/mcp`; without, there is none.
     #[must_use]
     pub fn with_memory(self, memory: MemoryHere) -> Self {
+        let gateway = Gateway {
+            mcp: Mcp::new(&memory.service),
+            here: memory,
+        };
         Self {
-            memory: Some(Arc::new(memory)),
+            memory: Some(Arc::new(gateway)),
             ..self
         }
     }
@@ -197,6 +208,22 @@ impl AppState {
             clock: Arc::new(clock),
             ..self
         }
+    }
+
+    /// The tokens that only the gateway of memories knows.
+    pub(crate) fn agents(&self) -> Vec<GatewayToken> {
+        let Some(memory) = &self.memory else {
+            return Vec::new();
+        };
+        memory.here.options.tokens().unwrap_or_else(|error| {
+            // Nobody knows an empty token: better nobody gets in than everybody.
+            tracing::error!(%error, "the gateway of memories is closed: its tokens cannot be read");
+            vec![GatewayToken {
+                token: Secret::new(""),
+                actor: None,
+                admin: false,
+            }]
+        })
     }
 
     /// Says that the process is about to end: `/readyz` answers 503, waiting claims and orders return.

@@ -7,6 +7,7 @@ pub(crate) mod enqueue;
 pub(crate) mod health;
 pub(crate) mod lanes;
 pub(crate) mod leases;
+pub(crate) mod memory;
 pub(crate) mod messages;
 pub(crate) mod operate;
 pub(crate) mod orders;

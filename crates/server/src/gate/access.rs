@@ -1,11 +1,12 @@
 //! Who may do what.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::net::IpAddr;
 
 use axum::http::{HeaderMap, header, request::Parts};
 use subtle::{Choice, ConditionallySelectable};
 use uuid::Uuid;
 
+use super::{Shared, agents::Agent};
 use crate::{
     options::{ServerOptions, TokenEntry},
     problem::{Problem, codes},
@@ -26,6 +27,8 @@ pub(crate) enum Access {
     Metrics,
     /// One of these scopes.
     Scopes(&'static [Scope]),
+    /// One of these scopes, or a token that only the gateway of memories knows.
+    Agents(&'static [Scope]),
 }
 
 impl Access {
@@ -36,13 +39,18 @@ impl Access {
     pub(crate) const READ_OWN: Self =
         Self::Scopes(&[Scope::Producer, Scope::Auditor, Scope::Operator]);
     pub(crate) const READ: Self = Self::Scopes(&[Scope::Auditor, Scope::Operator]);
+    /// Looking at memories.
+    pub(crate) const RECALL: Self =
+        Self::Agents(&[Scope::Producer, Scope::Auditor, Scope::Operator]);
+    /// Storing them.
+    pub(crate) const REMEMBER: Self = Self::Agents(&[Scope::Producer, Scope::Operator]);
 
     /// The scopes of which one is needed; none where no token is ever needed.
     pub(crate) fn scopes(self) -> &'static [Scope] {
         match self {
             Self::Open => &[],
             Self::Metrics => &[Scope::Auditor, Scope::Operator],
-            Self::Scopes(scopes) => scopes,
+            Self::Scopes(scopes) | Self::Agents(scopes) => scopes,
         }
     }
 }
@@ -69,18 +77,22 @@ pub(crate) struct Caller {
     pub(crate) tenant_id: Option<Uuid>,
     /// Whether it may read whatever there is.
     pub(crate) is_reader: bool,
+    /// Who they are to the gateway of memories, on its routes.
+    pub(crate) agent: Option<Agent>,
 }
 
 /// Lets a caller in, or says why not.
 pub(crate) fn admit(
-    options: &ServerOptions,
-    tenants: &BTreeMap<String, Uuid>,
+    shared: &Shared,
     (access, reach): (Access, Reach),
     request: &Parts,
 ) -> Result<Caller, Problem> {
+    let Shared {
+        options, tenants, ..
+    } = shared;
     let peer = request.extensions.get::<Peer>().copied();
     let address = peer.map(|Peer(peer)| peer.ip().to_canonical());
-    let (mut is_reader, mut tenant_id) = (true, None);
+    let (mut is_reader, mut tenant_id, mut agent) = (true, None, None);
     let name = match access {
         Access::Open => None,
         Access::Metrics if metrics_are_open(options, address, &request.headers) => {
@@ -101,6 +113,28 @@ pub(crate) fn admit(
             is_reader = reads.any(|scope| entry.scopes.contains(scope));
             Some(entry.name.clone())
         }
+        Access::Agents(_) if !shared.knows_agents() => {
+            check_local(options, address, &request.headers)?;
+            check_host(options, request)?;
+            shared.check_origin(&request.headers)?;
+            agent = Some(Agent::anybody());
+            None
+        }
+        Access::Agents(scopes) => {
+            let bearer = bearer(&request.headers).ok_or_else(no_token)?;
+            let gateway = shared.gateway_caller(bearer);
+            let entry = find(&options.tokens, bearer);
+            if let Some(entry) = entry {
+                check_reach(entry, tenants.get(&entry.name).copied(), reach)?;
+            }
+            if let (None, Some(entry)) = (&gateway, entry) {
+                check_scopes(entry, scopes)?;
+            }
+            let known = Agent::known(gateway, entry).ok_or_else(unknown_token)?;
+            let name = known.caller.actor.clone();
+            agent = Some(known);
+            Some(name.unwrap_or_else(|| "gateway".to_owned()))
+        }
     };
     let address = address.map_or("unknown".to_owned(), |address| address.to_string());
     let client = name
@@ -112,6 +146,7 @@ pub(crate) fn admit(
         token: name,
         tenant_id,
         is_reader,
+        agent,
     })
 }
 
@@ -161,28 +196,25 @@ fn check_host(options: &ServerOptions, request: &Parts) -> Result<(), Problem> {
 }
 
 /// A Host header without its port.
-fn host_name(host: &str) -> &str {
+pub(super) fn host_name(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => host,
     }
 }
 
-/// The token a request carries, compared with every one that is known: neither its duration nor
-/// its end tells how far a guess got.
+/// The token a request carries.
 fn authenticate<'o>(
     tokens: &'o [TokenEntry],
     headers: &HeaderMap,
 ) -> Result<&'o TokenEntry, Problem> {
-    let refuse = |detail: &str, challenge: &str| {
-        Problem::new(codes::UNAUTHORIZED, detail).with_header(header::WWW_AUTHENTICATE, challenge)
-    };
-    let bearer = bearer(headers).ok_or_else(|| {
-        refuse(
-            "send `Authorization: Bearer <token>`",
-            "Bearer realm=\"consign\"",
-        )
-    })?;
+    let bearer = bearer(headers).ok_or_else(no_token)?;
+    find(tokens, bearer).ok_or_else(unknown_token)
+}
+
+/// A token compared with every one that is known: neither its duration nor its end tells how far a
+/// guess got.
+fn find<'o>(tokens: &'o [TokenEntry], bearer: &str) -> Option<&'o TokenEntry> {
     let hash = Token::new(bearer).hash();
     let none = tokens.len() as u64;
     let mut found = none;
@@ -190,12 +222,25 @@ fn authenticate<'o>(
         let matches: Choice = entry.hash.matches(&hash);
         found = u64::conditional_select(&found, &index, matches);
     }
-    tokens.get(found as usize).ok_or_else(|| {
-        refuse(
-            "the server does not know this token",
-            "Bearer realm=\"consign\", error=\"invalid_token\"",
-        )
-    })
+    tokens.get(found as usize)
+}
+
+fn no_token() -> Problem {
+    refused_token(
+        "send `Authorization: Bearer <token>`",
+        "Bearer realm=\"consign\"",
+    )
+}
+
+fn unknown_token() -> Problem {
+    refused_token(
+        "the server does not know this token",
+        "Bearer realm=\"consign\", error=\"invalid_token\"",
+    )
+}
+
+fn refused_token(detail: &str, challenge: &str) -> Problem {
+    Problem::new(codes::UNAUTHORIZED, detail).with_header(header::WWW_AUTHENTICATE, challenge)
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {

@@ -111,6 +111,9 @@ codes! {
     HOST_NOT_ALLOWED "host_not_allowed" FORBIDDEN
         "the server does not go by this name" "call it by address, or add the name to server.allowed_hosts"
 
+    ORIGIN_NOT_ALLOWED "origin_not_allowed" FORBIDDEN
+        "this web page may not call" "configure tokens, or add the page's host to server.allowed_hosts"
+
     // Of limits.
     RATE_LIMITED "rate_limited" TOO_MANY_REQUESTS
         "too many requests" "repeat after Retry-After"

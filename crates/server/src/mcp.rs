@@ -1,0 +1,50 @@
+//! The Model Context Protocol, every version of it at one address.
+//!
+//! The official SDK speaks it. In front of the SDK stands what its clients and the gateway's own
+//! contract want besides: errors that say what to do, ids that are kept whatever they are, and the
+//! plain form `{"tool", "arguments"}`.
+
+mod errors;
+mod front;
+mod handler;
+mod stdio;
+
+use std::{fmt, sync::Arc};
+
+use consign_memory::MemoryService;
+use rmcp::transport::streamable_http_server::{
+    StreamableHttpServerConfig, StreamableHttpService, session::never::NeverSessionManager,
+};
+
+pub(crate) use self::front::{speaks, unreadable};
+use self::handler::Tools;
+pub use self::stdio::{StdioError, serve_stdio};
+
+/// The protocol over HTTP, without sessions: any process may answer any request.
+#[derive(Clone)]
+pub(crate) struct Mcp {
+    service: Arc<StreamableHttpService<Tools, NeverSessionManager>>,
+}
+
+impl Mcp {
+    pub(crate) fn new(memory: &Arc<MemoryService>) -> Self {
+        // Hosts, origins and sizes were checked at the gate.
+        let config = StreamableHttpServerConfig::default()
+            .with_legacy_session_mode(false)
+            .with_json_response(true)
+            .disable_allowed_hosts()
+            .disable_allowed_origins()
+            .with_max_request_body_bytes(usize::MAX);
+        let tools = Tools::over_http(Arc::clone(memory));
+        let service = StreamableHttpService::new(move || Ok(tools.clone()), Arc::default(), config);
+        Self {
+            service: Arc::new(service),
+        }
+    }
+}
+
+impl fmt::Debug for Mcp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mcp").finish_non_exhaustive()
+    }
+}

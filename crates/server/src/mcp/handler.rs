@@ -1,0 +1,196 @@
+//! The gateway's tools, as the SDK wants them.
+
+use std::sync::{Arc, LazyLock};
+
+use axum::http::request::Parts;
+use consign_memory::{Correlation, MemoryService, tools};
+use rmcp::{
+    ErrorData, RoleServer, ServerHandler,
+    model::{
+        CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestMethod,
+        CompleteRequestParams, CompleteResult, ContentBlock, CustomRequest, CustomResult,
+        Implementation, ListPromptsRequestMethod, ListPromptsResult,
+        ListResourceTemplatesRequestMethod, ListResourceTemplatesResult,
+        ListResourcesRequestMethod, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+        ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+    },
+    service::RequestContext,
+};
+use serde_json::{Value, json};
+
+use super::errors::{METHODS, Reason, methods};
+use crate::gate::{access::Caller, agents::Agent};
+
+const INSTRUCTIONS: &str = "Store what is worth remembering with memory_store, and look it up with \
+     memory_query before you begin. Answers are JSON: `ok` says whether it was done. A memory whose \
+     action is `deferred` is kept and delivered later; do not store it again. Results with \
+     `degraded` come from the logbook alone: rely on them less.";
+
+/// Who answers.
+#[derive(Clone)]
+pub(super) struct Tools {
+    service: Arc<MemoryService>,
+    /// Who calls, where nobody has to say so. None: the gate knows.
+    local: Option<Agent>,
+}
+
+impl Tools {
+    pub(super) fn over_http(service: Arc<MemoryService>) -> Self {
+        Self {
+            service,
+            local: None,
+        }
+    }
+
+    pub(super) fn for_one(service: Arc<MemoryService>, agent: Agent) -> Self {
+        Self {
+            service,
+            local: Some(agent),
+        }
+    }
+
+    /// Who calls; none: nobody was let in, which the gate prevents.
+    fn agent(&self, context: &RequestContext<RoleServer>) -> Option<Agent> {
+        let parts = context.extensions.get::<Parts>();
+        let caller = parts.and_then(|parts| parts.extensions.get::<Caller>());
+        let agent = caller.and_then(|caller| caller.agent.clone());
+        agent.or_else(|| self.local.clone())
+    }
+}
+
+/// The request's name, or a new one.
+fn correlation(context: &RequestContext<RoleServer>) -> Correlation {
+    let parts = context.extensions.get::<Parts>();
+    let given = parts.and_then(|parts| parts.extensions.get::<Correlation>());
+    given.cloned().unwrap_or_else(Correlation::new)
+}
+
+fn announced() -> &'static [Tool] {
+    static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
+        let tools = tools::list().iter();
+        let tools = tools.map(|tool| {
+            let schema = Arc::new(tool.input_schema.clone());
+            let hints = ToolAnnotations::new()
+                .read_only(tool.is_read_only)
+                .destructive(false)
+                .open_world(false);
+            Tool::new(tool.name, tool.description, schema).with_annotations(hints)
+        });
+        tools.collect()
+    });
+    &TOOLS
+}
+
+impl ServerHandler for Tools {
+    fn get_info(&self) -> ServerConfig {
+        let mut capabilities = ServerCapabilities::builder().enable_tools().build();
+        if let Some(tools) = &mut capabilities.tools {
+            tools.list_changed = Some(false);
+        }
+        let version = env!("CARGO_PKG_VERSION");
+        let server = Implementation::new("consign", version).with_title("consign memory gateway");
+        ServerConfig::new(capabilities)
+            .with_server_info(server)
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(announced().to_vec()))
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        announced().iter().find(|tool| tool.name == name).cloned()
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let correlation = correlation(&context);
+        if self.get_tool(&request.name).is_none() {
+            let names: Vec<&str> = tools::list().iter().map(|tool| tool.name).collect();
+            let details = json!({"tool": request.name, "available_tools": names});
+            let message = format!("there is no tool {:?}", request.name);
+            return Err(Reason::UnknownTool.error(&message, Some(details), &correlation));
+        }
+        let Some(agent) = self.agent(&context) else {
+            let message = "nobody was let in";
+            return Err(Reason::InternalError.error(message, None, &correlation));
+        };
+        let arguments = Value::Object(request.arguments.unwrap_or_default());
+        let answer = agent.call(&self.service, &request.name, arguments, &correlation);
+        // Whatever became of it is an answer: what the gateway decides is no error of the protocol.
+        let text = answer.await.body.to_string();
+        Ok(CallToolResult::success(vec![ContentBlock::text(text)]).into())
+    }
+
+    /// What the SDK could not read: a method that is not there, or one with parameters that do
+    /// not fit.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let correlation = correlation(&context);
+        let method = request.method.as_str();
+        if !METHODS.contains(&method) {
+            let message = format!("there is no method {method:?}");
+            let details = Some(methods(method));
+            return Err(Reason::MethodNotFound.error(&message, details, &correlation));
+        }
+        let params = request.params.unwrap_or_default();
+        let (reason, what) = match (method, &params["name"], &params["arguments"]) {
+            ("tools/call", Value::Null, _) => (Reason::MissingRequiredParam, "name is missing"),
+            ("tools/call", Value::String(_), arguments) if !arguments.is_object() => {
+                (Reason::InvalidParamType, "arguments must be an object")
+            }
+            ("tools/call", name, _) if !name.is_string() => {
+                (Reason::InvalidParamType, "name must be a text")
+            }
+            _ => (Reason::InvalidParamValue, "params do not fit the method"),
+        };
+        let details = json!({"method": method});
+        Err(reason.error(what, Some(details), &correlation))
+    }
+
+    // The SDK would answer these with empty lists, which claims that there could be something.
+
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Err(ErrorData::method_not_found::<ListPromptsRequestMethod>())
+    }
+
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        Err(ErrorData::method_not_found::<ListResourcesRequestMethod>())
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Err(ErrorData::method_not_found::<
+            ListResourceTemplatesRequestMethod,
+        >())
+    }
+
+    async fn complete(
+        &self,
+        _: CompleteRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        Err(ErrorData::method_not_found::<CompleteRequestMethod>())
+    }
+}

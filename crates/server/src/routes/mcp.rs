@@ -1,0 +1,138 @@
+//! The gateway of memories, for agents: one address for the protocol and for the plain form.
+
+use std::sync::Arc;
+
+use axum::{
+    Extension,
+    body::Body,
+    extract::{Request, State},
+    http::{HeaderMap, HeaderName, StatusCode, request::Parts},
+    response::Response,
+};
+use consign_memory::Correlation;
+use serde_json::{Map, Value, json};
+
+use super::{
+    json_answer,
+    memory::{agent, refused, served},
+};
+use crate::{
+    extract::check_type,
+    gate::{Shared, access::Caller},
+    mcp,
+    problem::Problem,
+    state::{AppState, Gateway},
+};
+
+const ASKED_METHOD: HeaderName = HeaderName::from_static("access-control-request-method");
+
+/// Call the gateway of memories
+///
+/// The Model Context Protocol over HTTP, in all its versions and without sessions: those up to
+/// 2025-11-25 with `initialize`, 2026-07-28 without. Notifications are answered 202. Errors carry
+/// `data` with `category`, `reason`, `retryable`, `correlation_id` and `details`. A body
+/// `{"tool", "arguments"}` calls a tool without the protocol and is answered
+/// `{"ok", "result", "error", "correlation_id"}`. What a tool answers is no error of the protocol:
+/// its `ok` says whether it did what it was asked.
+#[utoipa::path(
+    post, path = "/mcp", operation_id = "mcp", tag = "memory",
+    params(
+        ("MCP-Protocol-Version" = Option<String>, Header, description = "As the protocol says"),
+    ),
+    request_body = Object,
+    responses(
+        (status = 200, description = "An answer, or an error of the protocol", body = Object),
+        (status = 202, description = "A notification was taken"),
+    ),
+)]
+pub(crate) async fn call(
+    State(state): State<AppState>,
+    Extension(caller): Extension<Caller>,
+    Extension(correlation): Extension<Correlation>,
+    request: Request,
+) -> Response {
+    let (parts, body) = request.into_parts();
+    let called = answered(&state, &caller, &correlation, (parts, body)).await;
+    called.unwrap_or_else(|problem| refused(problem, &correlation))
+}
+
+async fn answered(
+    state: &AppState,
+    caller: &Caller,
+    correlation: &Correlation,
+    (parts, body): (Parts, Body),
+) -> Result<Response, Problem> {
+    let gateway = served(state)?;
+    check_type(&parts.headers, "application/json")?;
+    let bytes = axum::body::to_bytes(body, usize::MAX).await;
+    let bytes = bytes.map_err(|error| crate::problem::internal(error.to_string()))?;
+    let body = match serde_json::from_slice::<Value>(&bytes) {
+        Ok(body) => body,
+        Err(error) => return Ok(mcp::unreadable(&error.to_string(), correlation)),
+    };
+    match body {
+        Value::Object(message) if mcp::speaks(&message) => {
+            Ok(gateway.mcp.answer(parts, message, correlation).await)
+        }
+        Value::Object(fields) => {
+            let answer = plainly(gateway, fields, caller, correlation).await?;
+            Ok(json_answer(StatusCode::OK, &answer))
+        }
+        _ => Err(malformed("must be an object")),
+    }
+}
+
+/// The plain form: a tool and its arguments, nothing else.
+async fn plainly(
+    gateway: &Gateway,
+    mut fields: Map<String, Value>,
+    caller: &Caller,
+    correlation: &Correlation,
+) -> Result<Value, Problem> {
+    let Some(Value::String(tool)) = fields.remove("tool") else {
+        return Err(malformed("lacks the name of a tool"));
+    };
+    let arguments = match fields.remove("arguments") {
+        None => Value::Object(Map::new()),
+        Some(arguments @ Value::Object(_)) => arguments,
+        Some(_) => return Err(malformed("has arguments that are no object")),
+    };
+    let service = &gateway.here.service;
+    let called = agent(caller)?.call(service, &tool, arguments, correlation);
+    let answer = called.await;
+    let error = match answer.ok {
+        true => Value::Null,
+        false => json!(answer.message().or(answer.error_code())),
+    };
+    Ok(json!({
+        "ok": answer.ok, "result": answer.body, "error": error, "correlation_id": correlation,
+    }))
+}
+
+fn malformed(why: &str) -> Problem {
+    let forms = "send {\"tool\", \"arguments\"}, or JSON-RPC 2.0 with a method";
+    Problem::invalid("body", &format!("{why}; {forms}"))
+}
+
+/// Ask whether a web page may call the gateway
+#[utoipa::path(
+    options, path = "/mcp", operation_id = "mcp_options", tag = "memory",
+    responses(
+        (status = 200, description = "It may"),
+        (status = 204, description = "It may, as a browser asks before it calls"),
+    ),
+)]
+pub(crate) async fn preflight(
+    Extension(shared): Extension<Arc<Shared>>,
+    Extension(correlation): Extension<Correlation>,
+    headers: HeaderMap,
+) -> Response {
+    if let Err(problem) = shared.check_origin(&headers) {
+        return refused(problem, &correlation);
+    }
+    let mut response = Response::new(Body::empty());
+    if headers.contains_key(ASKED_METHOD) {
+        *response.status_mut() = StatusCode::NO_CONTENT;
+    }
+    response
+}

@@ -1,0 +1,162 @@
+//! The gateway's most used tools as routes of their own: the body is what the tool takes, the
+//! answer what it answers.
+
+use axum::{
+    Extension,
+    extract::{Request, State},
+    http::StatusCode,
+    response::Response,
+};
+use consign_memory::{Correlation, tools::ToolAnswer};
+use serde_json::{Map, Value};
+
+use super::json_answer;
+use crate::{
+    extract::{check_type, parse, whole},
+    gate::{access::Caller, agents::Agent},
+    problem::{Problem, Voice, codes, internal},
+    state::{AppState, Gateway},
+};
+
+/// Store a memory
+///
+/// What the tool `memory_store` takes and answers: `action` is `allow`, `redirect`, `deferred`,
+/// `reject` or `error`.
+#[utoipa::path(
+    post, path = "/memory/store", operation_id = "store_memory", tag = "memory",
+    request_body = Object,
+    responses((status = 200, description = "What became of it", body = Object)),
+)]
+pub(crate) async fn store(
+    state: State<AppState>,
+    caller: Extension<Caller>,
+    correlation: Extension<Correlation>,
+    request: Request,
+) -> Response {
+    call("memory_store", state, caller, correlation, Some(request)).await
+}
+
+/// Search memories
+///
+/// What the tool `memory_query` takes and answers. `degraded` says that the memory server did not
+/// answer and the logbook was searched instead.
+#[utoipa::path(
+    post, path = "/memory/query", operation_id = "query_memories", tag = "memory",
+    request_body = Object,
+    responses((status = 200, description = "What was found", body = Object)),
+)]
+pub(crate) async fn query(
+    state: State<AppState>,
+    caller: Extension<Caller>,
+    correlation: Extension<Correlation>,
+    request: Request,
+) -> Response {
+    call("memory_query", state, caller, correlation, Some(request)).await
+}
+
+/// How many memories were stored, deferred, refused and lost
+#[utoipa::path(
+    get, path = "/reliability/report", operation_id = "reliability_report", tag = "memory",
+    responses((status = 200, description = "The report", body = Object)),
+)]
+pub(crate) async fn report(
+    state: State<AppState>,
+    caller: Extension<Caller>,
+    correlation: Extension<Correlation>,
+) -> Response {
+    call("reliability_report", state, caller, correlation, None).await
+}
+
+/// The project's settings of memories
+#[utoipa::path(
+    get, path = "/governance/settings", operation_id = "memory_settings", tag = "memory",
+    responses((status = 200, description = "The settings", body = Object)),
+)]
+pub(crate) async fn settings(
+    state: State<AppState>,
+    caller: Extension<Caller>,
+    correlation: Extension<Correlation>,
+) -> Response {
+    call("governance_get", state, caller, correlation, None).await
+}
+
+/// Change the project's settings of memories
+///
+/// What the tool `governance_update` takes and answers. Needs the admin key, a token with the scope
+/// `operator`, or a token of somebody on `allowlist_users`; `action` is `reject` otherwise.
+#[utoipa::path(
+    post, path = "/governance/settings/update", operation_id = "change_memory_settings",
+    tag = "memory",
+    request_body = Object,
+    responses((status = 200, description = "What became of it", body = Object)),
+)]
+pub(crate) async fn change_settings(
+    state: State<AppState>,
+    caller: Extension<Caller>,
+    correlation: Extension<Correlation>,
+    request: Request,
+) -> Response {
+    let tool = "governance_update";
+    call(tool, state, caller, correlation, Some(request)).await
+}
+
+async fn call(
+    tool: &str,
+    State(state): State<AppState>,
+    Extension(caller): Extension<Caller>,
+    Extension(correlation): Extension<Correlation>,
+    request: Option<Request>,
+) -> Response {
+    let called = async {
+        let gateway = served(&state)?;
+        let arguments = match request {
+            None => Map::new(),
+            Some(request) => {
+                let (headers, bytes) = whole(request).await?;
+                check_type(&headers, "application/json")?;
+                parse::<Map<String, Value>>(&bytes)?
+            }
+        };
+        let service = &gateway.here.service;
+        let agent = agent(&caller)?;
+        let answer = agent.call(service, tool, arguments.into(), &correlation);
+        Ok(answer.await)
+    };
+    match called.await {
+        Ok(answer) => json_answer(status(&answer), &answer.body),
+        Err(problem) => refused(problem, &correlation),
+    }
+}
+
+/// What the gateway decided is an answer; what it could not is a failure of the request.
+fn status(answer: &ToolAnswer) -> StatusCode {
+    let is_retryable = answer.body["retryable"] == true;
+    let is_decided = answer.body["action"].is_string() && answer.body["action"] != "error";
+    match answer.error_code() {
+        _ if answer.ok || is_decided => StatusCode::OK,
+        Some("MISSING_REQUIRED_PARAMETER" | "INVALID_PARAMETER") => StatusCode::BAD_REQUEST,
+        Some("SPACE_FORBIDDEN" | "ACTOR_MISMATCH") => StatusCode::FORBIDDEN,
+        Some("PAYLOAD_TOO_LARGE") => StatusCode::PAYLOAD_TOO_LARGE,
+        _ if is_retryable => StatusCode::SERVICE_UNAVAILABLE,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+pub(super) fn served(state: &AppState) -> Result<&Gateway, Problem> {
+    let gateway = state.memory.as_deref();
+    gateway.ok_or_else(|| {
+        let detail = "this server keeps no memories: memory.enabled is false";
+        Problem::new(codes::NOT_FOUND, detail)
+    })
+}
+
+/// Who calls, as the gate found out.
+pub(super) fn agent(caller: &Caller) -> Result<&Agent, Problem> {
+    let agent = caller.agent.as_ref();
+    agent.ok_or_else(|| internal("a route of the gateway is not behind its gate"))
+}
+
+pub(super) fn refused(problem: Problem, correlation: &Correlation) -> Response {
+    let problem = problem.in_request(Some(correlation));
+    problem.in_voice(Voice::Agents)
+}
