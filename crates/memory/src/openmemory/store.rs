@@ -114,7 +114,7 @@ impl OpenMemory {
             // Nobody finds it where it is, but it need not stay either. What may have become the
             // memory after all is left: whoever asks will find it.
             if !matches!(error, BackendError::Unknown(_)) {
-                let _ = self.delete(&name, ends).await;
+                drop(self.delete(&name, ends).await);
             }
         }
         stored

@@ -20,7 +20,7 @@ pub struct ToolInfo {
 /// Every tool there is.
 pub fn list() -> &'static [ToolInfo] {
     static TOOLS: LazyLock<Vec<ToolInfo>> =
-        LazyLock::new(|| memory().into_iter().chain(logbook()).collect());
+        LazyLock::new(|| [memory(), governance(), evidence(), logbook(), listings()].concat());
     &TOOLS
 }
 
@@ -77,8 +77,11 @@ fn objects(description: &str) -> Value {
     json!({"type": "array", "items": {"type": "object"}, "description": description})
 }
 
+fn actor() -> Value {
+    text("Who does this. With a token of one person: that person, or absent.")
+}
+
 fn memory() -> Vec<ToolInfo> {
-    let actor = || text("Who does this. With a token of one person: that person, or absent.");
     vec![
         store(),
         tool(
@@ -101,6 +104,11 @@ fn memory() -> Vec<ToolInfo> {
             &[],
             json!({}),
         ),
+    ]
+}
+
+fn governance() -> Vec<ToolInfo> {
+    vec![
         tool(
             "governance_get",
             "The project's settings: whether the team's spaces may be written to, and the policy.",
@@ -121,6 +129,11 @@ fn memory() -> Vec<ToolInfo> {
                 "actor_user_id": actor(),
             }),
         ),
+    ]
+}
+
+fn evidence() -> Vec<ToolInfo> {
+    vec![
         tool(
             "evidence_upload",
             "Keeps a text as evidence and answers with the reference to give to memory_store.",
@@ -149,20 +162,6 @@ fn memory() -> Vec<ToolInfo> {
                 "max_bytes": whole("Refuse what is larger."),
                 "include_content": flag("Whether to answer with the content; else only its measures."),
                 "verify_sha256": flag("Whether to check the hash."),
-            }),
-        ),
-        tool(
-            "outbox_status",
-            "Memories that wait to be stored, were stored later, or were given up.",
-            true,
-            &[],
-            json!({
-                "outbox_id": whole("One of them."),
-                "status": json!({
-                    "type": "string", "enum": ["pending", "sent", "dead"],
-                    "description": "Only those.",
-                }),
-                "limit": limit(50, 1_000),
             }),
         ),
     ]
@@ -257,6 +256,26 @@ fn logbook() -> Vec<ToolInfo> {
             true,
             &["namespace", "key"],
             json!({"namespace": text("Whose."), "key": text("Which.")}),
+        ),
+    ]
+}
+
+fn listings() -> Vec<ToolInfo> {
+    let item_id = || whole("The item.");
+    vec![
+        tool(
+            "outbox_status",
+            "Memories that wait to be stored, were stored later, or were given up.",
+            true,
+            &[],
+            json!({
+                "outbox_id": whole("One of them."),
+                "status": json!({
+                    "type": "string", "enum": ["pending", "sent", "dead"],
+                    "description": "Only those.",
+                }),
+                "limit": limit(50, 1_000),
+            }),
         ),
         tool(
             "logbook_query_items",

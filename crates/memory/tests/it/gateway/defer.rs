@@ -1,8 +1,8 @@
 //! `memory_store` while the memory server is not well.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use consign_memory::{OutboxStatus, payload_sha};
+use consign_memory::{Caller, OutboxStatus, payload_sha, tools};
 use serde_json::{Value, json};
 
 use crate::support::{BUDGET, Desk, Manner, told};
@@ -72,29 +72,32 @@ async fn what_cannot_be_stored_now_is_deferred_with_its_audit() {
     assert!(last_error.starts_with("api_error: 503 - "), "{last_error}");
 }
 
-/// T35: nobody is held hostage by a server that does not answer.
-#[tokio::test]
+/// T35: nobody is held hostage by a server that does not answer, however many there are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hanging_server_costs_no_more_than_the_budget() {
     let desk = Desk::new().await;
     desk.open_team().await;
     desk.server.behave(Manner::Hang);
-    let since = Instant::now();
-    let answers = (0..8).map(|n| {
+    let calls = (0..50).map(|n| {
         let service = desk.service.clone();
         let arguments = json!({"payload_md": format!("text {n}"), "target_space": "team:p"});
         tokio::spawn(async move {
-            let caller = consign_memory::Caller::anonymous();
-            consign_memory::tools::call(&service, "memory_store", arguments, &caller).await
+            let since = Instant::now();
+            let caller = Caller::anonymous();
+            let answer = tools::call(&service, "memory_store", arguments, &caller);
+            (answer.await.body, since.elapsed())
         })
     });
-    for answer in answers.collect::<Vec<_>>() {
-        let answer = answer.await.unwrap().body;
+    let mut slowest = Duration::ZERO;
+    for call in calls.collect::<Vec<_>>() {
+        let (answer, took) = call.await.unwrap();
         assert_eq!(answer["action"], "deferred", "{answer}");
+        slowest = slowest.max(took);
     }
-    // Far less than the sum of eight budgets, on a machine that has other things to do.
-    assert!(since.elapsed() < BUDGET * 6, "{:?}", since.elapsed());
-    let is_asked_first = desk.rows().await.len();
-    assert_eq!(is_asked_first, 8);
+    // Far less than the sum of fifty budgets, on a machine that has other things to do.
+    eprintln!("the slowest of 50 took {slowest:?} of {BUDGET:?}");
+    assert!(slowest < BUDGET * 6, "{slowest:?}");
+    assert_eq!(desk.rows().await.len(), 50);
 }
 
 /// The server hangs with one memory; an equal request does not wait longer than its own budget.
