@@ -292,6 +292,7 @@ mod tests {
             "not_found",
             "method_not_allowed",
             "tenant_mismatch",
+            "origin_not_allowed",
             "invalid_completion_state",
             "missing_rail_reference",
         ];

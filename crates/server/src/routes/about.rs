@@ -23,6 +23,7 @@ pub(crate) async fn index() -> impl IntoResponse {
         "POST /v1/lanes/{lane}/messages   enqueue a message\n",
         "POST /do/order                   place an order\n",
         "GET  /do/order/{key}             what became of it\n",
+        "POST /mcp                        memories of agents\n",
         "GET  /v1/messages/{id}           why it is where it is\n",
         "GET  /v1/lanes                   lanes, counts and ages\n",
         "GET  /v1/dead                    what needs a person\n",

@@ -4,7 +4,7 @@ use axum::http::Method;
 use consign_server::{Scope, ServerOptions, Token, TokenEntry, openapi_json};
 use serde_json::{Value, json};
 
-use crate::bench::{Bench, LOCAL, on_stores, peer, request, set};
+use crate::bench::{Answer, Bench, LOCAL, on_stores, peer, request, set};
 
 /// What each route asks for, written down a second time on purpose.
 const ROUTES: &[(&str, &str, &[Scope])] = {
@@ -14,6 +14,7 @@ const ROUTES: &[(&str, &str, &[Scope])] = {
     const READ: &[Scope] = &[Scope::Operator, Scope::Auditor];
     const OPERATE: &[Scope] = &[Scope::Operator];
     const READ_OWN: &[Scope] = &[Scope::Producer, Scope::Operator, Scope::Auditor];
+    const REMEMBER: &[Scope] = &[Scope::Producer, Scope::Operator];
     &[
         ("GET", "/", OPEN),
         ("GET", "/openapi.json", OPEN),
@@ -43,6 +44,13 @@ const ROUTES: &[(&str, &str, &[Scope])] = {
         ("POST", "/v1/payments/repair", WORK),
         ("GET", "/v1/payments/status", READ_OWN),
         ("GET", "/v1/payments/reconcile", READ),
+        ("POST", "/mcp", READ_OWN),
+        ("OPTIONS", "/mcp", OPEN),
+        ("POST", "/memory/store", REMEMBER),
+        ("POST", "/memory/query", READ_OWN),
+        ("GET", "/reliability/report", READ_OWN),
+        ("GET", "/governance/settings", READ_OWN),
+        ("POST", "/governance/settings/update", REMEMBER),
         ("GET", "/v1/messages", READ),
         ("GET", "/v1/messages/{id}", READ),
         ("GET", "/v1/messages/{id}/attempts", READ),
@@ -123,6 +131,22 @@ fn is_flat(path: &str) -> bool {
     path.starts_with("/do/") || path.starts_with("/v1/payments")
 }
 
+/// Whether agents are answered at this path.
+fn is_agents(path: &str) -> bool {
+    let roots = ["/mcp", "/memory/", "/reliability/", "/governance/"];
+    roots.iter().any(|root| path.starts_with(root))
+}
+
+/// Asserts that this is a refusal, in the words of its path.
+#[track_caller]
+fn is_refused(path: &str, answer: &Answer, status: u16, code: &str) {
+    match (is_flat(path), is_agents(path)) {
+        (true, _) => answer.is_flat(status, &code.to_uppercase()),
+        (_, true) => answer.is_agents(status, &code.to_uppercase()),
+        _ => answer.is_problem(status, code),
+    };
+}
+
 fn secret(scope: Scope) -> String {
     format!("secret-of-{scope}")
 }
@@ -170,10 +194,8 @@ async fn every_route_asks_for_its_scopes(bench: Bench) {
             if wanted.is_empty() || wanted.contains(&scope) {
                 assert!(!matches!(answer.status.as_u16(), 401 | 403), "{context}");
             } else {
-                if is_flat(path) {
-                    assert_eq!(answer.json["error"], "SCOPE_MISSING", "{context}");
-                } else {
-                    assert_eq!(answer.json["code"], "scope_missing", "{context}");
+                is_refused(path, &answer, 403, "scope_missing");
+                if !is_flat(path) && !is_agents(path) {
                     let scopes = answer.json["scopes"].as_array().unwrap();
                     for scope in wanted.iter() {
                         assert!(scopes.contains(&json!(scope)), "{context}");
@@ -211,10 +233,9 @@ async fn a_token_of_a_tenant_is_refused_wherever_tenants_are_not_told_apart(benc
                 &[("authorization", &format!("Bearer {token}"))],
             );
             let answer = bench.call(request).await;
-            match (token == "free" || is_open, is_flat(path)) {
-                (true, _) => assert_ne!(answer.status, 403, "{path}: {}", answer.text),
-                (false, true) => drop(answer.is_flat(403, "TENANT_BOUND")),
-                (false, false) => drop(answer.is_problem(403, "tenant_bound")),
+            match token == "free" || is_open {
+                true => assert_ne!(answer.status, 403, "{path}: {}", answer.text),
+                false => is_refused(path, &answer, 403, "tenant_bound"),
             }
         }
     }
@@ -247,10 +268,7 @@ async fn tokens_are_asked_for_even_on_this_machine(bench: Bench) {
                 assert_ne!(answer.status, 401, "{path}");
                 continue;
             }
-            match is_flat(path) {
-                true => answer.is_flat(401, "UNAUTHORIZED"),
-                false => answer.is_problem(401, "unauthorized"),
-            };
+            is_refused(path, &answer, 401, "unauthorized");
             assert!(
                 answer
                     .header("www-authenticate")

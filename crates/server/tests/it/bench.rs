@@ -8,9 +8,10 @@ use axum::{
     http::{HeaderMap, HeaderName, Method, Request, StatusCode},
 };
 use consign_kernel::{By, LaneName, LanePolicy, ManualClock, ReferenceStore, Store};
+use consign_memory::{Embedded, Logbook, MemoryOptions, MemoryService};
 use consign_orders::{Ledger, OrderService, OrdersOptions};
 use consign_payments::{PaymentService, Payments, PaymentsOptions};
-use consign_server::{AppState, PaymentsHere, Peer, ServerOptions, router};
+use consign_server::{AppState, MemoryHere, PaymentsHere, Peer, ServerOptions, router};
 use consign_sqlite::{Clock, SqliteOptions, SqliteStore};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -32,6 +33,8 @@ pub(crate) struct Bench {
     pub(crate) ledger: Option<Arc<dyn Ledger>>,
     /// Where there are payments.
     pub(crate) payments: Option<Arc<dyn Payments>>,
+    /// Where there are memories.
+    pub(crate) logbook: Option<Arc<dyn Logbook>>,
     /// Goes last: the store may still be writing.
     _directory: Option<TempDir>,
 }
@@ -63,9 +66,34 @@ impl Bench {
         let store = Arc::new(SqliteStore::open(&options).await.unwrap());
         let ledger: Arc<dyn Ledger> = Arc::clone(&store) as Arc<dyn Ledger>;
         let payments: Arc<dyn Payments> = Arc::clone(&store) as Arc<dyn Payments>;
+        let logbook: Arc<dyn Logbook> = Arc::clone(&store) as Arc<dyn Logbook>;
         let bench = Self::on(store, clock, Some(directory)).await;
         let bench = bench.with_orders(ledger, &OrdersOptions::default()).await;
-        bench.with_payments(payments, BTreeMap::new()).await
+        let bench = bench.with_payments(payments, BTreeMap::new()).await;
+        bench.with_memory(logbook, MemoryOptions::default()).await
+    }
+
+    /// The same with a gateway of memories, which are kept beside the queue.
+    pub(crate) async fn with_memory(
+        self,
+        logbook: Arc<dyn Logbook>,
+        options: MemoryOptions,
+    ) -> Self {
+        let by = By::new("test", "set up");
+        let policy = consign_memory::lane_policy(&options);
+        let lane = consign_memory::lane();
+        self.store.put_lane(&lane, &policy, &by).await.unwrap();
+        let backend = Arc::new(Embedded::new(Arc::clone(&logbook)));
+        let service = MemoryService::new(Arc::clone(&logbook), backend, options.clone());
+        let here = MemoryHere {
+            service: Arc::new(service),
+            options,
+        };
+        let bench = self.with_state(|state| state.with_memory(here));
+        Self {
+            logbook: Some(logbook),
+            ..bench
+        }
     }
 
     /// The same with payments, which nobody dispatches.
@@ -131,6 +159,7 @@ impl Bench {
             router,
             ledger: None,
             payments: None,
+            logbook: None,
             _directory: directory,
         }
     }
@@ -261,6 +290,18 @@ impl Answer {
         assert_eq!(self.status.as_u16(), status, "{}", self.text);
         assert_eq!(self.json["error"], error, "{}", self.text);
         assert!(self.json["message"].is_string(), "{}", self.text);
+        assert_eq!(self.header("content-type"), "application/json");
+        self
+    }
+
+    /// Asserts that this is an error as agents are told.
+    #[track_caller]
+    pub(crate) fn is_agents(&self, status: u16, code: &str) -> &Self {
+        assert_eq!(self.status.as_u16(), status, "{}", self.text);
+        assert_eq!(self.json["error_code"], code, "{}", self.text);
+        assert_eq!(self.json["ok"], false, "{}", self.text);
+        assert!(self.json["error"].is_string(), "{}", self.text);
+        assert_eq!(self.json["correlation_id"], self.header("x-correlation-id"));
         assert_eq!(self.header("content-type"), "application/json");
         self
     }

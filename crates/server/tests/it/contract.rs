@@ -61,9 +61,10 @@ pub(crate) fn check(method: &Method, path: &str, answer: &Answer) {
         panic!("{method} {path} {status}: {why}\n{}", answer.text);
     }
     let is_error = answer.status.is_client_error() || answer.status.is_server_error();
-    let code = match kind.contains("problem") {
-        true => &answer.json["code"],
-        false => &answer.json["error"],
+    let code = match (kind.contains("problem"), answer.json.get("error_code")) {
+        (true, _) => &answer.json["code"],
+        (_, Some(code)) => code,
+        (false, None) => &answer.json["error"],
     };
     if let (Some(code), true) = (code.as_str(), is_error) {
         let named = described["description"].as_str().unwrap();

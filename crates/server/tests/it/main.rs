@@ -13,6 +13,8 @@ mod lanes;
 mod leases;
 mod limits;
 mod logs;
+mod mcp;
+mod memory;
 mod messages;
 mod orders;
 mod payment_work;

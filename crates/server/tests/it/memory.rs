@@ -1,0 +1,345 @@
+//! Who may call the gateway of memories, from where, and its tools as routes.
+
+use std::sync::Arc;
+
+use axum::http::Method;
+use consign_memory::{MemoryOptions, Secret};
+use consign_server::{Scope, ServerOptions, Token, TokenEntry};
+use serde_json::{Value, json};
+
+use crate::bench::{Answer, Bench, peer, request, set};
+
+/// Every route of the gateway with a body that it takes.
+fn routes() -> Vec<(Method, &'static str, Option<Value>)> {
+    vec![
+        (
+            Method::POST,
+            "/mcp",
+            Some(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})),
+        ),
+        (
+            Method::POST,
+            "/memory/store",
+            Some(json!({"payload_md": "x"})),
+        ),
+        (Method::POST, "/memory/query", Some(json!({"query": "x"}))),
+        (Method::GET, "/reliability/report", None),
+        (Method::GET, "/governance/settings", None),
+        (Method::POST, "/governance/settings/update", Some(json!({}))),
+    ]
+}
+
+async fn gateway(options: MemoryOptions) -> Bench {
+    let bench = Bench::sqlite().await;
+    let logbook = Arc::clone(bench.logbook.as_ref().unwrap());
+    bench.with_memory(logbook, options).await
+}
+
+fn tokens() -> MemoryOptions {
+    let list = r#"[{"token": "hers", "actor": "ada"}, {"token": "root", "admin": true}]"#;
+    MemoryOptions {
+        gateway_auth_token: Some(Secret::new("everybodys")),
+        gateway_auth_tokens_json: Some(Secret::new(list)),
+        ..MemoryOptions::default()
+    }
+}
+
+fn entry(name: &str, scopes: &[Scope]) -> TokenEntry {
+    TokenEntry {
+        name: name.into(),
+        hash: Token::new(format!("secret of {name}")).hash(),
+        scopes: scopes.to_vec(),
+    }
+}
+
+async fn ask(bench: &Bench, bearer: &str, path: &str, body: Value) -> Answer {
+    let bearer = format!("Bearer {bearer}");
+    bench
+        .post_with(path, &[("authorization", &bearer)], body)
+        .await
+}
+
+/// The tools as routes: the body is what the tool takes, the answer what it answers.
+#[tokio::test]
+async fn the_tools_have_routes_of_their_own() {
+    let bench = gateway(MemoryOptions::default()).await;
+    let body = json!({"payload_md": "lamps are green", "target_space": "private:ada"});
+    let stored = bench.post("/memory/store", body).await;
+    stored.is(200);
+    assert_eq!(stored.json["action"], "allow", "{}", stored.text);
+    assert_eq!(
+        stored.json["correlation_id"],
+        stored.header("x-correlation-id")
+    );
+    let body = json!({"query": "lamps", "spaces": ["private:ada"]});
+    let found = bench.post("/memory/query", body).await;
+    assert_eq!(
+        found.json["results"][0]["id"], stored.json["memory_id"],
+        "{}",
+        found.text
+    );
+    let report = bench.get("/reliability/report").await;
+    assert_eq!(report.json["ok"], true, "{}", report.text);
+    assert_eq!(report.json["audit_stats"]["total"], 1, "{}", report.text);
+    let settings = bench.get("/governance/settings").await;
+    assert_eq!(settings.json["settings"]["team_write_enabled"], false);
+    let body = json!({"team_write_enabled": true});
+    let refused = bench.post("/governance/settings/update", body).await;
+    refused.is(200);
+    assert_eq!(refused.json["action"], "reject", "{}", refused.text);
+
+    let missing = bench.post("/memory/store", json!({})).await;
+    missing.is(400);
+    assert_eq!(missing.json["error_code"], "MISSING_REQUIRED_PARAMETER");
+    let unknown = bench
+        .post("/memory/query", json!({"query": "x", "limit": 1}))
+        .await;
+    unknown.is(400);
+    assert_eq!(unknown.json["error_code"], "INVALID_PARAMETER");
+    for body in [json!([]), json!("x"), json!(null)] {
+        let answer = bench.post("/memory/store", body).await;
+        answer.is_agents(400, "BAD_JSON");
+    }
+}
+
+/// T40: a token of the gateway is asked for on all its routes, and opens no others.
+#[tokio::test]
+async fn the_gateways_tokens_cover_all_of_it_and_nothing_else() {
+    let bench = gateway(tokens()).await;
+    for (method, path, body) in routes() {
+        for bearer in [
+            None,
+            Some("Bearer wrong"),
+            Some("Bearer "),
+            Some("Basic everybodys"),
+        ] {
+            let mut request = request(method.clone(), path, body.clone());
+            set(
+                &mut request,
+                &bearer
+                    .map(|bearer| ("authorization", bearer))
+                    .into_iter()
+                    .collect::<Vec<_>>(),
+            );
+            let answer = bench.call(request).await;
+            answer.is_agents(401, "UNAUTHORIZED");
+            assert_eq!(answer.json["detail"], "Unauthorized");
+            let is_shared = answer.header("access-control-allow-origin") == "*";
+            assert_eq!(is_shared, path == "/mcp", "a page must see why");
+        }
+        let mut request = request(method, path, body);
+        set(&mut request, &[("authorization", "Bearer everybodys")]);
+        request.extensions_mut().insert(peer("192.0.2.7:40000"));
+        bench.call(request).await.is(200);
+    }
+    bench.get("/v1/lanes").await.is(200);
+    let mut far = request(Method::GET, "/v1/lanes", None);
+    set(&mut far, &[("authorization", "Bearer everybodys")]);
+    far.extensions_mut().insert(peer("192.0.2.7:40000"));
+    bench.call(far).await.is_problem(403, "not_local");
+    let bench = bench.with_options(&ServerOptions {
+        tokens: vec![entry("shop", &[Scope::Operator])],
+        ..ServerOptions::default()
+    });
+    let mut other = request(Method::GET, "/v1/lanes", None);
+    set(&mut other, &[("authorization", "Bearer everybodys")]);
+    bench.call(other).await.is_problem(401, "unauthorized");
+    ask(
+        &bench,
+        "secret of shop",
+        "/memory/query",
+        json!({"query": "x"}),
+    )
+    .await
+    .is(200);
+    ask(&bench, "hers", "/memory/query", json!({"query": "x"}))
+        .await
+        .is(200);
+}
+
+/// T26, T36: whose token it is decides who acts, whatever they say.
+#[tokio::test]
+async fn a_token_acts_as_its_holder_and_as_nobody_else() {
+    let bench = gateway(tokens()).await.with_options(&ServerOptions {
+        tokens: vec![
+            entry("shop", &[Scope::Producer]),
+            entry("desk", &[Scope::Operator]),
+        ],
+        ..ServerOptions::default()
+    });
+    let store = |space: &str| json!({"payload_md": format!("of {space}"), "target_space": space});
+    for (bearer, own, other) in [
+        ("hers", "private:ada", "private:bob"),
+        ("secret of shop", "private:shop", "private:ada"),
+    ] {
+        let stored = ask(&bench, bearer, "/memory/store", store(own)).await;
+        assert_eq!(stored.json["ok"], true, "{}", stored.text);
+        let refused = ask(&bench, bearer, "/memory/store", store(other)).await;
+        assert_eq!(refused.json["ok"], false, "{}", refused.text);
+        let query = json!({"query": "of", "spaces": [other]});
+        let refused = ask(&bench, bearer, "/memory/query", query).await;
+        refused.is(403);
+        assert_eq!(refused.json["error_code"], "SPACE_FORBIDDEN");
+        let posing = json!({"team_write_enabled": true, "actor_user_id": "bob"});
+        let refused = ask(&bench, bearer, "/governance/settings/update", posing).await;
+        let why = "governance_update:actor_mismatch";
+        assert_eq!(refused.json["message"], why, "{}", refused.text);
+    }
+    let change = json!({"team_write_enabled": true});
+    for (bearer, action) in [
+        ("hers", "reject"),
+        ("everybodys", "reject"),
+        ("secret of shop", "reject"),
+        ("root", "allow"),
+        ("secret of desk", "allow"),
+    ] {
+        let changed = ask(
+            &bench,
+            bearer,
+            "/governance/settings/update",
+            change.clone(),
+        )
+        .await;
+        assert_eq!(changed.json["action"], action, "{bearer}: {}", changed.text);
+    }
+}
+
+/// A token for reading calls the tools that read, in either form.
+#[tokio::test]
+async fn a_token_for_reading_changes_nothing() {
+    let bench = gateway(MemoryOptions::default())
+        .await
+        .with_options(&ServerOptions {
+            tokens: vec![
+                entry("eye", &[Scope::Auditor]),
+                entry("hand", &[Scope::Worker]),
+            ],
+            ..ServerOptions::default()
+        });
+    for tool in consign_memory::tools::list() {
+        let plain = json!({"tool": tool.name, "arguments": {}});
+        let params = json!({"name": tool.name, "arguments": {}});
+        let rpc = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        let plain = ask(&bench, "secret of eye", "/mcp", plain).await;
+        let is_refused = plain.json["result"]["error_code"] == "SCOPE_MISSING";
+        assert_eq!(
+            is_refused, !tool.is_read_only,
+            "{}: {}",
+            tool.name, plain.text
+        );
+        let rpc = ask(&bench, "secret of eye", "/mcp", rpc).await;
+        assert_eq!(
+            rpc.text.contains("SCOPE_MISSING"),
+            !tool.is_read_only,
+            "{}",
+            rpc.text
+        );
+        let hand = json!({"tool": tool.name});
+        let hand = ask(&bench, "secret of hand", "/mcp", hand).await;
+        hand.is_agents(403, "SCOPE_MISSING");
+    }
+}
+
+/// Without tokens any page could make a browser on this machine call: only its own pages may.
+#[tokio::test]
+async fn pages_from_elsewhere_are_refused_where_no_token_is_needed() {
+    let bench = gateway(MemoryOptions::default()).await;
+    for (method, path, body) in routes() {
+        for origin in [
+            "https://evil.example",
+            "null",
+            "http://localhost.evil.example",
+        ] {
+            let mut request = request(method.clone(), path, body.clone());
+            set(&mut request, &[("origin", origin)]);
+            let answer = bench.call(request).await;
+            answer.is_agents(403, "ORIGIN_NOT_ALLOWED");
+            assert_eq!(answer.header("access-control-allow-origin"), "");
+        }
+        let mut request = request(method, path, body);
+        set(&mut request, &[("origin", "http://localhost:6274")]);
+        bench.call(request).await.is(200);
+    }
+    let mut evil = request(Method::OPTIONS, "/mcp", None);
+    set(
+        &mut evil,
+        &[
+            ("origin", "https://evil.example"),
+            ("access-control-request-method", "POST"),
+        ],
+    );
+    let answer = bench.call(evil).await;
+    answer.is_agents(403, "ORIGIN_NOT_ALLOWED");
+    assert_eq!(answer.header("access-control-allow-origin"), "");
+}
+
+/// Facts section 7: what a browser asks before it calls.
+#[tokio::test]
+async fn pages_that_may_call_are_told_how() {
+    let bench = gateway(tokens()).await;
+    let mut plain = request(Method::OPTIONS, "/mcp", None);
+    set(&mut plain, &[("origin", "https://app.example")]);
+    bench.call(plain).await.is(200);
+    let mut asked = request(Method::OPTIONS, "/mcp", None);
+    set(
+        &mut asked,
+        &[
+            ("origin", "https://app.example"),
+            ("access-control-request-method", "POST"),
+            (
+                "access-control-request-headers",
+                "content-type, X-Trace, x-trace",
+            ),
+        ],
+    );
+    let answer = bench.call(asked).await;
+    answer.is(204);
+    let table = [
+        ("access-control-allow-origin", "*"),
+        ("access-control-allow-methods", "POST, OPTIONS"),
+        (
+            "access-control-expose-headers",
+            "Mcp-Session-Id, X-Correlation-ID",
+        ),
+        ("access-control-max-age", "86400"),
+    ];
+    for (name, value) in table {
+        assert_eq!(answer.header(name), value, "{name}");
+    }
+    let allowed = answer.header("access-control-allow-headers");
+    let begin = "Content-Type, Authorization, Mcp-Session-Id";
+    assert!(allowed.starts_with(begin), "{allowed}");
+    assert!(allowed.ends_with(", X-Trace"), "{allowed}");
+    assert!(!answer.header("x-correlation-id").is_empty());
+}
+
+/// Names that a page could let point here, and callers from elsewhere, as on every other route.
+#[tokio::test]
+async fn an_open_gateway_serves_this_machine_only() {
+    let bench = gateway(MemoryOptions::default()).await;
+    for (method, path, body) in routes() {
+        let mut far = request(method.clone(), path, body.clone());
+        far.extensions_mut().insert(peer("192.0.2.7:5"));
+        bench.call(far).await.is_agents(403, "NOT_LOCAL");
+        let mut named = request(method, path, body);
+        set(&mut named, &[("host", "evil.example")]);
+        bench.call(named).await.is_agents(403, "HOST_NOT_ALLOWED");
+    }
+}
+
+/// Settings that cannot be read open nothing.
+#[tokio::test]
+async fn tokens_that_cannot_be_read_close_the_gateway() {
+    let options = MemoryOptions {
+        gateway_auth_tokens_json: Some(Secret::new("not a list")),
+        ..MemoryOptions::default()
+    };
+    let bench = gateway(options).await;
+    for (method, path, body) in routes() {
+        for bearer in ["Bearer ", "Bearer x", "Bearer not a list"] {
+            let mut request = request(method.clone(), path, body.clone());
+            set(&mut request, &[("authorization", bearer)]);
+            bench.call(request).await.is_agents(401, "UNAUTHORIZED");
+        }
+    }
+}
