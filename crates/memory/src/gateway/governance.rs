@@ -49,7 +49,6 @@ impl MemoryService {
         request: GovernanceUpdate,
         caller: &Caller,
     ) -> Result<Value, Refusal> {
-        self.check_actor(caller, request.actor_user_id.as_deref())?;
         let project_key = &self.options().project_key;
         let current = self.logbook().settings(project_key).await;
         let current = current.map_err(refused)?;
@@ -68,7 +67,14 @@ impl MemoryService {
             is_actor_bound: is_bound,
             is_admin: caller.is_admin,
         };
-        let decision = authorize(&credentials, &Policy::read(&current.policy_json));
+        let claimed = request.actor_user_id.as_deref();
+        let decision = match self.check_actor(caller, claimed) {
+            Ok(()) => authorize(&credentials, &Policy::read(&current.policy_json)),
+            Err(_) => GovernanceDecision {
+                is_allowed: false,
+                reason: "governance_update:actor_mismatch",
+            },
+        };
         let given = caller.correlation_id.as_deref().unwrap_or_default();
         let correlation = Correlation::parse_or_new(given);
         let audit = GovernanceAudit {

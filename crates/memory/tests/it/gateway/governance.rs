@@ -115,6 +115,12 @@ async fn a_listed_name_needs_its_token() {
         let answer = desk.call_as(&caller, "governance_update", arguments).await;
         assert_eq!(answer["ok"], is_allowed, "case {number}: {answer}");
     }
+    let audit = &audits(&desk).await[0];
+    assert_eq!(
+        told(audit),
+        "reject governance_update:actor_mismatch failed"
+    );
+    assert_eq!(audit.actor_user_id.as_deref(), Some("bob"));
 }
 
 #[tokio::test]
