@@ -35,7 +35,7 @@ impl Backend for Embedded {
     }
 
     fn destination(&self) -> &str {
-        "embedded"
+        "this database"
     }
 
     async fn store(
