@@ -84,6 +84,7 @@ macro_rules! each_memory_case {
                 a_reconciler_buries_nobody
                 a_hanging_audit_ends_as_failed
                 reconcilers_at_once_repair_once
+                every_figure_of_nothing_is_there
                 the_figures_add_up;
             alarms:
                 an_audit_without_its_row_is_reported

@@ -282,7 +282,7 @@ pub(crate) async fn the_lane_of_memories_takes_memories_only(harness: &dyn Harne
         good.clone().with_group("g"),
     ] {
         let error = refused(
-            shelf.stage.try_enqueue(&[wrong.clone()]).await,
+            shelf.stage.try_enqueue(std::slice::from_ref(&wrong)).await,
             "invalid_input",
         );
         assert!(error.to_string().contains("memor"), "{wrong:?}: {error}");

@@ -1,15 +1,16 @@
 //! Reconciling the outbox with its audits (facts section 9; E5, E6, E7; T48 to T52).
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use consign_kernel::MessageId;
 use consign_memory::{
-    AuditFilter, AuditStatus, Finding, Issue, OutboxStatus, ReconcileOptions, Reconciled,
+    Action, AuditFilter, AuditStatus, Finding, Issue, MemoryCounts, OutboxStatus, ReconcileOptions,
+    Reconciled,
 };
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::shelf::{Shelf, at, audit, corr};
+use super::shelf::{Shelf, at, audit, corr, memory, put_off};
 use crate::{
     Harness,
     stage::{after, all, s},
@@ -124,10 +125,7 @@ pub(crate) async fn a_missing_audit_is_written_once(harness: &dyn Harness) {
 pub(crate) async fn every_death_needs_its_audit(harness: &dyn Harness) {
     let shelf = Shelf::new(harness).await;
     let id = shelf.dead("text").await;
-    let again = shelf
-        .book
-        .enqueue_memory(&super::shelf::memory("text"))
-        .await;
+    let again = shelf.book.enqueue_memory(&memory("text")).await;
     again.expect("enqueue_memory answers");
     shelf.claim("w1", 1).await;
     harness.break_audits(true).await;
@@ -326,95 +324,81 @@ pub(crate) async fn reconcilers_at_once_repair_once(harness: &dyn Harness) {
     assert_eq!(shelf.audits_of(id).await.len(), 1);
 }
 
-/// Both equations of seed 001, and every figure of the report (facts section 9).
-pub(crate) async fn the_figures_add_up(harness: &dyn Harness) {
-    let shelf = Shelf::new(harness).await;
-    let count = async || {
-        shelf
-            .book
-            .memory_counts()
-            .await
-            .expect("memory_counts answers")
-    };
-    let none = count().await;
-    assert_eq!(none.outbox.values().sum::<u64>(), 0);
-    assert_eq!(
-        (none.average_retry_count, none.oldest_pending_age_seconds),
-        (0.0, None)
-    );
-    let keys =
-        |map: &std::collections::BTreeMap<String, u64>| map.keys().cloned().collect::<Vec<_>>();
-    assert_eq!(keys(&none.outbox), ["dead", "pending", "sent"]);
-    assert_eq!(keys(&none.writes), ["allow", "redirect", "reject"]);
-    let reasons = [
-        "dedup_hit",
-        "openmemory_write_failed",
-        "other",
-        "outbox_flush_success",
-        "policy",
-    ];
-    assert_eq!(keys(&none.reasons), reasons);
+fn figures(pairs: &[(&str, u64)]) -> BTreeMap<String, u64> {
+    let owned = |&(word, count): &(&str, u64)| (word.to_owned(), count);
+    pairs.iter().map(owned).collect()
+}
 
+pub(crate) async fn every_figure_of_nothing_is_there(harness: &dyn Harness) {
+    let shelf = Shelf::bare(harness);
+    let counts = shelf.book.memory_counts().await.expect("an answer");
+    let expected = MemoryCounts {
+        outbox: figures(&[("pending", 0), ("sent", 0), ("dead", 0)]),
+        audits: figures(&[("allow", 0), ("redirect", 0), ("reject", 0)]),
+        writes: figures(&[("allow", 0), ("redirect", 0), ("reject", 0)]),
+        reasons: figures(&[
+            ("policy", 0),
+            ("openmemory_write_failed", 0),
+            ("outbox_flush_success", 0),
+            ("dedup_hit", 0),
+            ("other", 0),
+        ]),
+        ..MemoryCounts::default()
+    };
+    assert_eq!(counts, expected);
+}
+
+/// Two writes of yesterday; today one put off and tried once, one row sent, one dedup hit with evidence,
+/// one under way.
+async fn two_days(shelf: &Shelf<'_>) {
     shelf.write(&audit(1, "one", AuditStatus::Success)).await;
     let mut rejected = audit(2, "two", AuditStatus::Failed);
-    rejected.action = consign_memory::Action::Reject;
+    rejected.action = Action::Reject;
     rejected.reason = Some("policy:unknown_space_type".to_owned());
     rejected.evidence_refs_json["gateway_event"]["policy_mode"] = json!("strict");
     shelf.write(&rejected).await;
     shelf.stage.advance(s(25 * 3_600)).await;
     shelf.begin(3, "three").await;
-    let mut deferred = super::shelf::memory("three");
+    let mut deferred = memory("three");
     deferred.correlation_id = Some(corr(3));
-    let answer = shelf
-        .book
-        .defer(&deferred, &corr(3), &super::shelf::put_off())
-        .await;
+    let answer = shelf.book.defer(&deferred, &corr(3), &put_off()).await;
     let id = answer.expect("defer answers").enqueued.outbox_id;
     shelf.claim("w1", 1).await;
     assert!(shelf.retry(id, "w1", "boom", s(3_600)).await);
     shelf.sent("four", "mem-4").await;
     shelf.stage.advance(s(10)).await;
-    let mut evidence = audit(5, "five", AuditStatus::Success);
+    let mut hit = audit(5, "five", AuditStatus::Success);
     let sha = "a".repeat(64);
-    evidence.reason = Some("dedup_hit".to_owned());
-    evidence.evidence_refs_json["patches"] =
+    hit.reason = Some("dedup_hit".to_owned());
+    hit.evidence_refs_json["patches"] =
         json!([{"artifact_uri": format!("memory://patch_blobs/git/1:abc/{sha}"), "sha256": sha}]);
-    shelf.write(&evidence).await;
+    shelf.write(&hit).await;
     shelf.begin(6, "six").await;
+}
 
-    let counts = count().await;
-    let figures = |pairs: &[(&str, u64)]| {
-        let owned = |&(word, count): &(&str, u64)| (word.to_owned(), count);
-        pairs
-            .iter()
-            .map(owned)
-            .collect::<std::collections::BTreeMap<_, _>>()
-    };
-    assert_eq!(
-        counts.outbox,
-        figures(&[("pending", 1), ("sent", 1), ("dead", 0)])
-    );
+/// Both equations of seed 001, and every figure of the report (facts section 9).
+pub(crate) async fn the_figures_add_up(harness: &dyn Harness) {
+    let shelf = Shelf::new(harness).await;
+    two_days(&shelf).await;
+    let counts = shelf.book.memory_counts().await.expect("an answer");
+    let outbox = figures(&[("pending", 1), ("sent", 1), ("dead", 0)]);
+    assert_eq!(counts.outbox, outbox);
     assert_eq!(counts.average_retry_count, 0.5);
     assert_eq!(counts.oldest_pending_age_seconds, Some(10.0));
-    assert_eq!(
-        counts.writes,
-        figures(&[("allow", 3), ("redirect", 1), ("reject", 1)])
-    );
-    assert_eq!(
-        counts.audits,
-        figures(&[("allow", 4), ("redirect", 2), ("reject", 1)])
-    );
+    let writes = figures(&[("allow", 3), ("redirect", 1), ("reject", 1)]);
+    assert_eq!(counts.writes, writes, "one for each request");
+    let audits = figures(&[("allow", 4), ("redirect", 2), ("reject", 1)]);
+    assert_eq!(counts.audits, audits);
     let total = shelf.audits(&AuditFilter::default()).await.len() as u64;
     assert_eq!(counts.audits.values().sum::<u64>(), total);
-    assert_eq!(counts.reasons.values().sum::<u64>(), total);
-    let expected = figures(&[
+    let reasons = figures(&[
         ("policy", 3),
         ("openmemory_write_failed", 1),
         ("outbox_flush_success", 1),
         ("dedup_hit", 1),
         ("other", 1),
     ]);
-    assert_eq!(counts.reasons, expected);
+    assert_eq!(counts.reasons, reasons);
     assert_eq!(counts.audits_24h, total - 2);
     assert_eq!(counts.evidence, (1, 0));
     assert_eq!(counts.modes_7d, (total, 1, 0, 1));
