@@ -43,10 +43,33 @@ pub(crate) async fn receive(stream: &mut BufReader<TcpStream>) -> Result<Option<
         let value = value.trim().to_owned();
         received.headers.push((name.to_ascii_lowercase(), value));
     }
+    if received.header("transfer-encoding") == Some("chunked") {
+        received.body = chunks(stream).await?;
+        return Ok(Some(received));
+    }
     let length = received.header("content-length").map_or(Ok(0), str::parse);
     received.body = vec![0; length.context("a length that is no number")?];
     stream.read_exact(&mut received.body).await?;
     Ok(Some(received))
+}
+
+/// A body in pieces, each with its length before it.
+async fn chunks(stream: &mut BufReader<TcpStream>) -> Result<Vec<u8>> {
+    let mut body = Vec::new();
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).await?;
+        let length = usize::from_str_radix(line.trim_end(), 16);
+        let length = length.context("a length that is no number")?;
+        let begins = body.len();
+        body.resize(begins + length, 0);
+        stream.read_exact(&mut body[begins..]).await?;
+        let mut end = String::new();
+        stream.read_line(&mut end).await?;
+        if length == 0 {
+            return Ok(body);
+        }
+    }
 }
 
 /// A client with one connection that stays.

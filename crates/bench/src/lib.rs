@@ -5,6 +5,7 @@ mod control;
 mod drain;
 mod environment;
 mod http;
+mod openmemory;
 mod options;
 mod pgbouncer;
 mod process;

@@ -32,6 +32,10 @@ pub struct Options {
     #[arg(long)]
     pub check: bool,
 
+    /// Where npm has installed openmemory-backend, for scenario memory [default: CONSIGN_TEST_OPENMEMORY]
+    #[arg(long, value_name = "PATH")]
+    pub openmemory: Option<PathBuf>,
+
     /// The program whose processes are measured: consign itself
     #[arg(skip)]
     pub program: Option<PathBuf>,
@@ -49,6 +53,12 @@ impl Options {
             Scale::Quick => 3,
             Scale::Full => 5,
         })
+    }
+
+    /// Where a real OpenMemory is installed, if there is one.
+    pub(crate) fn openmemory(&self) -> Option<PathBuf> {
+        let named = || std::env::var_os("CONSIGN_TEST_OPENMEMORY").map(PathBuf::from);
+        self.openmemory.clone().or_else(named)
     }
 
     /// The directory for SQLite files.
@@ -96,6 +106,8 @@ pub enum Scenario {
     Orders,
     /// Payments over SQL, beside the design they come from
     Payments,
+    /// Memories through the gateway, also while the memory server hangs
+    Memory,
 }
 
 impl Scenario {
@@ -108,7 +120,13 @@ impl Scenario {
     pub(crate) fn needs_program(self) -> bool {
         matches!(
             self,
-            Self::Work | Self::Crash | Self::Stop | Self::Idle | Self::Http | Self::Orders
+            Self::Work
+                | Self::Crash
+                | Self::Stop
+                | Self::Idle
+                | Self::Http
+                | Self::Orders
+                | Self::Memory
         )
     }
 
@@ -130,6 +148,7 @@ impl Scenario {
             Self::Http => "http",
             Self::Orders => "orders",
             Self::Payments => "payments",
+            Self::Memory => "memory",
         }
     }
 }
@@ -177,6 +196,10 @@ pub(crate) struct Counts {
     pub(crate) idle: Duration,
     /// How long each case of the HTTP API is measured.
     pub(crate) http: Duration,
+    /// Memories stored through the gateway, and as many without it.
+    pub(crate) memory_pairs: u32,
+    /// Memories of each caller while the memory server hangs.
+    pub(crate) memory_hangs: u32,
 }
 
 impl Scale {
@@ -205,6 +228,8 @@ impl Scale {
                 stop_messages: 500,
                 idle: Duration::from_secs(2),
                 http: Duration::from_millis(300),
+                memory_pairs: 10,
+                memory_hangs: 1,
             },
             Self::Quick => Counts {
                 drain: 20_000,
@@ -228,6 +253,8 @@ impl Scale {
                 stop_messages: 1_000,
                 idle: Duration::from_secs(20),
                 http: Duration::from_secs(4),
+                memory_pairs: 200,
+                memory_hangs: 2,
             },
             Self::Full => Counts {
                 drain: 50_000,
@@ -251,6 +278,8 @@ impl Scale {
                 stop_messages: 2_000,
                 idle: Duration::from_secs(60),
                 http: Duration::from_secs(15),
+                memory_pairs: 500,
+                memory_hangs: 4,
             },
         }
     }

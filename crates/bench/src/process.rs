@@ -25,9 +25,27 @@ const VARIABLES: &[&str] = &[
     "RUST_LOG",
     "NOTIFY_SOCKET",
     "DAILY_QUOTA",
+    "PROJECT_KEY",
+    "OM_API_KEY",
+    "DEFAULT_TEAM_SPACE",
+    "PRIVATE_SPACE_PREFIX",
+    "GOVERNANCE_ADMIN_KEY",
+    "UNKNOWN_ACTOR_POLICY",
+    "VALIDATE_EVIDENCE_REFS",
+    "STRICT_MODE_ENFORCE_VALIDATE_REFS",
+    "EVIDENCE_MAX_SIZE_BYTES",
 ];
 /// The same, for families of them.
-const PREFIXES: &[&str] = &["CONSIGN_", "OUTBOX_", "BROKER_", "IDEMPO_", "RL_"];
+const PREFIXES: &[&str] = &[
+    "CONSIGN_",
+    "OUTBOX_",
+    "BROKER_",
+    "IDEMPO_",
+    "RL_",
+    "OPENMEMORY_",
+    "GATEWAY_",
+    "WORKER_",
+];
 
 /// The program, and a directory for its configurations and logs.
 #[derive(Debug)]

@@ -27,6 +27,7 @@ pub async fn run(
         rounds: options.rounds(),
         directory: options.directory(),
         program: options.program.clone(),
+        openmemory: options.openmemory(),
         lines,
     };
     let environment = Environment::read(options, &plan).await?;

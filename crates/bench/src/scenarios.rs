@@ -6,6 +6,7 @@ mod drain;
 mod http;
 mod idle;
 mod ls;
+mod memory;
 mod orders;
 mod payments;
 mod pickup;
@@ -35,6 +36,8 @@ pub(crate) struct Plan {
     pub(crate) directory: PathBuf,
     /// The program whose processes are measured.
     pub(crate) program: Option<PathBuf>,
+    /// Where a real OpenMemory is installed.
+    pub(crate) openmemory: Option<PathBuf>,
     /// Takes a line at a time about what is going on.
     pub(crate) lines: UnboundedSender<String>,
 }
@@ -96,6 +99,7 @@ async fn measure(scenario: Scenario, plan: &Plan, scratch: &Scratch) -> Result<A
         Scenario::Http => Box::pin(http::run(plan, scratch)).await,
         Scenario::Orders => Box::pin(orders::run(plan, scratch)).await,
         Scenario::Payments => Box::pin(payments::run(plan, scratch)).await,
+        Scenario::Memory => Box::pin(memory::run(plan, scratch)).await,
         Scenario::Sqlite => bail!("invariant: SQLite needs no server"),
     }
 }

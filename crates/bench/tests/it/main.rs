@@ -21,6 +21,7 @@ async fn measure(scenario: Scenario, server: Option<&str>) -> anyhow::Result<Rep
         rounds: Some(1),
         dir: Some(directory.path().to_owned()),
         check: false,
+        openmemory: None,
         program: None,
     };
     consign_bench::run(&options, server, &|_| ()).await

@@ -40,7 +40,7 @@ fn a_scenario_that_needs_a_server_says_so() {
 async fn the_scenarios_with_processes_run() {
     let database = TestDatabase::create(async |_| ()).await;
     let consign = Consign::at(database.url());
-    let scenarios = ["work", "crash", "stop", "idle", "http", "orders"];
+    let scenarios = ["work", "crash", "stop", "idle", "http", "orders", "memory"];
     let mut arguments = vec!["bench", "--scale", "smoke", "--json"];
     for scenario in scenarios {
         arguments.extend(["--scenario", scenario]);
