@@ -6,9 +6,9 @@ use clap::{Parser, Subcommand, error::ErrorKind};
 
 use crate::{
     commands::{
-        bench, completions, config, demo, doctor, enqueue, explain, hold, lanes, leases, ls,
+        bench, completions, config, demo, doctor, enqueue, explain, hold, lanes, leases, ls, mcp,
         memory, migrate, orders, pause, payments, reconcile, redrive, report, requeue, resolve,
-        serve, show, token, work,
+        serve, show, token, verify, work,
     },
     config::Sources,
     context::Context,
@@ -85,6 +85,10 @@ enum Command {
     Reconcile(reconcile::Reconcile),
     /// Show the reliability report of the gateway of memories
     Report(report::Report),
+    /// Serve the gateway of memories to one agent, on standard input and output
+    Mcp(mcp::Mcp),
+    /// Try the gateway of memories for real, an outage of the memory server included
+    Verify(verify::Verify),
     /// Park messages that are ready or waiting
     Hold(hold::Hold),
     /// Put held messages back
@@ -139,8 +143,10 @@ impl Cli {
             Command::Orders(command) => Box::pin(command.run(&context)).await,
             Command::Payments(command) => Box::pin(command.run(&context)).await,
             Command::Memory(command) => Box::pin(command.run(&context)).await,
+            Command::Mcp(command) => Box::pin(command.run(&context)).await,
             Command::Reconcile(command) => Box::pin(command.run(&context)).await,
             Command::Report(command) => Box::pin(command.run(&context)).await,
+            Command::Verify(command) => Box::pin(command.run(&context)).await,
             Command::Hold(command) => Box::pin(command.run(&context)).await,
             Command::Unhold(command) => Box::pin(command.run(&context)).await,
             Command::Resolve(command) => Box::pin(command.run(&context)).await,

@@ -17,6 +17,9 @@ pub(super) type Boxed = Box<dyn Layer<Registry> + Send + Sync>;
 /// delivery only to log would be waste.
 const SPANS: &[&str] = &["consign_worker::deliver", "consign::http"];
 
+/// What says more of every request than its log line would, unless somebody asks for it.
+const TALKATIVE: &str = "rmcp";
+
 /// Starts logging as the settings say.
 pub(super) fn start(settings: &Settings, traces: &Traces) -> Result<(), Failure> {
     let variable = std::env::var("RUST_LOG")
@@ -33,6 +36,10 @@ pub(super) fn start(settings: &Settings, traces: &Traces) -> Result<(), Failure>
     for spans in SPANS.iter().filter(|spans| !said.contains(**spans)) {
         let off = format!("{spans}=off").parse();
         filter = filter.add_directive(off.expect("invariant: a directive as the crate documents"));
+    }
+    if !said.contains(TALKATIVE) {
+        let less = format!("{TALKATIVE}=error").parse();
+        filter = filter.add_directive(less.expect("invariant: a directive as the crate documents"));
     }
     let lines: Boxed = match settings.log.format {
         LogFormat::Text => tracing_subscriber::fmt::layer()

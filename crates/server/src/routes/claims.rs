@@ -42,6 +42,11 @@ pub(crate) async fn claim(
     Extension(client): Extension<Client>,
     Json(body): Json<ClaimBody>,
 ) -> Result<Response, Problem> {
+    if state.payments.is_some() && body.lane == consign_payments::lane() {
+        // Nobody would be told to ask the rail after a worker that fell silent.
+        let why = "payments are claimed with POST /v1/payments/claims";
+        return Err(Problem::invalid("lane", why));
+    }
     let wait = Duration::from_millis(body.wait_ms).min(shared.options.wait_max());
     let claim = Claim {
         lane: body.lane,
