@@ -66,10 +66,15 @@ impl Memory {
     }
 
     /// Their lane with its sink.
-    pub(super) fn work(&self, opened: &Opened) -> LaneWork {
+    pub(crate) fn work(&self, opened: &Opened) -> LaneWork {
         let backend = self.backend(opened);
         let sink = FlushSink::new(Arc::clone(&opened.memory), backend, &self.options);
         consign_memory::lane_work(Arc::new(sink), &self.options)
+    }
+
+    /// Makes their lane, for a command that delivers by itself.
+    pub(crate) async fn put_lane(store: &dyn Store, config: &Config) -> Result<(), Error> {
+        put(store, config).await.map(drop)
     }
 
     /// Who answers `/mcp` and its twins.

@@ -25,6 +25,10 @@ const SLEEPERS: &[(&str, &str)] = &[
         "a clock that keeps up with the real one",
     ),
     (
+        "crates/consign/src/commands/verify/stack.rs",
+        "polls with a deadline",
+    ),
+    (
         "crates/consign/src/service/opening.rs",
         "rests before it looks for the database again",
     ),

@@ -1,0 +1,171 @@
+//! `consign verify`: whether memories survive a memory server that goes away, tried for real.
+
+mod checks;
+mod outage;
+mod outcome;
+mod server;
+mod stack;
+
+use clap::Args;
+use consign_memory::gate::{self, Capability, GateMode, Skips};
+use std::path::PathBuf;
+
+use self::{
+    outcome::{Checked, Protocol, Status},
+    stack::Stack,
+};
+use crate::{
+    context::Context,
+    failure::{Exit, Failure},
+};
+
+/// What a gateway must be able to do, by the names that switches use.
+const CAPABILITIES: [&str; 6] = [
+    "openmemory",
+    "audit",
+    "outbox",
+    "memory_query",
+    "reconcile",
+    "degradation",
+];
+
+/// Try the gateway of memories for real; exit code 1 if anything fails.
+///
+/// Stores a memory, searches for it, and checks audits and outbox. With --full it stops the memory
+/// server, stores another one, which is put off, starts the server again, delivers and finds it.
+/// That needs a server that may be stopped: by two commands, or one of its own, which is started
+/// from --openmemory-dir together with a database of its own unless one is configured.
+#[derive(Args, Debug)]
+pub(crate) struct Verify {
+    /// Everything must work, an outage included
+    #[arg(long)]
+    full: bool,
+    /// Start a memory server from where its npm package is installed
+    #[arg(long, value_name = "DIR", conflicts_with = "stop_command")]
+    openmemory_dir: Option<PathBuf>,
+    /// Stops the configured memory server
+    #[arg(long, value_name = "COMMAND", requires = "start_command")]
+    stop_command: Option<String>,
+    /// Starts it again
+    #[arg(long, value_name = "COMMAND", requires = "stop_command")]
+    start_command: Option<String>,
+    /// Do without this; may be repeated
+    #[arg(long, value_name = "CAPABILITY", value_parser = CAPABILITIES)]
+    skip: Vec<String>,
+    /// How long a memory that was put off may take to be delivered
+    #[arg(long, value_name = "SECONDS", default_value_t = 300,
+        value_parser = clap::value_parser!(u64).range(1..=3600))]
+    patience: u64,
+}
+
+impl Verify {
+    pub(crate) async fn run(self, context: &Context) -> Result<Exit, Failure> {
+        let mut stack = Stack::start(&self, context).await?;
+        let skips = self.skips(&stack);
+        let mut protocol = Protocol::new(context.out, self.full);
+        let capabilities = self.steps(&mut stack, &skips, &mut protocol).await?;
+        stack.end().await;
+        let mode = match self.full {
+            true => GateMode::Full,
+            false => GateMode::Degraded,
+        };
+        let gate = gate::check(mode, &CAPABILITIES, &capabilities, &skips);
+        let is_passed = protocol.end(&stack, (mode, gate), &capabilities)?;
+        Ok(match is_passed {
+            true => Exit::Fine,
+            false => Exit::Wrong,
+        })
+    }
+
+    /// From all three places: the configuration, the environment, this request.
+    fn skips(&self, stack: &Stack) -> Skips {
+        let configured = stack.options().skipped();
+        let keys: Vec<String> = configured
+            .iter()
+            .map(|name| format!("skip_{name}"))
+            .collect();
+        let variables: Vec<(String, String)> = std::env::vars_os()
+            .filter_map(|(name, value)| name.into_string().ok().zip(value.into_string().ok()))
+            .collect();
+        Skips::none()
+            .with_config(keys.iter().map(|key| (key.as_str(), true)))
+            .with_env(
+                variables
+                    .iter()
+                    .map(|(name, value)| (name.as_str(), value.as_str())),
+            )
+            .with_request(self.skip.iter().map(String::as_str))
+    }
+
+    /// Every step in turn, and what each says about a capability.
+    async fn steps(
+        &self,
+        stack: &mut Stack,
+        skips: &Skips,
+        protocol: &mut Protocol,
+    ) -> Result<Vec<(&'static str, Capability)>, Failure> {
+        let mut known: Vec<(&'static str, Capability)> = Vec::new();
+        let mut note = |name, status| {
+            known.push((
+                name,
+                match status {
+                    Status::Ok => Capability::Ok,
+                    Status::Fail => Capability::Failed,
+                    Status::Skipped => Capability::Skipped,
+                },
+            ));
+        };
+        let health = match stack.has_server() && !skips.contains("openmemory") {
+            true => {
+                protocol
+                    .step("health_checks", checks::health(stack))
+                    .await?
+            }
+            false => protocol.skip(
+                "health_checks",
+                skips.contains("openmemory"),
+                "no_openmemory",
+            )?,
+        };
+        note("openmemory", health);
+        let store = match skips.contains("audit") {
+            true => protocol.skip("memory_store", true, "")?,
+            false => protocol.step("memory_store", checks::store(stack)).await?,
+        };
+        note("audit", store);
+        let query = match skips.contains("memory_query") {
+            true => protocol.skip("memory_query", true, "")?,
+            false => protocol.step("memory_query", checks::query(stack)).await?,
+        };
+        note("memory_query", query);
+        let tools: Checked = checks::tools();
+        protocol.step("tool_check", async { tools }).await?;
+        let outage = match (skips.contains("degradation"), self.full, stack.can_stop()) {
+            (true, _, _) => protocol.skip("degradation", true, "")?,
+            (_, false, _) => protocol.skip("degradation", false, "not_required_for_profile")?,
+            (_, _, false) => protocol.skip("degradation", false, "cannot_stop_container")?,
+            (_, true, true) => {
+                let patience = std::time::Duration::from_secs(self.patience);
+                protocol
+                    .step("degradation", outage::play(stack, patience))
+                    .await?
+            }
+        };
+        note("degradation", outage);
+        let reconcile = match skips.contains("reconcile") {
+            true => protocol.skip("reconcile", true, "")?,
+            false => protocol.step("reconcile", checks::reconcile(stack)).await?,
+        };
+        note("reconcile", reconcile);
+        let invariants = match skips.contains("outbox") {
+            true => protocol.skip("db_invariants", true, "")?,
+            false => {
+                protocol
+                    .step("db_invariants", checks::invariants(stack))
+                    .await?
+            }
+        };
+        note("outbox", invariants);
+        Ok(known)
+    }
+}

@@ -1,0 +1,176 @@
+//! The steps that need nothing to fail.
+
+use consign_kernel::Finding;
+use consign_memory::{Audit, AuditFilter, AuditStatus, ReliabilityReport, tools};
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+use tokio::time::{Duration, Instant};
+
+use super::{
+    outcome::{Checked, Trouble},
+    stack::{Stack, rest},
+};
+
+/// How long a stored memory may take to be found.
+const FOUND_MAX: Duration = Duration::from_secs(20);
+/// What agents cannot do without.
+const TOOLS: &[&str] = &[
+    "memory_store",
+    "memory_query",
+    "reliability_report",
+    "governance_get",
+    "governance_update",
+];
+
+/// Facts of a step.
+pub(super) fn facts(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(facts) => facts,
+        _ => Map::new(),
+    }
+}
+
+fn unasked(error: &consign_kernel::Error) -> Trouble {
+    Trouble::new("query_failed", error.to_string())
+}
+
+/// The memory server answers.
+pub(super) async fn health(stack: &Stack) -> Checked {
+    let warnings = stack.is_up().await;
+    let warnings = warnings.map_err(|error| Trouble::new("request_failed", error.to_string()))?;
+    Ok(facts(
+        json!({"gateway_ok": true, "openmemory_ok": true, "warnings": warnings}),
+    ))
+}
+
+/// A memory is stored at once, and audited once.
+pub(super) async fn store(stack: &mut Stack) -> Checked {
+    let text = format!("{}: a memory that is stored at once", stack.mark);
+    let arguments = json!({"payload_md": text, "target_space": stack.space()});
+    let answer = stack.call("memory_store", arguments).await;
+    let memory_id = answer.body["memory_id"].as_str();
+    let (true, Some(memory_id)) = (answer.ok, memory_id) else {
+        return Err(Trouble::new(
+            "response_check_failed",
+            answer.body.to_string(),
+        ));
+    };
+    let audit = only_audit(stack, &answer.correlation_id).await?;
+    let is_told = audit.evidence_refs_json["memory_id"] == memory_id;
+    if audit.status != AuditStatus::Success || !is_told {
+        let why = format!("the audit of the request is {}", json!(audit));
+        return Err(Trouble::new("response_check_failed", why));
+    }
+    stack.stored = Some(memory_id.to_owned());
+    let action = &answer.body["action"];
+    Ok(facts(
+        json!({"action": action, "memory_id": memory_id, "has_outbox_id": false}),
+    ))
+}
+
+/// The one audit of a request.
+pub(super) async fn only_audit(stack: &Stack, correlation_id: &str) -> Result<Audit, Trouble> {
+    let filter = AuditFilter {
+        correlation_id: Some(correlation_id.to_owned()),
+        ..AuditFilter::default()
+    };
+    let audits = stack.logbook().audits(&filter, 10).await;
+    let mut audits = audits.map_err(|error| unasked(&error))?;
+    match (audits.pop(), audits.is_empty()) {
+        (Some(audit), true) => Ok(audit),
+        _ => {
+            let why = format!("the request {correlation_id} has not exactly one audit");
+            Err(Trouble::new("response_check_failed", why))
+        }
+    }
+}
+
+/// What was stored is found.
+pub(super) async fn query(stack: &Stack) -> Checked {
+    let Some(memory_id) = &stack.stored else {
+        return Err(Trouble::new(
+            "query_failed",
+            "nothing was stored to be found",
+        ));
+    };
+    let count = finds(stack, "stored at once", memory_id).await?;
+    Ok(facts(
+        json!({"results_count": count, "memory_id": memory_id}),
+    ))
+}
+
+/// Searches until a memory is found; how many results there were.
+pub(super) async fn finds(stack: &Stack, words: &str, memory_id: &str) -> Result<usize, Trouble> {
+    let arguments = json!({
+        "query": format!("{} {words}", stack.mark), "spaces": [stack.space()], "top_k": 50,
+    });
+    let ends = Instant::now() + FOUND_MAX;
+    loop {
+        let answer = stack.call("memory_query", arguments.clone()).await;
+        let results = answer.body["results"].as_array();
+        let results = results.map(Vec::as_slice).unwrap_or_default();
+        let is_found = results.iter().any(|hit| hit["id"] == memory_id);
+        if answer.ok && is_found && answer.body["degraded"] == false {
+            return Ok(results.len());
+        }
+        if Instant::now() >= ends {
+            let why = format!("{memory_id} is not found: {}", answer.body);
+            return Err(Trouble::new("query_failed", why));
+        }
+        rest().await;
+    }
+}
+
+/// Agents are offered what they need.
+pub(super) fn tools() -> Checked {
+    let names: Vec<&str> = tools::list().iter().map(|tool| tool.name).collect();
+    let missing: Vec<&&str> = TOOLS.iter().filter(|name| !names.contains(name)).collect();
+    match missing.is_empty() {
+        true => Ok(facts(json!({"tools_count": names.len()}))),
+        false => Err(Trouble::new(
+            "response_check_failed",
+            format!("{missing:?} are missing"),
+        )),
+    }
+}
+
+/// The outbox and its audits fit together, or are made to.
+pub(super) async fn reconcile(stack: &Stack) -> Checked {
+    let options = stack.options().reconcile();
+    let report = consign_memory::reconcile(stack.logbook(), &options).await;
+    let report = report.map_err(|error| unasked(&error))?;
+    match report.is_repaired() {
+        true => Ok(facts(json!({"total_scanned": report.total_scanned}))),
+        false => Err(Trouble::new(
+            "response_check_failed",
+            json!(report).to_string(),
+        )),
+    }
+}
+
+/// Every invariant of the database, and its figures.
+pub(super) async fn invariants(stack: &Stack) -> Checked {
+    let findings = stack.opened.store.doctor().await;
+    let findings = findings.map_err(|error| unasked(&error))?;
+    if let Some(Finding { code, what, .. }) = findings.first() {
+        return Err(Trouble::new(
+            "response_check_failed",
+            format!("{code}: {what}"),
+        ));
+    }
+    let counts = stack.logbook().memory_counts().await;
+    let counts = counts.map_err(|error| unasked(&error))?;
+    let report = ReliabilityReport::new(&counts, Timestamp::now());
+    let (audits, outbox) = (&report.audit_stats, &report.outbox_stats);
+    let mut found = facts(json!({"audit_total": audits.total, "outbox_total": outbox.total}));
+    let named = audits
+        .by_action
+        .iter()
+        .map(|(name, count)| (format!("audit_{name}"), count));
+    let rows = outbox
+        .by_status
+        .iter()
+        .map(|(name, count)| (format!("outbox_{name}"), count));
+    found.extend(named.chain(rows).map(|(name, count)| (name, json!(count))));
+    Ok(found)
+}

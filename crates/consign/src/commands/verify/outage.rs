@@ -1,0 +1,151 @@
+//! The memory server goes away and comes back.
+
+use std::{sync::Arc, time::Duration};
+
+use consign_kernel::MessageId;
+use consign_memory::{AuditFilter, AuditStatus, OutboxStatus};
+use consign_worker::{Worker, WorkerOptions};
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+
+use super::{
+    checks::{facts, finds, only_audit},
+    outcome::{Checked, Trouble, millis},
+    stack::{Stack, rest},
+};
+
+/// What was done, and how long it took.
+#[derive(Default)]
+struct Phases(Vec<Value>);
+
+impl Phases {
+    fn add(&mut self, name: &str, since: Instant) {
+        self.0
+            .push(json!({"name": name, "duration_ms": millis(since)}));
+    }
+}
+
+/// Stops the server, stores, starts it, delivers, and finds what was stored meanwhile.
+pub(super) async fn play(stack: &mut Stack, patience: Duration) -> Checked {
+    let mut phases = Phases::default();
+    let since = Instant::now();
+    let stopped = stack.server.stop().await;
+    stopped.map_err(|why| Trouble::new("cannot_stop_container", why))?;
+    phases.add("stop", since);
+    let deferred = while_down(stack, &mut phases).await;
+    // Whatever went wrong: somebody else's server is not left behind stopped.
+    let since = Instant::now();
+    let started = stack.server.start().await;
+    started.map_err(|why| Trouble::new("cannot_restart_container", why))?;
+    let recovered = stack.is_up().await;
+    recovered.map_err(|error| Trouble::new("recovery_timeout", error.to_string()))?;
+    phases.add("start", since);
+    let outbox_id = deferred?;
+    let since = Instant::now();
+    let memory_id = deliver(stack, outbox_id, patience).await?;
+    phases.add("deliver", since);
+    let since = Instant::now();
+    let count = finds(stack, "put off", &memory_id).await?;
+    phases.add("find", since);
+    let mut found: Map<String, Value> = facts(json!({
+        "action": "deferred", "has_outbox_id": true, "outbox_id": outbox_id,
+        "memory_id": memory_id, "results_count": count,
+    }));
+    found.insert("phases".to_owned(), phases.0.into());
+    Ok(found)
+}
+
+/// A memory is put off: it waits in the outbox, and its one audit says so.
+async fn while_down(stack: &Stack, phases: &mut Phases) -> Result<MessageId, Trouble> {
+    if stack.look().await.is_ok() {
+        let why = "the memory server still answers";
+        return Err(Trouble::new("container_still_running", why));
+    }
+    let since = Instant::now();
+    let text = format!("{}: a memory that is put off", stack.mark);
+    let arguments = json!({"payload_md": text, "target_space": stack.space()});
+    let answer = stack.call("memory_store", arguments).await;
+    let outbox_id = answer.body["outbox_id"].as_i64().map(MessageId);
+    let (true, Some(outbox_id)) = (answer.body["action"] == "deferred", outbox_id) else {
+        return Err(Trouble::new(
+            "response_check_failed",
+            answer.body.to_string(),
+        ));
+    };
+    phases.add("store, put off", since);
+    let since = Instant::now();
+    let row = stack.logbook().outbox_row(outbox_id).await;
+    let row = row.map_err(|error| Trouble::new("query_failed", error.to_string()))?;
+    if row.is_none_or(|row| row.status != OutboxStatus::Pending || row.payload_md != text) {
+        let why = format!("row {outbox_id} of the outbox does not hold the memory");
+        return Err(Trouble::new("response_check_failed", why));
+    }
+    let audit = only_audit(stack, &answer.correlation_id).await?;
+    let reason = audit.reason.as_deref().unwrap_or_default();
+    let is_told = reason.starts_with("openmemory_write_failed:")
+        && audit.evidence_refs_json["outbox_id"] == outbox_id.0;
+    if audit.status != AuditStatus::Redirected || !is_told {
+        let why = format!("the audit of the request is {}", json!(audit));
+        return Err(Trouble::new("response_check_failed", why));
+    }
+    phases.add("check outbox and audit", since);
+    Ok(outbox_id)
+}
+
+/// Delivers what waits, as `consign work --lane memory --once` does; under what it is stored.
+async fn deliver(
+    stack: &Stack,
+    outbox_id: MessageId,
+    patience: Duration,
+) -> Result<String, Trouble> {
+    let work = vec![stack.memory.work(&stack.opened)];
+    let options = WorkerOptions::new(format!("verify-{}", std::process::id()));
+    let worker = Worker::start(Arc::clone(&stack.opened.store), work, options);
+    let sent = is_sent(stack, outbox_id, patience).await;
+    worker.drain();
+    worker.finished().await;
+    let memory_id = sent?;
+    let filter = AuditFilter {
+        outbox_id: Some(outbox_id.0),
+        reason_prefix: Some("outbox_flush_success".to_owned()),
+        ..AuditFilter::default()
+    };
+    let audits = stack.logbook().audits(&filter, 10).await;
+    let audits = audits.map_err(|error| Trouble::new("query_failed", error.to_string()))?;
+    let is_told = |json: &Value| json["memory_id"] == memory_id.as_str();
+    match audits.as_slice() {
+        [audit] if is_told(&audit.evidence_refs_json) => Ok(memory_id),
+        _ => {
+            let why = format!("row {outbox_id} has not exactly one audit of its delivery");
+            Err(Trouble::new("response_check_failed", why))
+        }
+    }
+}
+
+/// Waits until a row is sent. Another worker may have tried while the server was away: the row
+/// rests then.
+async fn is_sent(
+    stack: &Stack,
+    outbox_id: MessageId,
+    patience: Duration,
+) -> Result<String, Trouble> {
+    let ends = Instant::now() + patience;
+    loop {
+        let row = stack.logbook().outbox_row(outbox_id).await;
+        let row = row.map_err(|error| Trouble::new("query_failed", error.to_string()))?;
+        if let Some(row) = row
+            && row.status != OutboxStatus::Pending
+        {
+            let is_sent = row.status == OutboxStatus::Sent;
+            return row.memory_id.filter(|_| is_sent).ok_or_else(|| {
+                let why = format!("row {outbox_id} is dead: {:?}", row.last_error);
+                Trouble::new("response_check_failed", why)
+            });
+        }
+        if Instant::now() >= ends {
+            let why = format!("row {outbox_id} was not delivered within {patience:?}");
+            return Err(Trouble::new("recovery_timeout", why));
+        }
+        rest().await;
+    }
+}

@@ -1,0 +1,162 @@
+//! A memory server that may be stopped.
+
+use std::{
+    fs,
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+
+use consign_memory::Correlation;
+use tempfile::TempDir;
+use tokio::{
+    process::{Child, Command},
+    time::timeout,
+};
+
+/// How long a command that starts or stops a server may take.
+const COMMAND_MAX: Duration = Duration::from_secs(120);
+/// How long a server may take to end in good order.
+const END_MAX: Duration = Duration::from_secs(10);
+
+/// The server listens on every interface and has no setting for it.
+const LOOPBACK: &str = "
+const { Server } = require('net');
+const listen = Server.prototype.listen;
+Server.prototype.listen = function (port, ...rest) {
+    if (typeof port !== 'number') return listen.call(this, port, ...rest);
+    const ready = rest.filter((it) => typeof it === 'function');
+    return listen.call(this, { port, host: '127.0.0.1' }, ...ready);
+};
+";
+
+/// Who is on the other side.
+pub(super) enum Server {
+    /// Somebody's, as configured; nobody said how to stop it. Or none at all.
+    Fixed,
+    /// Somebody's, with the commands that stop and start it.
+    Commands { stop: String, start: String },
+    /// One of our own.
+    Own(Own),
+}
+
+impl Server {
+    pub(super) async fn stop(&mut self) -> Result<(), String> {
+        match self {
+            Self::Fixed => Err("nobody said how to stop it".to_owned()),
+            Self::Commands { stop, .. } => shell(stop).await,
+            Self::Own(own) => own.stop().await,
+        }
+    }
+
+    pub(super) async fn start(&mut self) -> Result<(), String> {
+        match self {
+            Self::Fixed => Err("nobody said how to start it".to_owned()),
+            Self::Commands { start, .. } => shell(start).await,
+            Self::Own(own) => own.start(),
+        }
+    }
+}
+
+/// A server with a store of its own, gone with this value.
+pub(super) struct Own {
+    main: PathBuf,
+    address: SocketAddr,
+    pub(super) key: String,
+    folder: TempDir,
+    child: Option<Child>,
+}
+
+impl Own {
+    /// Starts an empty server from where its package is installed.
+    pub(super) fn launch(installed: &Path) -> Result<Self, String> {
+        let main = "node_modules/openmemory-backend/dist/server/index.js";
+        let main = fs::canonicalize(installed.join(main))
+            .map_err(|error| format!("{}: {error}", installed.join(main).display()))?;
+        let prepare = || {
+            let folder = tempfile::Builder::new()
+                .prefix("consign-verify-")
+                .tempdir()?;
+            fs::write(folder.path().join("loopback.cjs"), LOOPBACK)?;
+            let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+            Ok((folder, free.local_addr()?))
+        };
+        let (folder, address) = prepare().map_err(|error: std::io::Error| error.to_string())?;
+        let mut own = Self {
+            main,
+            address,
+            key: Correlation::new().to_string(),
+            folder,
+            child: None,
+        };
+        own.start()?;
+        Ok(own)
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    fn start(&mut self) -> Result<(), String> {
+        let at = |name: &str| self.folder.path().join(name);
+        let mut command = Command::new("node");
+        command
+            .arg("--require")
+            .arg(at("loopback.cjs"))
+            .arg(&self.main)
+            .current_dir(self.folder.path())
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.folder.path())
+            .env("OM_PORT", self.address.port().to_string())
+            .env("OM_API_KEY", &self.key)
+            .env("OM_TIER", "fast")
+            .env("OM_EMBEDDINGS", "synthetic")
+            .env("OM_METADATA_BACKEND", "sqlite")
+            .env("OM_VECTOR_BACKEND", "sqlite")
+            .env("OM_DB_PATH", at("data/om.sqlite"))
+            .env("OM_USE_SUMMARY_ONLY", "false")
+            .env("OM_TELEMETRY", "false")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .kill_on_drop(true);
+        let child = command.spawn().map_err(|error| format!("node: {error}"))?;
+        self.child = Some(child);
+        Ok(())
+    }
+
+    async fn stop(&mut self) -> Result<(), String> {
+        let Some(mut child) = self.child.take() else {
+            return Ok(());
+        };
+        if let Some(id) = child.id() {
+            shell(&format!("kill -TERM {id}")).await?;
+        }
+        match timeout(END_MAX, child.wait()).await {
+            Ok(ended) => ended.map(drop).map_err(|error| error.to_string()),
+            Err(_) => child.kill().await.map_err(|error| error.to_string()),
+        }
+    }
+}
+
+/// Runs a command of the operator's.
+async fn shell(command: &str) -> Result<(), String> {
+    let mut child = Command::new("sh");
+    // What it prints must not get between the steps of ours.
+    let child = child
+        .args(["-c", command])
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output();
+    match timeout(COMMAND_MAX, child).await {
+        Ok(Ok(output)) if output.status.success() => Ok(()),
+        Ok(Ok(output)) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            Err(format!("{command}: {}: {}", output.status, said.trim()))
+        }
+        Ok(Err(error)) => Err(format!("{command}: {error}")),
+        Err(_) => Err(format!("{command}: not done within {COMMAND_MAX:?}")),
+    }
+}
