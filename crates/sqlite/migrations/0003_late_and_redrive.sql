@@ -1,7 +1,8 @@
 -- Late results, and requeueing by filter.
 
 -- What a worker reported about a message it no longer held: evidence, never an outcome. At most
--- one per lease and message.
+-- one per lease and message, and of a payment also a success `after_all`, which was witnessed after
+-- another word.
 CREATE TABLE late (
     message_id INTEGER NOT NULL,
     token      BLOB NOT NULL CHECK (length(token) = 16),
@@ -12,7 +13,8 @@ CREATE TABLE late (
     code       TEXT,
     detail     TEXT,
     result     TEXT,
-    PRIMARY KEY (message_id, token)
+    after_all  INTEGER NOT NULL DEFAULT 0 CHECK (after_all = 0 OR after_all = 1 AND outcome = 'delivered'),
+    PRIMARY KEY (message_id, token, after_all)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TRIGGER late_update BEFORE UPDATE ON late
@@ -20,7 +22,8 @@ BEGIN SELECT raise(ABORT, 'late is append-only: write a new row instead'); END;
 CREATE TRIGGER late_delete BEFORE DELETE ON late
 BEGIN SELECT raise(ABORT, 'late is append-only: nothing recorded is ever removed'); END;
 CREATE TRIGGER late_replace BEFORE INSERT ON late
-WHEN EXISTS (SELECT 1 FROM late WHERE message_id = NEW.message_id AND token = NEW.token)
+WHEN EXISTS (SELECT 1 FROM late
+             WHERE message_id = NEW.message_id AND token = NEW.token AND after_all = NEW.after_all)
 BEGIN SELECT raise(ABORT, 'late is append-only: the first result stands'); END;
 
 -- `cursor`: the last message it came to. `paced_at`: the time up to which its rate is used up.

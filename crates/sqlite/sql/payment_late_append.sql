@@ -1,10 +1,11 @@
 -- Keeps what the rail said about payments that a worker had under a token and has no more: an attempt
--- says what became of its lease, or the ended lease still lists them. The first one stands. Uses
--- attempt's key and lease_token.
+-- says what became of its lease, or the ended lease still lists them. The first one stands, except that
+-- a success is kept whatever was said before it. Uses attempt's key and lease_token.
 -- ?1 JSON array of [message_id, outcome, code, detail, result as text], ?2 token, ?3 now, ?4 worker.
-INSERT INTO late (message_id, token, fence, owner, outcome, at, code, detail, result)
+INSERT INTO late (message_id, token, fence, owner, outcome, at, code, detail, result, after_all)
 SELECT report.value ->> 0, ?2, held.fence, held.owner, report.value ->> 1, ?3,
-       report.value ->> 2, report.value ->> 3, report.value ->> 4
+       report.value ->> 2, report.value ->> 3, report.value ->> 4,
+       EXISTS (SELECT 1 FROM late WHERE late.message_id = report.value ->> 0 AND late.token = ?2)
 FROM json_each(?1) AS report
 JOIN (SELECT message_id, fence, owner FROM attempt
       WHERE message_id IN (SELECT value ->> 0 FROM json_each(?1)) AND token = ?2 AND owner = ?4
@@ -13,4 +14,5 @@ JOIN (SELECT message_id, fence, owner FROM attempt
       WHERE lease.token = ?2 AND lease.owner = ?4 AND lease.expires_at <= ?3) AS held
   ON held.message_id = report.value ->> 0
 WHERE NOT EXISTS (SELECT 1 FROM late
-                  WHERE late.message_id = report.value ->> 0 AND late.token = ?2)
+                  WHERE late.message_id = report.value ->> 0 AND late.token = ?2
+                        AND (late.outcome = 'delivered' OR report.value ->> 1 <> 'delivered'))

@@ -93,12 +93,7 @@ impl Work<'_> {
                 Some(Twin::Sent(found.and_then(|found| found.memory_id)))
             }
             (true, StateKind::Dead) => {
-                let actor = memory
-                    .actor_user_id
-                    .as_deref()
-                    .filter(|actor| !actor.trim().is_empty());
-                let actor: String = actor.unwrap_or("gateway").chars().take(50).collect();
-                let by = By::new(actor.replace('\0', " "), "the same memory came again");
+                let by = By::new(requeuer(memory), "the same memory came again");
                 self.requeue(&[id], &by).await?;
                 Some(Twin::Requeued)
             }
@@ -123,6 +118,16 @@ impl Work<'_> {
     async fn sent(&mut self, message: &NewMessage) -> Result<Option<Found>> {
         let key = message.key.as_deref().unwrap_or_default();
         sent(self.connection, key).await
+    }
+}
+
+/// Who requeues a memory by wanting it stored again, as an operator's name.
+fn requeuer(memory: &NewMemory) -> String {
+    let actor = memory.actor_user_id.as_deref().unwrap_or_default();
+    let actor: String = actor.trim().replace('\0', "").chars().take(50).collect();
+    match actor.is_empty() {
+        true => "gateway".to_owned(),
+        false => actor,
     }
 }
 

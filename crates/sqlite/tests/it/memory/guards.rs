@@ -25,12 +25,12 @@ pub(super) async fn an_audit_ends_once(bench: &Bench) {
     let mut sql = bench.connect().await;
     for statement in [
         "DELETE FROM write_audit",
-        "UPDATE write_audit SET target_space = 'team:q'",
-        "UPDATE write_audit SET payload_sha = 'x'",
-        "UPDATE write_audit SET actor_user_id = 'bob'",
-        "UPDATE write_audit SET correlation_id = 'corr-2'",
-        "UPDATE write_audit SET created_at = 0",
-        "UPDATE write_audit SET audit_id = 7",
+        "UPDATE write_audit SET status = 'success', target_space = 'team:q'",
+        "UPDATE write_audit SET status = 'success', payload_sha = 'x'",
+        "UPDATE write_audit SET status = 'success', actor_user_id = 'bob'",
+        "UPDATE write_audit SET status = 'success', correlation_id = 'corr-2'",
+        "UPDATE write_audit SET status = 'success', created_at = 0",
+        "UPDATE write_audit SET status = 'success', audit_id = 7",
         "UPDATE write_audit SET reason = 'x'",
         "INSERT OR REPLACE INTO write_audit (created_at, target_space, action, correlation_id, status) \
          VALUES (0, 'team:p', 'allow', 'corr-1', 'pending')",
