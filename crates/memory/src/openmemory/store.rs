@@ -108,6 +108,10 @@ impl OpenMemory {
             }) => {}
             Err(error) => return Err(error),
         }
+        // It may have a row of its own from before, whose storing nobody heard of.
+        if let Some(stored) = self.find_until(memory, ends).await? {
+            return Ok(stored);
+        }
         let name = self.placeholder(speaks, memory, ends).await?;
         let stored = self.overwrite(memory, &name, ends).await;
         if let Err(error) = &stored {

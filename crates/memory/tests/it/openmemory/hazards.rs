@@ -145,11 +145,10 @@ async fn a_text_that_the_server_merges_gets_a_row_of_its_own() {
         let found = backend.find(&memory(space, text), BUDGET).await.unwrap();
         assert!(names.contains(&found.expect("it is there").memory_id));
     }
-    let again = backend
-        .store(&memory("team:p", texts[0].1), BUDGET)
-        .await
-        .unwrap();
-    assert!(names.contains(&again.memory_id));
+    for (space, text) in texts {
+        let again = backend.store(&memory(space, text), BUDGET).await.unwrap();
+        assert!(names.contains(&again.memory_id), "{space} {text}");
+    }
     assert_eq!(
         stored_rows(&server).await.len(),
         texts.len(),
