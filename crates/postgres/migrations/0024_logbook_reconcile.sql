@@ -183,14 +183,15 @@ CREATE FUNCTION logbook.has_evidence(p_document jsonb) RETURNS boolean
     RETURN p_document @? '$.patches[*]' OR p_document @? '$.attachments[*]' OR p_document @? '$.external[*]';
 REVOKE ALL ON FUNCTION logbook.has_evidence(jsonb) FROM PUBLIC;
 
--- Whether all evidence of an audit that is the logbook's own can be found by its URI.
+-- Whether all evidence of an audit that is the logbook's own can be found by its URI. The grammar is that of
+-- uri in the crate for memories; a test holds the two together.
 CREATE FUNCTION logbook.has_sound_evidence(p_document jsonb) RETURNS boolean
     LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
     AS $$
     SELECT NOT EXISTS (SELECT FROM jsonb_path_query(p_document, '$.patches[*]') r
-                           WHERE coalesce(r->>'artifact_uri', '') !~ '^memory://patch_blobs/[A-Za-z0-9_-]+/[^/\s]+/[0-9a-fA-F]{64}$')
+                           WHERE coalesce(btrim(r->>'artifact_uri'), '') !~* '^memory:/{2,}patch_blobs/[a-z0-9_-]+/(?!\.{1,2}/)([^/\s?#%]|%[0-9a-f]{2})+/[0-9a-f]{64}/*$')
         AND NOT EXISTS (SELECT FROM jsonb_path_query(p_document, '$.attachments[*]') r
-                            WHERE coalesce(r->>'artifact_uri', '') !~ '^memory://attachments/(0|[1-9][0-9]*)/[0-9a-fA-F]{64}$') $$;
+                            WHERE coalesce(btrim(r->>'artifact_uri'), '') !~* '^memory:/{2,}attachments/(0|[1-9][0-9]{0,17})/[0-9a-f]{64}/*$') $$;
 REVOKE ALL ON FUNCTION logbook.has_sound_evidence(jsonb) FROM PUBLIC;
 
 -- The figures of the reliability report, of one moment.

@@ -26,9 +26,9 @@ SELECT 'memory_evidence_unreadable', count(*) || ' audit(s) refer to evidence by
        'audits never change: find out who wrote them past the gateway, and store the evidence again', '{}'::bigint[]
     FROM governance.write_audit a
     WHERE EXISTS (SELECT FROM jsonb_path_query(a.evidence_refs_json, '$.patches[*]') r
-                      WHERE coalesce(r->>'artifact_uri', '') !~ '^memory://patch_blobs/[A-Za-z0-9_-]+/[^/\s]+/[0-9a-fA-F]{64}$')
+                      WHERE coalesce(btrim(r->>'artifact_uri'), '') !~* '^memory:/{2,}patch_blobs/[a-z0-9_-]+/(?!\.{1,2}/)([^/\s?#%]|%[0-9a-f]{2})+/[0-9a-f]{64}/*$')
         OR EXISTS (SELECT FROM jsonb_path_query(a.evidence_refs_json, '$.attachments[*]') r
-                       WHERE coalesce(r->>'artifact_uri', '') !~ '^memory://attachments/(0|[1-9][0-9]*)/[0-9a-fA-F]{64}$')
+                       WHERE coalesce(btrim(r->>'artifact_uri'), '') !~* '^memory:/{2,}attachments/(0|[1-9][0-9]{0,17})/[0-9a-f]{64}/*$')
     HAVING count(*) > 0
 UNION ALL
 SELECT 'memory_outcome_unaudited', count(*) || ' memory(s) were sent or are dead without an audit of it',
