@@ -129,7 +129,8 @@ pub trait Logbook: Send + Sync {
         lease: Duration,
     ) -> Result<Vec<OutboxRow>>;
 
-    /// It is stored.
+    /// It is stored. A worker that had a lease and lost it is answered false, and what it says is kept as
+    /// a late result, which is a conflict; so with the two below.
     async fn ack_sent(
         &self,
         outbox_id: MessageId,

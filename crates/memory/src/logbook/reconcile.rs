@@ -9,9 +9,10 @@ use serde::{Deserialize, Serialize};
 /// How to reconcile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReconcileOptions {
-    /// How far back to look, by when anything last happened to a row.
+    /// How far back rows are counted, by when anything last happened to them. What does not fit is
+    /// found however old it is.
     pub scan_window: Duration,
-    /// How many of each kind to look at in one call, oldest first.
+    /// How many findings of each kind in one call, oldest first.
     pub batch: u32,
     /// How long ago a lease must have been renewed last to be stale. One that is still live is never
     /// touched, however old.
@@ -20,7 +21,8 @@ pub struct ReconcileOptions {
     pub audit_timeout: Duration,
     /// Whether to repair or only to report.
     pub is_repairing: bool,
-    /// Whether stale leases are ended and their rows become due again.
+    /// Whether stale leases are ended and their rows become due again; never one whose end would make
+    /// its row dead, which the next claim decides.
     pub is_rescheduling: bool,
     /// How long such rows rest.
     pub reschedule_delay: Duration,
@@ -86,7 +88,7 @@ pub struct Reconciled {
     pub stale_count: u64,
     /// What did not fit, oldest first.
     pub findings: Vec<Finding>,
-    /// Whether there is more: call again.
+    /// Whether there is more that calling again would repair.
     pub has_more: bool,
 }
 
