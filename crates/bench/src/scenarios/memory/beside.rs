@@ -15,6 +15,9 @@ use crate::{Bound, Figure, Measure, Unit, http::Client, openmemory::OpenMemory, 
 /// How much a memory may take more than without the gateway.
 const MORE_MS: f64 = 3.0;
 
+/// Memories that are not measured.
+const WARM_UP: u32 = 5;
+
 /// One caller, because the memory server takes one write at a time.
 pub(super) async fn measure(
     plan: &Plan,
@@ -34,8 +37,10 @@ pub(super) async fn measure(
         .await?;
     let mut gateway = Client::connect(serve.address()?).await?;
     let mut direct = Client::connect(&server.address()).await?;
-    // The first memory finds out what kind of server it is.
-    store(&mut gateway, Way::Http, &texts.next(), "allow").await?;
+    // The first memories wait until the gateway has looked at the server.
+    for _ in 0..WARM_UP {
+        store(&mut gateway, Way::Http, &texts.next(), "allow").await?;
+    }
     let mut rounds = Vec::new();
     for _ in 0..plan.rounds {
         let mut times = [Histogram::new(3)?, Histogram::new(3)?];
