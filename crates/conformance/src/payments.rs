@@ -64,7 +64,8 @@ macro_rules! each_payment_case {
                 a_completion_that_says_something_else_is_no_repetition
                 a_contradiction_refuses_the_whole_call
                 an_empty_completion_needs_its_lease_too
-                what_was_recorded_otherwise_can_be_witnessed;
+                what_was_recorded_otherwise_can_be_witnessed
+                a_success_is_kept_whatever_was_said_before_it;
             repair:
                 a_lost_lease_is_repaired_once
                 a_live_lease_is_not_repaired

@@ -259,6 +259,8 @@ REVOKE ALL ON FUNCTION consign.is_in_doubt(bigint) FROM PUBLIC;
 -- walks over them. Starting at the due_at of the claim before (returned as `scan_from`) avoids that.
 -- A transaction that commits late may leave runs below the hint, so a caller that passes it must
 -- look without it now and then, and whenever nothing was found (the Rust store does).
+--
+-- Whoever claims payments so is presumed to call the rail, as with claim_outbox_batch.
 CREATE FUNCTION consign.claim(p_lane text, p_owner text, p_limit int, p_ttl interval DEFAULT NULL,
                               p_from timestamptz DEFAULT '-infinity')
     RETURNS TABLE (token uuid, fence bigint, claimed_at timestamptz, expires_at timestamptz, id bigint, key text,
@@ -273,7 +275,7 @@ DECLARE
     v_due   record;
     v_lease consign.lease;
 BEGIN
-    SELECT * INTO v_due FROM consign.lease_due(p_lane, p_owner, p_limit, p_ttl, p_from, false);
+    SELECT * INTO v_due FROM consign.lease_due(p_lane, p_owner, p_limit, p_ttl, p_from, p_lane = 'payments');
     v_lease := v_due.lease;
     RETURN QUERY
         SELECT v_lease.token, v_lease.fence, v_lease.claimed_at, v_lease.expires_at, m.id, m.key, m."group", m.payload,

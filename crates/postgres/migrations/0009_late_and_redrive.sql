@@ -1,7 +1,7 @@
 -- Late results, and requeueing by filter.
 
 -- What a worker reported about a message it no longer held: evidence, never an outcome. At most one
--- per lease and message.
+-- per lease and message, and of a payment also a success `after_all`, which was witnessed after another word.
 CREATE TABLE consign.late (
     message_id bigint NOT NULL,
     fence      bigint NOT NULL,
@@ -12,7 +12,8 @@ CREATE TABLE consign.late (
     code       text,
     detail     text,
     result     jsonb,
-    PRIMARY KEY (message_id, token)
+    after_all  boolean NOT NULL DEFAULT false CHECK (NOT after_all OR outcome = 'delivered'),
+    PRIMARY KEY (message_id, token, after_all)
 );
 CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON consign.late
     FOR EACH STATEMENT EXECUTE FUNCTION consign.refuse_change();

@@ -275,7 +275,8 @@ REVOKE ALL ON FUNCTION consign.hold_outbox_attempt(uuid, uuid, text, text, text,
 -- on record now.
 --
 -- Kept where this worker had the payment under this token and has it no more: its lease has ended, or what
--- it recorded is something else.
+-- it recorded is something else. The first word stands, except that a success is kept whatever was said
+-- before it: an answer may come after the worker has given up waiting for it.
 CREATE FUNCTION consign.witness_payments(p_lease_token uuid, p_worker_id text, p_outbox_ids uuid[],
                                          p_states consign.outbox_attempt_state[], p_rail_references text[], p_rail_codes text[],
                                          p_error_codes text[], p_error_messages text[], p_latency_ms bigint[])
@@ -324,6 +325,15 @@ BEGIN
             JOIN consign.attempt a ON a.message_id = c.message_id AND a.token = p_lease_token AND a.owner = p_worker_id
                 AND a.code IS DISTINCT FROM 'lease_expired'
             WHERE NOT consign.is_recorded_as(c, a.outcome, a.code, a.result)
+        ON CONFLICT DO NOTHING;
+    INSERT INTO consign.late (message_id, fence, at, token, outcome, owner, code, detail, result, after_all)
+        SELECT r.id, l.fence, consign.clock(), l.token, 'delivered', l.owner, r.code, r.detail, r.result, true
+            FROM unnest(v_said.ids, v_said.outcomes, v_said.codes, v_said.details, v_said.results)
+                AS r (id, outcome, code, detail, result)
+            JOIN consign.late l ON l.message_id = r.id AND l.token = p_lease_token AND NOT l.after_all
+            WHERE r.outcome = 'delivered' AND l.outcome <> 'delivered' AND NOT EXISTS (
+                SELECT FROM consign.attempt a WHERE a.message_id = r.id AND a.token = p_lease_token AND a.outcome = 'delivered'
+                    AND a.result->>'rail_reference' = r.result->>'rail_reference')
         ON CONFLICT DO NOTHING;
     RETURN ARRAY(SELECT c.outbox_id FROM unnest(v_all) c
         WHERE c.message_id = ANY (v_kept) OR EXISTS (

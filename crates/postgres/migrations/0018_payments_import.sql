@@ -245,6 +245,16 @@ DECLARE
     v_dead    consign.dead;
     v_no      int;
 BEGIN
+    IF p_former.place = 'leased' THEN
+        -- The rail may have heard of it: it cannot be given back as if nothing had happened, and it is in
+        -- doubt should its lease end in silence.
+        UPDATE consign.lease l SET begun = ARRAY(SELECT DISTINCT u FROM unnest(l.begun || p_former.message_id) u ORDER BY u)
+            WHERE l.lane = 'payments' AND p_former.message_id = ANY (l.ids);
+        IF NOT FOUND THEN
+            RAISE EXCEPTION 'payment % moved while it was looked at', p_former.outbox_id
+                USING ERRCODE = 'serialization_failure', HINT = 'Nothing was taken over. Run it again.';
+        END IF;
+    END IF;
     IF p_former.place IN ('delivered', 'leased') THEN
         PERFORM consign.witness_former(p_former, p_fence, p_token, p_now);
         RETURN;

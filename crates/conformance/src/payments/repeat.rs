@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::till::{Till, WORKER, dispatched, failed, held_by, payment, retryable};
 use crate::{
     Harness,
-    stage::{refused, s},
+    stage::{TTL, refused, s},
 };
 
 fn unsure(id: OutboxId) -> Completion {
@@ -173,5 +173,40 @@ pub(crate) async fn what_was_recorded_otherwise_can_be_witnessed(harness: &dyn H
     }
     for id in held_by(&lease) {
         till.complete(&lease, dispatched(id)).await;
+    }
+}
+
+/// CP-09: a worker gives up waiting, says so too late, and then the answer comes after all.
+pub(crate) async fn a_success_is_kept_whatever_was_said_before_it(harness: &dyn Harness) {
+    let till = Till::new(harness).await;
+    let ids = till.enqueue(&[payment(1), payment(2)]).await;
+    let lease = till.stage.claim(2).await;
+    till.complete(&lease, sure(ids[1])).await;
+    till.stage.advance(TTL).await;
+    let words = [unsure, failed, dispatched, elsewhere, retryable, dispatched];
+    for (n, say) in words.into_iter().enumerate() {
+        let said = [say(ids[0]), say(ids[1])];
+        let kept = till
+            .payments
+            .witness_payments(lease.token, WORKER, &said)
+            .await;
+        assert_eq!(kept.expect("witness answers"), ids, "word {n}");
+    }
+    // That it is to be tried again is what the second one had recorded.
+    for (id, first) in ids.iter().zip([Outcome::Retry, Outcome::Dead]) {
+        let found = till.payments.payment_messages(&[*id]).await;
+        let message = found.expect("messages answers")[0].expect("a message");
+        let late = till.stage.store.late(message).await.expect("late answers");
+        assert_eq!(late.len(), 2, "{late:?}");
+        assert!(late.iter().any(|late| late.outcome == first), "{late:?}");
+        let success = late.iter().find(|late| late.outcome == Outcome::Delivered);
+        let result = success.expect("a success").result.as_ref();
+        let reference = RailResult::from_value(result).rail_reference;
+        assert_eq!(reference, Some(format!("REF-{id}")));
+    }
+    for _ in &ids {
+        let heir = till.stage.claim(1).await;
+        assert!(heir.messages[0].in_doubt, "the rail has it");
+        till.complete(&heir, dispatched(held_by(&heir)[0])).await;
     }
 }

@@ -180,3 +180,14 @@ async fn a_dispatch_that_had_begun_comes_back_in_doubt() {
     desk.complete(&heir, "b", "DISPATCHED").await.unwrap();
     assert_eq!(desk.count(uncertain).await, 0);
 }
+
+/// Whoever claims payments as it would any message may call the rail as well.
+#[tokio::test]
+async fn a_claim_by_the_words_of_every_lane_leaves_a_doubt_too() {
+    let mut desk = Desk::frozen().await;
+    desk.enqueue("p", 1).await;
+    desk.run("SELECT consign.claim('payments', 'a', 1, '5 seconds')")
+        .await;
+    desk.pass(5.0).await;
+    assert!(desk.claim_one("b", 5).await.in_doubt, "ask the rail first");
+}
