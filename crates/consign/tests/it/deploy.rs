@@ -50,6 +50,7 @@ fn emitted() -> BTreeSet<String> {
         "crates/server/src/metrics.rs",
         "crates/orders/src/metrics.rs",
         "crates/payments/src/metrics.rs",
+        "crates/memory/src/metrics.rs",
         "crates/consign/src/telemetry/metrics.rs",
         "crates/consign/src/telemetry/aliases.rs",
     ];

@@ -101,7 +101,7 @@ async fn the_file_changes_a_lane_only_where_it_says_something_else() {
     let service = Service::serve(&consign).await;
     let audit = http::get(service.address(), "/v1/audit").await;
     let by_file = audit.body.matches("config file").count();
-    let why = "events, orders and payments, each set once and not at every start";
-    assert_eq!(by_file, 3, "{why}: {}", audit.body);
+    let why = "events, orders, payments and memory, each set once and not at every start";
+    assert_eq!(by_file, 4, "{why}: {}", audit.body);
     service.stop().await;
 }

@@ -13,6 +13,7 @@ mod help;
 mod hot;
 mod http;
 mod lanes;
+mod memory;
 mod operate;
 mod order_surface;
 mod orders;

@@ -159,6 +159,7 @@ async fn json_says_where_it_listens_and_logs_are_json_too() {
             {"lane": "b", "sink": "discard", "destination": "nowhere"},
             {"lane": "orders", "sink": "orders", "destination": "paper"},
             {"lane": "payments", "sink": "rail", "destination": "simulated"},
+            {"lane": "memory", "sink": "embedded", "destination": "this database"},
         ])
     );
     assert_eq!(said["orders"], json!({"adapter": "paper", "outbox": true}));

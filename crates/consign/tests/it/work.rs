@@ -106,7 +106,10 @@ fn lanes_that_cannot_be_worked_are_refused() {
     };
     assert!(refused("aa").contains("did you mean a?"));
     assert!(refused("c").contains("no such lane with a sink"));
-    consign.configure("[orders]\nenabled = false\n[payments]\nenabled = false\n[lanes.c]\n");
+    consign.configure(
+        "[orders]\nenabled = false\n[payments]\nenabled = false\n[memory]\nenabled = false\n\
+         [lanes.c]\n",
+    );
     let ran = consign.run(["work"]).expect(2);
     assert!(ran.stderr.contains("nothing to work on"), "{ran:#?}");
 }

@@ -66,7 +66,7 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    async fn start(kind: Kind) -> Self {
+    pub(crate) async fn start(kind: Kind) -> Self {
         let broker = HonestBroker::start(super::broker_command).await;
         let (consign, proxy, direct, database) = match kind {
             Kind::Sqlite => {

@@ -1,0 +1,12 @@
+//! Memories, from the gateway to the memory server and back: real processes, killed for real, on
+//! both stores.
+//!
+//! Names of tests begin with the number of their scenario.
+
+mod cli;
+mod clients;
+mod degradation;
+mod gateway;
+mod kills;
+mod switch;
+mod verify;

@@ -1,0 +1,192 @@
+//! Memories from the command line, and its exit codes.
+
+use serde_json::{Value, json};
+
+use crate::support::{Consign, Ran};
+
+/// An address where nobody is: port 9 takes no connections here.
+const NOBODY: &str = "[memory]\nopenmemory_base_url = \"http://127.0.0.1:9\"\n\
+                      gateway_budget_ms = 500\n";
+const ONCE: [&str; 4] = ["work", "--lane", "memory", "--once"];
+
+fn store(consign: &Consign, text: &str) -> Ran {
+    consign.run(["memory", "store", text, "--space", "private:alice"])
+}
+
+/// A database with one memory that was put off, and nobody to deliver it to.
+fn put_off() -> (Consign, Value) {
+    let consign = Consign::new();
+    consign.configure(NOBODY);
+    // The lane is made by whoever delivers; there is nothing to do yet (W12).
+    consign.run(ONCE).expect(0);
+    let answer = store(&consign, "The tide turns at six.").expect(1).json();
+    assert_eq!(answer["action"], "deferred", "{answer}");
+    (consign, answer)
+}
+
+/// From now on memories are kept in the database.
+fn keep_here(consign: &Consign) {
+    consign.configure("[memory]\nbackend = \"embedded\"\n");
+}
+
+fn statuses(consign: &Consign) -> Vec<Value> {
+    let rows = consign.json(["memory", "ls"]);
+    let rows = rows.as_array().unwrap().iter();
+    rows.map(|row| row["status"].clone()).collect()
+}
+
+#[test]
+fn a_memory_is_stored_found_and_stored_once() {
+    let consign = Consign::new();
+    let first = store(&consign, "The kettle whistles in C.")
+        .expect(0)
+        .json();
+    assert_eq!(
+        (&first["ok"], &first["action"], &first["space_written"]),
+        (&json!(true), &json!("allow"), &json!("private:alice"))
+    );
+    let again = store(&consign, "The kettle whistles in C.")
+        .expect(0)
+        .json();
+    assert_eq!(again["memory_id"], first["memory_id"]);
+    let query = ["memory", "query", "kettle", "--space", "private:alice"];
+    let found = consign.json(query);
+    assert_eq!(found["results"].as_array().unwrap().len(), 1, "{found}");
+    let elsewhere = consign.json(["memory", "query", "kettle", "--space", "private:bob"]);
+    assert_eq!(elsewhere["results"], json!([]), "{elsewhere}");
+    assert_eq!(statuses(&consign), [] as [Value; 0], "nothing was put off");
+    consign.run(["doctor"]).expect(0);
+}
+
+#[test]
+fn any_tool_can_be_called_and_says_by_the_exit_code_whether_it_did_it() {
+    let consign = Consign::new();
+    let settings = consign.run(["memory", "call", "governance_get"]).expect(0);
+    assert_eq!(settings.json()["ok"], true);
+    let unknown = consign.run(["memory", "call", "memory_forget"]).expect(1);
+    assert_eq!(unknown.json()["ok"], false);
+    let lacking = consign
+        .run(["memory", "call", "memory_store", "{}"])
+        .expect(1);
+    assert_eq!(lacking.json()["ok"], false);
+    consign
+        .run(["memory", "call", "memory_store", "[]"])
+        .expect(2);
+    consign.configure("[memory]\nenabled = false\n");
+    consign.run(["memory", "call", "governance_get"]).expect(2);
+}
+
+/// E2 and E3, W1, W2: put off, tried in vain (exit code 1), delivered (exit code 0).
+#[test]
+fn once_delivers_what_is_due_and_fails_where_something_was_not_delivered() {
+    let (consign, deferred) = put_off();
+    let id = deferred["outbox_id"].to_string();
+    assert_eq!(statuses(&consign), ["pending"]);
+    consign.run(ONCE).expect(1);
+    let shown = consign.json(["memory", "show", &id]);
+    assert_eq!(
+        (&shown["memory"]["status"], &shown["memory"]["retry_count"]),
+        (&json!("pending"), &json!(1))
+    );
+    let error = shown["memory"]["last_error"].as_str().unwrap();
+    assert!(error.starts_with("connection_error: "), "{error}");
+    // It rests: there is nothing to do.
+    consign.run(ONCE).expect(0);
+
+    let (consign, deferred) = put_off();
+    let id = deferred["outbox_id"].to_string();
+    keep_here(&consign);
+    consign.run(ONCE).expect(0);
+    let shown = consign.json(["memory", "show", &id]);
+    assert_eq!(shown["memory"]["status"], "sent", "{shown}");
+    let mut reasons: Vec<&str> = shown["audits"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|audit| audit["reason"].as_str().unwrap())
+        .collect();
+    reasons.sort_unstable();
+    let first = format!("openmemory_write_failed:connection_error:outbox:{id}");
+    assert_eq!(reasons, [first.as_str(), "outbox_flush_success"]);
+    consign.run(["memory", "show", "999999"]).expect(4);
+    consign.run(["memory", "show", &id, "--text"]).expect(0);
+}
+
+/// E5: a missing audit is reported with exit code 1, written once, and then all is well.
+#[tokio::test]
+async fn reconcile_reports_repairs_and_is_done() {
+    let consign = Consign::new();
+    let empty = consign.json(["reconcile"]);
+    assert_eq!(
+        (&empty["total_scanned"], &empty["details"]),
+        (&json!(0), &json!([]))
+    );
+    let (consign, _) = put_off();
+    keep_here(&consign);
+    consign.run(ONCE).expect(0);
+    consign.run(["reconcile", "--report"]).expect(0);
+    consign
+        .sql(
+            "DROP TRIGGER write_audit_delete; \
+             DELETE FROM write_audit WHERE reason = 'outbox_flush_success'; \
+             CREATE TRIGGER write_audit_delete BEFORE DELETE ON write_audit \
+             BEGIN SELECT raise(ABORT, 'write_audit: nothing recorded is ever removed'); END;",
+        )
+        .await;
+    consign.run(["doctor"]).expect(1);
+    for only_look in [["reconcile", "--report"], ["reconcile", "--no-auto-fix"]] {
+        let seen = consign
+            .run(only_look.into_iter().chain(["--json"]))
+            .expect(1);
+        let seen = seen.json();
+        assert_eq!(
+            (&seen["sent_missing_audit"], &seen["sent_audit_fixed"]),
+            (&json!(1), &json!(0))
+        );
+    }
+    let mended = consign.json(["reconcile", "--once"]);
+    assert_eq!(
+        (&mended["sent_missing_audit"], &mended["sent_audit_fixed"]),
+        (&json!(1), &json!(1))
+    );
+    let again = consign.run(["reconcile"]).expect(0);
+    assert!(
+        again
+            .stdout
+            .starts_with("=== Outbox Reconcile Report ===\nTotal scanned: "),
+        "{}",
+        again.stdout
+    );
+    assert_eq!(consign.json(["reconcile"])["details"], json!([]));
+    consign.run(["doctor"]).expect(0);
+    consign.run(["reconcile", "--once", "--report"]).expect(2);
+    consign
+        .run(["reconcile", "--stale-threshold", "59"])
+        .expect(2);
+    Consign::unmigrated().run(["reconcile"]).expect(5);
+}
+
+#[test]
+fn the_report_adds_up() {
+    let (consign, _) = put_off();
+    store(&consign, "The tide turns at seven.").expect(1);
+    keep_here(&consign);
+    store(&consign, "The tide turns at eight.").expect(0);
+    consign.run(ONCE).expect(0);
+    let report = consign.run(["report"]).expect(0).json();
+    assert_eq!(
+        report["outbox_stats"]["by_status"],
+        json!({"pending": 0, "sent": 2, "dead": 0}),
+        "{report}"
+    );
+    let reasons = &report["audit_stats"]["by_reason"];
+    assert_eq!(
+        (
+            &reasons["openmemory_write_failed"],
+            &reasons["outbox_flush_success"]
+        ),
+        (&json!(2), &json!(2)),
+        "{report}"
+    );
+    assert_eq!(report["total_writes"], 3, "{report}");
+}
