@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{BackendError, NewMemory, StoredMemory};
 
-/// Servers that shorten do so from here on.
-const LONG_CHARS: usize = 200;
+/// Servers that shorten do so from here on unless set otherwise; they count in units of UTF-16.
+const LONG_UNITS: usize = 200;
 /// A placeholder that is merged with another one is as good as impossible.
 const PLACEHOLDERS_MAX: usize = 3;
 
@@ -26,19 +26,35 @@ impl OpenMemory {
         let answer = self
             .add(speaks, memory, &memory.payload_md, metadata(memory), ends)
             .await?;
+        let sure = self.make_sure(speaks, memory, &answer, ends).await;
+        // It was handed in, whatever could not be asked afterwards.
+        sure.map_err(|error| match error {
+            BackendError::Unreachable(why) => BackendError::Unknown(why),
+            error => error,
+        })
+    }
+
+    /// Finds out whether the server has what it was handed, and sees to it that it has.
+    async fn make_sure(
+        &self,
+        speaks: Speaks,
+        memory: &NewMemory,
+        answer: &Value,
+        ends: Instant,
+    ) -> Answer<StoredMemory> {
         if answer.get("success") == Some(&Value::Bool(false)) {
             return Err(BackendError::Protocol(
                 "said that it did not store it".into(),
             ));
         }
-        let Some(name) = id(&answer).map(str::to_owned) else {
+        let Some(name) = id(answer).map(str::to_owned) else {
             // It may have it all the same: only asking tells.
             return match self.find_until(memory, ends).await? {
                 Some(stored) => Ok(stored),
                 None => Err(BackendError::Protocol("stored it under no name".into())),
             };
         };
-        match (speaks, is_merged(&answer)) {
+        match (speaks, is_merged(answer)) {
             (Speaks::Python, false) => Ok(StoredMemory { memory_id: name }),
             (Speaks::Python, true) => match self.find_until(memory, ends).await? {
                 Some(stored) => Ok(stored),
@@ -66,21 +82,25 @@ impl OpenMemory {
         self.post(&["memory", "add"], &body, ends).await
     }
 
-    /// Makes sure that a long text was kept whole, unless this server was seen to do so.
+    /// Makes sure that a text was kept whole. A short one is believed where long ones were seen to
+    /// be; a long one never is: the server may have been started anew with other settings, and
+    /// nothing but reading shows it.
     async fn store_whole(
         &self,
         memory: &NewMemory,
         name: String,
         ends: Instant,
     ) -> Answer<StoredMemory> {
-        let is_long = memory.payload_md.chars().count() > LONG_CHARS;
-        if is_long && !self.known().keeps_long_texts {
+        let is_long = memory.payload_md.encode_utf16().count() > LONG_UNITS;
+        if is_long || !self.known().keeps_long_texts {
             let row = self.get(self.at(&["memory", &name]), ends).await?;
-            if !is_whole(&row, memory) {
+            let is_kept = is_whole(&row, memory);
+            self.known().keeps_long_texts &= is_kept;
+            if !is_kept {
                 self.delete(&name, ends).await?;
                 return Err(shortened());
             }
-            self.known().keeps_long_texts = true;
+            self.known().keeps_long_texts |= is_long;
         }
         Ok(StoredMemory { memory_id: name })
     }

@@ -38,8 +38,7 @@ impl OpenMemory {
 
     /// Starts an empty server with these variables in its environment beside the necessary ones.
     pub async fn start_with(settings: &[(&str, &str)]) -> Self {
-        let owned = |&(name, value): &(&str, &str)| (name.to_owned(), value.to_owned());
-        let settings: Vec<_> = settings.iter().map(owned).collect();
+        let settings = owned(settings);
         let mut log = String::new();
         for _ in 0..START_ATTEMPTS_MAX {
             let directory = tempfile::tempdir().expect("create a directory for openmemory");
@@ -90,12 +89,23 @@ impl OpenMemory {
         self.daemon.signal("CONT");
     }
 
+    /// Starts it again with other variables in its environment: same port, same memories.
+    pub async fn restart_with(&mut self, settings: &[(&str, &str)]) {
+        self.settings = owned(settings);
+        self.restart().await;
+    }
+
     /// Starts it again after it was stopped or killed: same port, same memories.
     pub async fn restart(&mut self) {
         self.daemon = spawn(&self.directory, self.address, &self.settings);
         let started = self.daemon.accepts(self.address).await;
         started.unwrap_or_else(|log| panic!("openmemory did not start again; it said:\n{log}"));
     }
+}
+
+fn owned(settings: &[(&str, &str)]) -> Vec<(String, String)> {
+    let owned = |&(name, value): &(&str, &str)| (name.to_owned(), value.to_owned());
+    settings.iter().map(owned).collect()
 }
 
 fn spawn(directory: &TempDir, address: SocketAddr, settings: &[(String, String)]) -> Daemon {

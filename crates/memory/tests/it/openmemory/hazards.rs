@@ -231,6 +231,30 @@ async fn a_server_that_shortens_is_noticed_and_nothing_counts_as_stored() {
     assert_eq!(row["content"], long);
 }
 
+/// Hazard 4, while the gateway runs: what was seen of a server may not be true any more.
+#[tokio::test]
+async fn a_server_that_comes_back_shortening_is_noticed() {
+    let mut server = Server::start().await;
+    let backend = client(&server.url());
+    let whole = memory("team:p", &"whole ".repeat(50));
+    backend.store(&whole, BUDGET).await.unwrap();
+    server.stop().await;
+    server
+        .restart_with(&[("OM_USE_SUMMARY_ONLY", "true")])
+        .await;
+    // The second is short in characters and long as the server counts.
+    for text in ["shortened ".repeat(30), "\u{1F980}".repeat(150)] {
+        let long = memory("team:p", &text);
+        let refused = backend.store(&long, BUDGET).await.unwrap_err();
+        assert!(matches!(refused, BackendError::Protocol(_)), "{refused}");
+    }
+    assert_eq!(
+        stored_rows(&server).await.len(),
+        1,
+        "what is cut does not stay"
+    );
+}
+
 /// Hazard 5: no space filter in its API.
 #[tokio::test]
 async fn only_the_spaces_that_were_asked_for_are_searched() {
