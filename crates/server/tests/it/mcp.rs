@@ -51,42 +51,34 @@ async fn requests_of_the_protocol_are_answered_as_the_vectors_say() {
     let rpc = |method: &str, params: Value| json!({"jsonrpc": "2.0", "id": 3, "method": method, "params": params});
     let missing = "MISSING_REQUIRED_PARAM";
     let kind = "INVALID_PARAM_TYPE";
+    let absent = "METHOD_NOT_FOUND";
+    let malformed = "INVALID_REQUEST";
     let table = [
         (
             json!({"jsonrpc": "2.0", "method": "nope", "id": 3}),
             200,
             -32601,
-            "METHOD_NOT_FOUND",
+            absent,
         ),
         (
             json!({"jsonrpc": "2.0", "method": "", "id": 3}),
             200,
             -32601,
-            "METHOD_NOT_FOUND",
+            absent,
         ),
-        (
-            rpc("prompts/list", json!({})),
-            200,
-            -32601,
-            "METHOD_NOT_FOUND",
-        ),
-        (
-            rpc("resources/list", json!({})),
-            200,
-            -32601,
-            "METHOD_NOT_FOUND",
-        ),
+        (rpc("prompts/list", json!({})), 200, -32601, absent),
+        (rpc("resources/list", json!({})), 200, -32601, absent),
         (
             rpc("resources/templates/list", json!({})),
             200,
             -32601,
-            "METHOD_NOT_FOUND",
+            absent,
         ),
         (
             rpc("logging/setLevel", json!({"level": "info"})),
             200,
             -32601,
-            "METHOD_NOT_FOUND",
+            absent,
         ),
         (rpc("tools/call", json!({})), 200, -32602, missing),
         (
@@ -117,18 +109,13 @@ async fn requests_of_the_protocol_are_answered_as_the_vectors_say() {
             -32602,
             "INVALID_PARAM_VALUE",
         ),
-        (
-            rpc("tools/list", json!("x")),
-            400,
-            -32600,
-            "INVALID_REQUEST",
-        ),
-        (rpc("tools/list", json!([])), 400, -32600, "INVALID_REQUEST"),
+        (rpc("tools/list", json!("x")), 400, -32600, malformed),
+        (rpc("tools/list", json!([])), 400, -32600, malformed),
         (
             json!({"jsonrpc": "2.0", "method": 7, "id": 3}),
             400,
             -32600,
-            "INVALID_REQUEST",
+            malformed,
         ),
     ];
     for (body, status, code, reason) in table {
@@ -136,6 +123,12 @@ async fn requests_of_the_protocol_are_answered_as_the_vectors_say() {
         is_error(&answer, status, code, reason);
         assert_eq!(answer.json["id"], 3, "{body}");
     }
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_answered_with_what_is() {
+    let bench = Bench::sqlite().await;
+    let rpc = |method: &str, params: Value| json!({"jsonrpc": "2.0", "id": 3, "method": method, "params": params});
     let nope = bench.post("/mcp", rpc("nope", json!({}))).await;
     let details = &nope.json["error"]["data"]["details"];
     assert_eq!(details["method"], "nope");
