@@ -12,7 +12,7 @@ use rmcp::{
         Implementation, ListPromptsRequestMethod, ListPromptsResult,
         ListResourceTemplatesRequestMethod, ListResourceTemplatesResult,
         ListResourcesRequestMethod, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-        ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+        ProtocolVersion, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
     },
     service::RequestContext,
 };
@@ -138,7 +138,11 @@ impl ServerHandler for Tools {
     ) -> Result<CustomResult, ErrorData> {
         let correlation = correlation(&context);
         let method = request.method.as_str();
-        if !METHODS.contains(&method) {
+        // The newest version has no handshake; whoever speaks it must not be told to mend one.
+        let version = context.protocol_version();
+        let is_modern = version.is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
+        let is_gone = is_modern && method == "initialize";
+        if is_gone || !METHODS.contains(&method) {
             let message = format!("there is no method {method:?}");
             let details = Some(methods(method));
             return Err(Reason::MethodNotFound.error(&message, details, &correlation));

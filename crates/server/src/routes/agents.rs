@@ -34,6 +34,9 @@ impl Routes {
             (503, "AUDIT_WRITE_FAILED"),
             (500, "OUTBOX_ENQUEUE_FAILED"),
             (503, "OUTBOX_ENQUEUE_FAILED"),
+            (400, "OUTBOX_VALIDATION_FAILED"),
+            (502, "OPENMEMORY_REFUSED"),
+            (503, "INTERNAL_ERROR"),
             (503, "LOGBOOK_UNAVAILABLE"),
         ];
         let call = Way {

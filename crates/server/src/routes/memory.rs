@@ -134,7 +134,10 @@ fn status(answer: &ToolAnswer) -> StatusCode {
     let is_decided = answer.body["action"].is_string() && answer.body["action"] != "error";
     match answer.error_code() {
         _ if answer.ok || is_decided => StatusCode::OK,
-        Some("MISSING_REQUIRED_PARAMETER" | "INVALID_PARAMETER") => StatusCode::BAD_REQUEST,
+        Some("MISSING_REQUIRED_PARAMETER" | "INVALID_PARAMETER" | "OUTBOX_VALIDATION_FAILED") => {
+            StatusCode::BAD_REQUEST
+        }
+        Some("OPENMEMORY_REFUSED") => StatusCode::BAD_GATEWAY,
         Some("SPACE_FORBIDDEN" | "ACTOR_MISMATCH") => StatusCode::FORBIDDEN,
         Some("PAYLOAD_TOO_LARGE") => StatusCode::PAYLOAD_TOO_LARGE,
         _ if is_retryable => StatusCode::SERVICE_UNAVAILABLE,
@@ -159,4 +162,43 @@ pub(super) fn agent(caller: &Caller) -> Result<&Agent, Problem> {
 pub(super) fn refused(problem: Problem, correlation: &Correlation) -> Response {
     let problem = problem.in_request(Some(correlation));
     problem.in_voice(Voice::Agents)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn decisions_are_answers_and_failures_are_not() {
+        let table = [
+            (json!({"ok": true, "action": "allow"}), 200),
+            (json!({"ok": false, "action": "deferred"}), 200),
+            (
+                json!({"ok": false, "action": "reject", "error_code": "POLICY_REJECT"}),
+                200,
+            ),
+            (json!({"ok": true, "degraded": true}), 200),
+            (json!({"ok": false, "error_code": "INVALID_PARAMETER"}), 400),
+            (json!({"ok": false, "error_code": "SPACE_FORBIDDEN"}), 403),
+            (
+                json!({"ok": false, "action": "error", "error_code": "OPENMEMORY_REFUSED"}),
+                502,
+            ),
+            (
+                json!({"ok": false, "action": "error", "error_code": "AUDIT_WRITE_FAILED", "retryable": true}),
+                503,
+            ),
+            (json!({"ok": false, "error_code": "EXECUTION_FAILED"}), 500),
+        ];
+        for (body, expected) in table {
+            let answer = ToolAnswer {
+                ok: body["ok"] == true,
+                correlation_id: String::new(),
+                body: body.clone(),
+            };
+            assert_eq!(status(&answer), expected, "{body}");
+        }
+    }
 }

@@ -40,7 +40,7 @@ async fn a_lane_is_created_and_read(bench: Bench) {
         // Made with the service of payments, where there is one.
         .filter(|name| *name != "payments")
         .collect();
-    assert_eq!(names, ["default", "mail", "orders"]);
+    assert_eq!(names, ["default", "mail", "memory", "orders"]);
     let unknown = bench.get("/v1/lanes/odrers").await;
     unknown.is_problem(404, "unknown_lane");
     assert_eq!(unknown.json["suggestion"], "orders");
