@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use consign_kernel::Outcome;
-use consign_worker::{About, Delivery, Probe, Sink, Verdict, park::park};
+use consign_worker::{About, Delivery, Probe, Sink, Verdict, codes, park::park};
 use metrics::{counter, histogram};
 use tokio::time::timeout;
 use tracing::error;
@@ -85,6 +85,26 @@ impl Sink for RailSink {
     }
 
     async fn deliver(&self, delivery: &Delivery) -> Verdict {
+        // Whoever drives this asks only where the lane says so. Here nothing is sent unasked, also not
+        // where a person has released what was held.
+        if delivery.in_doubt {
+            match self.probe(delivery).await {
+                Probe::NotDelivered => {}
+                Probe::Decided(verdict) => return *verdict,
+                Probe::Delivered(result) => {
+                    return Verdict {
+                        code: Some(codes::PROBED.to_owned()),
+                        result,
+                        ..Verdict::delivered()
+                    };
+                }
+                Probe::CannotTell(why) => {
+                    let why = format!("whether it arrived earlier is not known: {why}");
+                    let (outcome, code) = (Outcome::Uncertain, codes::PROBE_FAILED);
+                    return Verdict::failed(outcome, About::Message, code, why);
+                }
+            }
+        }
         let dispatch = match check::dispatch(delivery) {
             Ok(dispatch) => dispatch,
             Err(Unfit { code, why }) => {
@@ -330,6 +350,30 @@ pub(crate) mod tests {
         let (sink, _) = self::sink();
         let never = delivery(json!({"amount_minor": "5"}));
         assert_eq!(sink.probe(&never).await, Probe::NotDelivered);
+    }
+
+    /// In a lane that holds what is uncertain, the worker leaves asking to the sink.
+    #[tokio::test]
+    async fn what_is_in_doubt_is_never_sent_unasked() {
+        let table = [
+            ("SIMULATE_LOST_REPLY", Outcome::Delivered, "probed", 1),
+            (
+                "SIMULATE_CANNOT_TELL",
+                Outcome::Uncertain,
+                "probe_failed",
+                1,
+            ),
+            ("SIMULATE_LOST_REQUEST", Outcome::Delivered, "-", 2),
+        ];
+        for (scenario, outcome, code, submissions) in table {
+            let (sink, rail) = sink();
+            let mut delivery = delivery(fit(scenario));
+            sink.deliver(&delivery).await;
+            delivery.in_doubt = true;
+            let verdict = sink.deliver(&delivery).await;
+            assert_eq!(told(&verdict), (outcome, code), "{scenario}");
+            assert_eq!(rail.submissions(ID), submissions, "{scenario}");
+        }
     }
 
     /// A rail that answers what it is told when it is asked.
