@@ -38,7 +38,7 @@ pub(super) enum Server {
     /// Somebody's, with the commands that stop and start it.
     Commands { stop: String, start: String },
     /// One of our own.
-    Own(Own),
+    Own(Box<Own>),
 }
 
 impl Server {

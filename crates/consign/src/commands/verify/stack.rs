@@ -202,5 +202,5 @@ fn server(verify: &Verify, config: &Config) -> Result<Server, Failure> {
     let own = Own::launch(&folder);
     let own =
         own.map_err(|why| Failure::usage(format!("no memory server to verify with: {why}")))?;
-    Ok(Server::Own(own))
+    Ok(Server::Own(Box::new(own)))
 }
