@@ -8,6 +8,8 @@ use tokio::time::{MissedTickBehavior, interval};
 
 /// How often to look whether anything is left.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Ended leases to take back with each look.
+const LEASES_MAX: u32 = 1_000;
 
 /// Returns when nothing is due any more in the worker's lanes, or its sinks are left alone.
 pub(super) async fn nothing_is_due(worker: &WorkerHandle, store: &dyn Store) {
@@ -32,6 +34,8 @@ async fn is_done(worker: &WorkerHandle, store: &dyn Store) -> Result<bool> {
     if lanes.iter().any(is_busy) {
         return Ok(false);
     }
+    // What silent workers held is due too, and the first claim may not have been made yet.
+    store.expire(LEASES_MAX).await?;
     let counts = store.lanes().await?;
     let is_due = |lane: &consign_worker::LaneStatus| {
         let is_let_through = !lane.paused && lane.breaker != BreakerState::Open;
