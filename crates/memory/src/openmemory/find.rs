@@ -12,6 +12,8 @@ use super::{
 use crate::{BackendError, NewMemory, StoredMemory};
 
 const PAGE: usize = 500;
+/// How many of them are asked for when their texts are too long to come together.
+const PAGE_OF_LONG: usize = 20;
 /// How many memories the Python server is asked for, which can only search.
 const SEARCHED: usize = 50;
 
@@ -39,9 +41,15 @@ impl OpenMemory {
             Speaks::JsHead => None,
             _ => self.user_of(&memory.target_space),
         };
-        let mut seen = 0;
+        let (mut seen, mut most) = (0, PAGE);
         loop {
-            let answer = self.get(self.page(user, seen), ends).await?;
+            let answer = match self.get(self.page(user, seen, most), ends).await {
+                Err(BackendError::Protocol(_)) if most > PAGE_OF_LONG => {
+                    most = PAGE_OF_LONG;
+                    continue;
+                }
+                answer => answer?,
+            };
             let Some(rows) = answer.get("items").and_then(Value::as_array) else {
                 return Err(BackendError::Protocol(
                     "/memory/all answers no items".into(),
@@ -51,17 +59,17 @@ impl OpenMemory {
                 return Ok(Some(stored));
             }
             seen += rows.len();
-            if rows.len() < PAGE {
+            if rows.len() < most {
                 return Ok(None);
             }
         }
     }
 
-    fn page(&self, user: Option<&str>, seen: usize) -> Url {
+    fn page(&self, user: Option<&str>, seen: usize, most: usize) -> Url {
         let mut url = self.at(&["memory", "all"]);
         let mut query = url.query_pairs_mut();
         query
-            .append_pair("l", &PAGE.to_string())
+            .append_pair("l", &most.to_string())
             .append_pair("u", &seen.to_string());
         if let Some(user) = user {
             query.append_pair("user_id", user);

@@ -8,7 +8,7 @@ use std::{
 
 use axum::{
     Json, Router,
-    extract::{Path, State},
+    extract::{Path, Query, State},
     http::{HeaderMap, StatusCode},
     routing::{get, post},
 };
@@ -108,9 +108,11 @@ pub(super) async fn js_head(key: &'static str) -> (String, Rows) {
             let names = names.iter().map(|row| json!({"id": row["id"], "content": row["content"], "score": 0.0}));
             ok(json!({"query": query, "matches": names.collect::<Vec<_>>()}))
         }))
-        .route("/memory/all", get(|State(rows): State<Rows>| async move {
-            let items: Vec<Value> = rows.lock().unwrap().values().cloned().collect();
-            Json(json!({"items": items}))
+        .route("/memory/all", get(|State(rows): State<Rows>, Query(page): Query<BTreeMap<String, usize>>| async move {
+            let rows = rows.lock().unwrap();
+            let seen = page.get("u").copied().unwrap_or(0);
+            let items = rows.values().skip(seen).take(page["l"]);
+            Json(json!({"items": items.collect::<Vec<_>>()}))
         }))
         .route("/memory/{id}", get(|State(rows): State<Rows>, Path(id): Path<String>| async move {
             match rows.lock().unwrap().get(&id) {

@@ -2,6 +2,7 @@
 
 use consign_memory::{Backend, BackendError};
 use consign_testkit::OpenMemory as Server;
+use serde_json::json;
 
 use super::{BUDGET, client, fake, memory, search};
 
@@ -27,6 +28,20 @@ async fn the_newer_server_is_told_no_user_and_merges_are_undone() {
     assert_eq!(hits.len(), 1);
     assert_eq!(hits[0].content, second.payload_md);
     assert_eq!(backend.check(BUDGET).await.unwrap(), Vec::<String>::new());
+}
+
+/// Hundreds of them are more than is read at once, should they be long.
+#[tokio::test]
+async fn a_memory_is_found_among_long_ones() {
+    let (url, rows) = fake::js_head(Server::KEY).await;
+    let backend = client(&url);
+    let new = memory("team:p", "found all the same");
+    let stored = backend.store(&new, BUDGET).await.unwrap();
+    for name in 0..36 {
+        let long = json!({"id": format!("a-{name:02}"), "content": "x".repeat(1_000_000)});
+        rows.lock().unwrap().insert(format!("a-{name:02}"), long);
+    }
+    assert_eq!(backend.find(&new, BUDGET).await.unwrap(), Some(stored));
 }
 
 #[tokio::test]
