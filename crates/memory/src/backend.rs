@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::NewMemory;
+use crate::{Found, NewMemory, embedded};
 
 /// A memory that the backend has for certain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,6 +107,13 @@ pub trait Backend: Send + Sync + fmt::Debug {
 
     /// Where, for people: an address without secrets.
     fn destination(&self) -> &str;
+
+    /// Whether what the logbook says is stored can be here. Memories stay where they are when the
+    /// project moves from one backend to another; their names tell.
+    fn may_have(&self, found: &Found) -> bool {
+        let memory_id = found.memory_id.as_deref();
+        !memory_id.is_some_and(embedded::is_own_name)
+    }
 
     /// Stores a memory. `Ok` only if the backend has this very text in this very space.
     async fn store(

@@ -8,7 +8,9 @@ use consign_kernel::{Certainty, Error, PAGE_ENTRIES_MAX, Result};
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
-use crate::{Backend, BackendError, EmbeddedHit, Hit, Logbook, NewMemory, Search, StoredMemory};
+use crate::{
+    Backend, BackendError, EmbeddedHit, Found, Hit, Logbook, NewMemory, Search, StoredMemory,
+};
 
 /// Keeps memories in the logbook.
 pub struct Embedded {
@@ -36,6 +38,10 @@ impl Backend for Embedded {
 
     fn destination(&self) -> &str {
         "this database"
+    }
+
+    fn may_have(&self, found: &Found) -> bool {
+        found.memory_id.as_deref().is_none_or(is_own_name)
     }
 
     async fn store(
@@ -78,6 +84,12 @@ impl Backend for Embedded {
         within(budget, self.logbook.kept("", "")).await?;
         Ok(Vec::new())
     }
+}
+
+/// Whether a memory was named by a logbook: `mem_` and 32 hex digits.
+pub(crate) fn is_own_name(memory_id: &str) -> bool {
+    let digits = memory_id.strip_prefix("mem_").unwrap_or_default();
+    digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Whether a memory is of this kind, by this actor, and has these values beside it.

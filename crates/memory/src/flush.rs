@@ -66,8 +66,8 @@ impl FlushSink {
         };
         let twin = self.logbook.check_dedup(&memory.target_space, &sha);
         match timeout_at(ends, twin).await {
-            Ok(Ok(Some(found))) => return deduplicated(&found),
-            Ok(Ok(None)) => {}
+            Ok(Ok(Some(found))) if self.backend.may_have(&found) => return deduplicated(&found),
+            Ok(Ok(_)) => {}
             Ok(Err(error)) => return database_failed(&error),
             Err(_) => return database_timed_out("the logbook did not answer"),
         }

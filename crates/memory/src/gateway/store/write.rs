@@ -46,8 +46,10 @@ impl Call {
         // Whoever has the same memory in hand may hang; then this one is deferred like theirs.
         let turn = timeout_at(ends, turn).await.ok();
         match self.service.logbook().check_dedup(space, &write.sha).await {
-            Ok(Some(found)) => return self.known(&write, &found).await,
-            Ok(None) => {}
+            Ok(Some(found)) if self.service.backend().may_have(&found) => {
+                return self.known(&write, &found).await;
+            }
+            Ok(_) => {}
             Err(error) => return self.unread(&error),
         }
         let pending = write.audit().audit(AuditStatus::Pending);

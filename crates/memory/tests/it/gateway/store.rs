@@ -1,8 +1,10 @@
 //! `memory_store` while the memory server is well.
 
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, atomic::Ordering};
 
-use consign_memory::{AuditStatus, Caller, Correlation, payload_sha};
+use consign_memory::{
+    AuditStatus, Caller, Correlation, Embedded, MemoryService, payload_sha, tools,
+};
 use serde_json::{Value, json};
 
 use crate::support::{Desk, Manner, told};
@@ -179,6 +181,29 @@ async fn the_same_memory_is_stored_once() {
         "allow policy:private_space success",
     ];
     assert_eq!(desk.told().await, expected);
+}
+
+/// What was kept here before there was a memory server is not at the server.
+#[tokio::test]
+async fn a_memory_of_another_backend_is_not_taken_for_stored() {
+    let desk = Desk::new().await;
+    let arguments = json!({"payload_md": "x", "target_space": "private:bob"});
+    let embedded = Arc::new(Embedded::new(desk.store.clone()));
+    let before = MemoryService::new(desk.store.clone(), embedded, desk.options.clone());
+    let caller = Caller::anonymous();
+    let kept = tools::call(&before, "memory_store", arguments.clone(), &caller).await;
+    assert!(kept.ok, "{kept:?}");
+    for message in [Value::Null, json!("dedup_hit")] {
+        let moved = desk.call("memory_store", arguments.clone()).await;
+        assert_eq!(moved["memory_id"], "mem-1", "{moved}");
+        let said = moved["message"]
+            .as_str()
+            .and_then(|it| it.split(':').next());
+        assert_eq!(json!(said), message);
+    }
+    assert_eq!(desk.server.writes(), 1);
+    let back = tools::call(&before, "memory_store", arguments, &caller).await;
+    assert_eq!(back.body["memory_id"], kept.body["memory_id"]);
 }
 
 /// Two equal requests at once: the second waits for the first, and finds it stored.
