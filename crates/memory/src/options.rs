@@ -323,6 +323,11 @@ impl MemoryOptions {
             let why = "must exceed lease_seconds, or leases that are in use would count as stale";
             return Err(refuse("stale_threshold_seconds", why));
         }
+        // The audit of a request that is under way must not be ended for it.
+        if Duration::from_secs(self.pending_audit_timeout_seconds) <= self.gateway_budget() * 2 {
+            let why = "must exceed gateway_budget_ms twice over";
+            return Err(refuse("pending_audit_timeout_seconds", why));
+        }
         if self.base_backoff_seconds > self.max_backoff_seconds {
             let why = "must not exceed max_backoff_seconds";
             return Err(refuse("base_backoff_seconds", why));

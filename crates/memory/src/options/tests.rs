@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn impossible_combinations_are_refused_by_name() {
     type Change = fn(&mut MemoryOptions);
-    let table: [(Change, Option<&str>); 15] = [
+    let table: [(Change, Option<&str>); 16] = [
         (|_| {}, None),
         (|o| o.lease_seconds = 39, Some("lease_seconds")),
         (
@@ -24,6 +24,10 @@ fn impossible_combinations_are_refused_by_name() {
         (
             |o| o.stale_threshold_seconds = 120,
             Some("stale_threshold_seconds"),
+        ),
+        (
+            |o| (o.pending_audit_timeout_seconds, o.gateway_budget_ms) = (60, 30_000),
+            Some("pending_audit_timeout_seconds"),
         ),
         (|o| o.project_key = "a b".into(), Some("project_key")),
         (
