@@ -158,6 +158,12 @@ fn tries(
         ))?;
     }
     if has_memory {
+        let memory = &config.settings.memory.options;
+        let has_tokens = memory.tokens().is_ok_and(|tokens| !tokens.is_empty());
+        let curl = match has_tokens {
+            true => r#"curl -sSw '\n' -H "authorization: Bearer $GATEWAY_AUTH_TOKEN""#,
+            false => curl.as_str(),
+        };
         out.line(format_args!("  {curl} {url}/mcp {json} -d '{MEMORY}'"))?;
     }
     Ok(())
