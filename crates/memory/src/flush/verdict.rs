@@ -1,6 +1,6 @@
 //! What became of a memory, in the words of attempts.
 
-use std::error::Error as StdError;
+use std::{error::Error as StdError, time::Duration};
 
 use consign_kernel::{Certainty, Error, Outcome};
 use consign_worker::{About, Verdict};
@@ -22,6 +22,9 @@ pub mod codes {
     /// It is no memory.
     pub const MALFORMED: &str = "malformed";
 }
+
+/// The longest rest that a memory server can ask for: nonsense must not keep memories for a year.
+const RETRY_IN_MAX: Duration = Duration::from_hours(1);
 
 /// The memory server has it.
 pub(super) fn stored(stored: &StoredMemory) -> Verdict {
@@ -65,7 +68,7 @@ pub(super) fn failed(error: &BackendError) -> Verdict {
         BackendError::Protocol(_) => (Outcome::Uncertain, About::Message),
     };
     let retry_in = match error {
-        BackendError::Api { retry_in, .. } => *retry_in,
+        BackendError::Api { retry_in, .. } => retry_in.map(|delay| delay.min(RETRY_IN_MAX)),
         _ => None,
     };
     Verdict::failed(outcome, about, error.word(), error.to_string()).with_retry_in(retry_in)
@@ -174,6 +177,18 @@ mod tests {
             );
             assert_eq!(verdict.code.as_deref(), Some(code), "{error}");
             assert_eq!(verdict.detail, Some(error.to_string()));
+        }
+    }
+
+    #[test]
+    fn a_server_may_ask_for_an_hour_of_rest_at_most() {
+        for (asked, rest) in [(7, 7), (3_600, 3_600), (u64::MAX, 3_600)] {
+            let verdict = failed(&BackendError::Api {
+                status: 429,
+                message: "slow down".to_owned(),
+                retry_in: Some(Duration::from_secs(asked)),
+            });
+            assert_eq!(verdict.retry_in, Some(Duration::from_secs(rest)));
         }
     }
 
