@@ -145,6 +145,12 @@ impl<S: Send + Sync> FromRequest<S> for Batch {
 }
 
 async fn enqueue(state: &AppState, messages: &[NewMessage]) -> Result<Vec<Enqueued>, Problem> {
+    let is_memory = |message: &NewMessage| message.lane == consign_memory::lane();
+    if state.memory.is_some() && messages.iter().any(is_memory) {
+        // It would be in its space without anybody's policy, and its audits in nobody's name.
+        let why = "memories are stored with POST /mcp or POST /memory/store";
+        return Err(Problem::invalid("lane", why));
+    }
     let enqueued = state.store.enqueue(messages).await?;
     let mut new: BTreeMap<&LaneName, u64> = BTreeMap::new();
     for (message, answer) in messages.iter().zip(&enqueued) {

@@ -343,3 +343,26 @@ async fn tokens_that_cannot_be_read_close_the_gateway() {
         }
     }
 }
+
+/// A message in the lane would be a memory that no policy has seen.
+#[tokio::test]
+async fn memories_come_in_through_the_gateway_only() {
+    let bench = gateway(MemoryOptions::default()).await;
+    let (space, text) = ("private:bob", "slipped in");
+    let sha = consign_memory::payload_sha(text);
+    let payload = json!({"target_space": space, "payload_sha": sha, "payload_md": text});
+    let key = consign_memory::message_key(space, &sha);
+    let message = json!({"key": key, "payload": payload});
+    let refused = bench.post("/v1/lanes/memory/messages", message).await;
+    refused.is_problem(400, "invalid_input");
+    assert!(
+        refused.detail().contains("/memory/store"),
+        "{}",
+        refused.text
+    );
+    let batch = json!({"messages": [{"lane": "memory", "key": key, "payload": payload}]});
+    bench
+        .post("/v1/messages", batch)
+        .await
+        .is_problem(400, "invalid_input");
+}
