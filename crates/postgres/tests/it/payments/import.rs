@@ -151,10 +151,18 @@ const CLAIMED: Tried = ("DISPATCHING", None, None);
 const PAID: Tried = ("DISPATCHED", None, None);
 const ZOMBIE: Tried = ("ZOMBIE_REQUEUE", Some("ZOMBIE_REQUEUE"), None);
 
+type Standing = (
+    &'static [Tried],
+    bool,
+    &'static str,
+    &'static [&'static str],
+    Option<bool>,
+);
+
 /// P-21, H5: every way in which a payment can stand there; with a pending row there or without; what is
 /// done with it; how its attempts read here; and whether the next claim is in doubt, if there is one.
 #[rustfmt::skip]
-const STANDING: &[(&[Tried], bool, &str, &[&str], Option<bool>)] = &[
+const STANDING: &[Standing] = &[
     (&[], true, "pending", &[], Some(false)),
     (&[CLAIMED], false, "requeued_dispatching", &["ZOMBIE_REQUEUE"], Some(true)),
     (&[CLAIMED], true, "requeued_dispatching", &["ZOMBIE_REQUEUE"], Some(true)),
