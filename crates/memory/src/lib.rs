@@ -1,6 +1,5 @@
 #![doc = include_str!("../README.md")]
 
-mod artifacts;
 pub mod audit_json;
 mod backend;
 pub mod backoff;
@@ -24,10 +23,10 @@ pub mod report;
 pub mod space;
 pub mod tools;
 mod turn;
-pub mod uri;
 
 pub use backend::{Backend, BackendError, Hit, Search, StoredMemory};
 pub use caller::Caller;
+pub use consign_artifacts::uri;
 pub use correlation::Correlation;
 pub use embedded::Embedded;
 pub use flush::FlushSink;

@@ -1,15 +1,14 @@
 //! Evidence: texts kept in files, named by their hashes.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use consign_artifacts::{ArtifactError, Artifacts, sha256_of};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use tracing::warn;
 
 use super::{MemoryService, refused};
 use crate::{
-    Attachment, Caller, NewAttachment, NewItem,
-    artifacts::{ArtifactError, Artifacts, sha256_of},
-    payload_sha,
+    Attachment, Caller, NewAttachment, NewItem, payload_sha,
     tools::{Arguments, Refusal, wrong},
     uri::{
         UriType, is_patch_blob_evidence_uri, normalize_to_artifact_key,

@@ -4,6 +4,7 @@
 //! part of it is a plain name, and where the path really leads is looked at before it is used.
 
 use std::{
+    fmt,
     fs::{self, File, OpenOptions},
     io::{self, ErrorKind, Read, Write},
     path::{Component, Path, PathBuf},
@@ -16,9 +17,12 @@ use ring::{
 
 use crate::uri::normalize_to_artifact_key;
 
+/// Where files are written before they have a name.
+const DRAFTS: &str = ".drafts";
+
 /// Why a file could not be used.
 #[derive(Debug)]
-pub(crate) enum ArtifactError {
+pub enum ArtifactError {
     /// The key leads out of the folder, or is none.
     Outside(String),
     /// There is no such file.
@@ -31,6 +35,19 @@ pub(crate) enum ArtifactError {
     /// The file system failed.
     Io(io::Error),
 }
+
+impl fmt::Display for ArtifactError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Outside(key) => write!(f, "{key:?} is no key of an artifact"),
+            Self::Missing => f.write_str("there is no such artifact"),
+            Self::TooLarge { size_bytes } => write!(f, "the artifact has {size_bytes} bytes"),
+            Self::Io(error) => write!(f, "the artifact could not be used: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ArtifactError {}
 
 impl From<io::Error> for ArtifactError {
     fn from(error: io::Error) -> Self {
@@ -45,29 +62,49 @@ type Done<T> = Result<T, ArtifactError>;
 
 /// A folder of files.
 #[derive(Clone, Debug)]
-pub(crate) struct Artifacts {
+pub struct Artifacts {
     root: PathBuf,
 }
 
 impl Artifacts {
-    pub(crate) fn new(root: impl Into<PathBuf>) -> Self {
+    /// The files under a folder, which is made when something is kept.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
+    }
+
+    /// Begins a file that is too large to be held in memory. Blocks, like everything a draft does.
+    pub fn draft(&self) -> io::Result<Draft> {
+        let folder = self.root.join(DRAFTS);
+        fs::create_dir_all(&folder)?;
+        let path = folder.join(random_name());
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(&path)?;
+        Ok(Draft {
+            artifacts: self.clone(),
+            file,
+            path,
+            context: Context::new(&SHA256),
+            size_bytes: 0,
+        })
     }
 
     /// Keeps bytes under a key that holds their hash: on disk when this returns, whole or not at
     /// all. What is there already and whole stays; what is damaged is replaced.
-    pub(crate) async fn put(&self, key: &str, bytes: Vec<u8>, sha256: &str) -> Done<()> {
+    pub async fn put(&self, key: &str, bytes: Vec<u8>, sha256: &str) -> Done<()> {
         let (this, key, sha256) = (self.clone(), key.to_owned(), sha256.to_owned());
         blocking(move || this.put_now(&key, &bytes, &sha256)).await
     }
 
     /// Reads a file.
-    pub(crate) async fn get(&self, key: &str, bytes_max: u64) -> Done<Vec<u8>> {
+    pub async fn get(&self, key: &str, bytes_max: u64) -> Done<Vec<u8>> {
         let (this, key) = (self.clone(), key.to_owned());
         blocking(move || this.get_now(&key, bytes_max)).await
     }
 
-    fn put_now(&self, key: &str, bytes: &[u8], sha256: &str) -> Done<()> {
+    /// Where a key leads and its folder, which is there afterwards.
+    fn place(&self, key: &str) -> Done<(PathBuf, PathBuf)> {
         let path = self.path(key)?;
         let folder = path.parent().unwrap_or(&self.root).to_owned();
         fs::create_dir_all(&self.root).map_err(ArtifactError::Io)?;
@@ -75,6 +112,11 @@ impl Artifacts {
         let present = folder.ancestors().find(|folder| folder.exists());
         self.check_inside(present.unwrap_or(&self.root), key)?;
         fs::create_dir_all(&folder).map_err(ArtifactError::Io)?;
+        Ok((path, folder))
+    }
+
+    fn put_now(&self, key: &str, bytes: &[u8], sha256: &str) -> Done<()> {
+        let (path, folder) = self.place(key)?;
         if let Ok(present) = fs::read(&path)
             && sha256_of(&present) == sha256
         {
@@ -134,6 +176,62 @@ impl Artifacts {
     }
 }
 
+/// A file that is being written and has no name yet. Dropped, it is gone.
+pub struct Draft {
+    artifacts: Artifacts,
+    file: File,
+    path: PathBuf,
+    context: Context,
+    size_bytes: u64,
+}
+
+impl Draft {
+    /// Adds bytes.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all(bytes)?;
+        self.context.update(bytes);
+        self.size_bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// How much there is.
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// The hash of what there is, in lower-case hex.
+    pub fn sha256(&self) -> String {
+        hex(self.context.clone().finish().as_ref())
+    }
+
+    /// Gives it its name: on disk when this returns, whole or not at all.
+    pub fn keep(self, key: &str) -> Result<(), ArtifactError> {
+        let (path, folder) = self.artifacts.place(key)?;
+        let kept = || {
+            self.file.sync_all()?;
+            fs::rename(&self.path, &path)?;
+            File::open(&folder)?.sync_all()
+        };
+        kept().map_err(ArtifactError::Io)
+    }
+}
+
+impl fmt::Debug for Draft {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Draft")
+            .field("path", &self.path)
+            .field("size_bytes", &self.size_bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        // It has its name, or is nothing to anybody.
+        drop(fs::remove_file(&self.path));
+    }
+}
+
 fn write_whole(draft: &Path, path: &Path, folder: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new()
         .write(true)
@@ -147,7 +245,7 @@ fn write_whole(draft: &Path, path: &Path, folder: &Path, bytes: &[u8]) -> io::Re
 }
 
 /// The hash of some bytes, in lower-case hex.
-pub(crate) fn sha256_of(bytes: &[u8]) -> String {
+pub fn sha256_of(bytes: &[u8]) -> String {
     let mut context = Context::new(&SHA256);
     context.update(bytes);
     hex(context.finish().as_ref())
@@ -207,6 +305,25 @@ mod tests {
         fs::write(folder.path().join(KEY), b"hell").unwrap();
         artifacts.put(KEY, b"hello".to_vec(), &sha).await.unwrap();
         assert_eq!(artifacts.get(KEY, 5).await.unwrap(), b"hello");
+    }
+
+    #[test]
+    fn a_draft_is_kept_whole_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let artifacts = Artifacts::new(folder.path());
+        let mut draft = artifacts.draft().unwrap();
+        draft.write(b"hel").unwrap();
+        draft.write(b"lo").unwrap();
+        assert_eq!(draft.size_bytes(), 5);
+        assert_eq!(draft.sha256(), sha256_of(b"hello"));
+        assert!(!folder.path().join(KEY).exists());
+        draft.keep(KEY).unwrap();
+        assert_eq!(fs::read(folder.path().join(KEY)).unwrap(), b"hello");
+        drop(artifacts.draft().unwrap());
+        let outside = artifacts.draft().unwrap().keep("../x");
+        assert!(matches!(outside, Err(ArtifactError::Outside(_))));
+        let drafts = fs::read_dir(folder.path().join(DRAFTS)).unwrap();
+        assert_eq!(drafts.count(), 0, "no drafts are left");
     }
 
     /// T43: nothing leads out of the folder.

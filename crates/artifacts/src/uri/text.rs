@@ -1,7 +1,7 @@
 //! The small words of the grammar.
 
 /// 64 hex digits, of either case.
-pub(crate) fn is_sha256(text: &str) -> bool {
+pub fn is_sha256(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 

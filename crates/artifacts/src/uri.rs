@@ -18,7 +18,7 @@ mod reference;
 mod source;
 mod text;
 
-pub(crate) use self::text::is_sha256;
+pub use self::text::is_sha256;
 pub use self::{
     artifact::{ScmArtifact, build_scm_artifact_path, parse_scm_artifact_path},
     attachment::{

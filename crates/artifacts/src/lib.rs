@@ -1,0 +1,6 @@
+#![doc = include_str!("../README.md")]
+
+mod files;
+pub mod uri;
+
+pub use files::{ArtifactError, Artifacts, Draft, sha256_of};
