@@ -31,7 +31,8 @@ pub struct Completion {
     pub retry_in: Option<Duration>,
     /// Of a `Retryable` one, whether the rail may have it: `Some(true)` nobody knows, `Some(false)`
     /// the caller vouches that the rail has not got it, because it was asked or has refused it. When
-    /// absent see [`report`](Self::report). A `Failed` one cannot be in doubt; a `Dispatched` one is
+    /// absent see [`report`](Self::report). A `Failed` one cannot be in doubt, and is if it says that
+    /// the rail did not answer and not that it was asked since; a `Dispatched` one is
     /// known, whatever stands here.
     pub in_doubt: Option<bool>,
 }
@@ -73,13 +74,14 @@ impl Completion {
     /// Refuses what is nobody's to say.
     pub fn validate(&self) -> Result<()> {
         let reference = self.result.rail_reference.as_deref().unwrap_or_default();
-        match (self.state, self.in_doubt) {
-            (AttemptState::ZombieRequeue, _) => {
+        match self.state {
+            AttemptState::ZombieRequeue => {
                 let why = "a completion is DISPATCHED, RETRYABLE or FAILED";
                 Err(Error::invalid("state", why))
             }
-            (AttemptState::Failed, Some(true)) => {
-                let why = "a payment in doubt cannot have failed; say RETRYABLE";
+            AttemptState::Failed if self.in_doubt.unwrap_or(self.is_unanswered()) => {
+                let why = "a payment in doubt cannot have failed; say RETRYABLE, or that it is not \
+                           in doubt if the rail was asked";
                 Err(Error::invalid("in_doubt", why))
             }
             _ if reference.len() > REFERENCE_BYTES_MAX => {
@@ -123,6 +125,12 @@ impl Completion {
         })
     }
 
+    /// Whether its code says that the rail was called and did not answer.
+    fn is_unanswered(&self) -> bool {
+        let code = self.error_code.as_deref().unwrap_or_default();
+        [DISPATCH_TIMEOUT, DISPATCH_ERROR].contains(&code.trim())
+    }
+
     fn leaves_doubt(&self, was_in_doubt: bool) -> bool {
         let given = |code: &Option<String>| {
             let code = code.as_deref().map(str::trim);
@@ -131,10 +139,7 @@ impl Completion {
         self.in_doubt.unwrap_or_else(|| {
             match (given(&self.error_code), given(&self.result.rail_code)) {
                 (None, None) => true,
-                (Some(code), _) if [DISPATCH_TIMEOUT, DISPATCH_ERROR].contains(&code.as_str()) => {
-                    true
-                }
-                _ => was_in_doubt,
+                _ => was_in_doubt || self.is_unanswered(),
             }
         })
     }
@@ -230,12 +235,24 @@ mod tests {
             in_doubt: Some(true),
             ..failed.clone()
         };
+        let unanswered = Completion::failed(id, AttemptState::Failed, " DISPATCH_TIMEOUT");
+        let asked = Completion {
+            in_doubt: Some(false),
+            ..unanswered.clone()
+        };
         let zombie = Completion::failed(id, AttemptState::ZombieRequeue, "X");
         let done = Completion {
             in_doubt: Some(true),
             ..Completion::dispatched(id, "r")
         };
-        let table = [(failed, true), (torn, false), (zombie, false), (done, true)];
+        let table = [
+            (failed, true),
+            (torn, false),
+            (unanswered, false),
+            (asked, true),
+            (zombie, false),
+            (done, true),
+        ];
         for (said, is_fine) in table {
             assert_eq!(said.validate().is_ok(), is_fine, "{said:?}");
         }

@@ -52,11 +52,15 @@ BEGIN
             USING ERRCODE = 'P7003', DETAIL = jsonb_build_object('outbox_id', v_wrong.outbox_id, 'state', v_wrong.state)::text,
                   HINT = 'Nothing was written. A completion is DISPATCHED, RETRYABLE or FAILED.';
     END IF;
-    SELECT (c).* INTO v_wrong FROM unnest(p_completions) c WHERE c.state = 'FAILED' AND c.in_doubt ORDER BY c.ord LIMIT 1;
+    -- Whoever says that the rail did not answer, and does not say that it was asked since, does not know.
+    SELECT (c).* INTO v_wrong FROM unnest(p_completions) c
+        WHERE c.state = 'FAILED' AND coalesce(c.in_doubt, btrim(c.error_code) IN ('DISPATCH_TIMEOUT', 'DISPATCH_ERROR'))
+        ORDER BY c.ord LIMIT 1;
     IF FOUND THEN
         RAISE EXCEPTION 'in_doubt: payment % cannot have failed while it is in doubt', v_wrong.outbox_id
             USING ERRCODE = 'CN006', DETAIL = jsonb_build_object('outbox_id', v_wrong.outbox_id)::text,
-                  HINT = 'Nothing was written. Say RETRYABLE: it is asked about before it is sent again.';
+                  HINT = 'Nothing was written. Say RETRYABLE: it is asked about before it is sent again. If the rail was asked '
+                      'since and does not have it, say p_in_doubt => false.';
     END IF;
     SELECT (c).* INTO v_wrong FROM unnest(p_completions) c WHERE octet_length(c.rail_reference) > 256 ORDER BY c.ord LIMIT 1;
     IF FOUND THEN

@@ -234,6 +234,14 @@ impl AppState {
         }
     }
 
+    /// Returns when what was taken from clients that have hung up since has come to its end. Call it
+    /// when nothing comes in any more.
+    pub async fn finished(&self) {
+        if let Some(memory) = &self.memory {
+            memory.here.service.finished().await;
+        }
+    }
+
     /// Whether `drain` has been called.
     pub fn is_draining(&self) -> bool {
         *self.draining.borrow()

@@ -276,6 +276,11 @@ pub(crate) async fn a_failure_in_doubt_is_refused(harness: &dyn Harness) {
     refused(answer, "invalid_input");
     let answer = till.payments.witness_payments(lease.token, WORKER, &both);
     refused(answer.await, "invalid_input");
+    for code in ["DISPATCH_TIMEOUT", " DISPATCH_ERROR "] {
+        let unanswered = [Completion::failed(ids[1], Failed, code)];
+        let answer = till.payments.complete(lease.token, WORKER, &unanswered);
+        refused(answer.await, "invalid_input");
+    }
     for id in &ids {
         assert_eq!(till.attempts(*id).await, []);
     }

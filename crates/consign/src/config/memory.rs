@@ -3,7 +3,7 @@
 
 use consign_memory::{LANE, MemoryOptions};
 
-use super::{Entry, KeyPath, Layer, Problem, key::KEYS, origin::Origin, protocol::Protocol, tree};
+use super::{KeyPath, Layer, Problem, protocol::Protocol, tree};
 
 const MEMORY: Protocol = Protocol {
     table: LANE,
@@ -81,31 +81,13 @@ pub(super) fn read_environment(
     layer: &mut Layer,
     problems: &mut Vec<Problem>,
 ) {
-    let said = |wanted: &str| {
-        variables
-            .iter()
-            .find(|(name, text)| name == wanted && !text.is_empty())
+    let names = |name: &str| {
+        let own = VARIABLES.contains(&name).then(|| name.to_uppercase());
+        let others = OTHERS.iter().filter(|(_, setting)| *setting == name);
+        let others = others.map(|(other, _)| (*other).to_owned());
+        own.into_iter().chain(others).collect()
     };
-    let table = KeyPath::of(LANE);
-    for key in KEYS {
-        let Some(name) = key.path.strip_prefix("memory.") else {
-            continue;
-        };
-        let own = said(&name.to_uppercase()).filter(|_| VARIABLES.contains(&name));
-        let mut others = OTHERS.iter().filter(|(_, setting)| *setting == name);
-        let Some((name_said, text)) = own.or_else(|| others.find_map(|(other, _)| said(other)))
-        else {
-            continue;
-        };
-        let origin = Origin::Environment {
-            name: name_said.clone(),
-        };
-        let (path, value) = (table.child(name), key.kind.parse(text));
-        if let Err(what) = key.kind.check(&value) {
-            problems.push(Problem::at(&origin, &path, what));
-        }
-        layer.insert(path, Entry { value, origin });
-    }
+    MEMORY.read_environment(variables, names, layer, problems);
 }
 
 /// The settings in types, and a problem for each that cannot be.

@@ -3,7 +3,7 @@
 use consign_orders::{LANE, OrdersOptions};
 use serde_json::Value;
 
-use super::{Entry, KeyPath, Layer, Problem, key::KEYS, origin::Origin, protocol::Protocol, tree};
+use super::{KeyPath, Layer, Problem, origin::Origin, protocol::Protocol, tree};
 
 const TABLE: &str = LANE;
 
@@ -66,31 +66,13 @@ pub(super) fn read_environment(
     layer: &mut Layer,
     problems: &mut Vec<Problem>,
 ) {
-    let said = |wanted: &str| {
-        variables
-            .iter()
-            .find(|(name, text)| name == wanted && !text.is_empty())
-    };
-    let table = KeyPath::of(TABLE);
-    for key in KEYS {
-        let Some(name) = key.path.strip_prefix("orders.") else {
-            continue;
-        };
-        let older = said(OLDER.0).filter(|_| name == OLDER.1);
+    let names = |name: &str| {
         let is_variable = VARIABLES.iter().any(|start| name.starts_with(start));
-        let own = said(&name.to_uppercase()).filter(|_| is_variable);
-        let Some((name_said, text)) = own.or(older) else {
-            continue;
-        };
-        let origin = Origin::Environment {
-            name: name_said.clone(),
-        };
-        let (path, value) = (table.child(name), key.kind.parse(text));
-        if let Err(what) = key.kind.check(&value) {
-            problems.push(Problem::at(&origin, &path, what));
-        }
-        layer.insert(path, Entry { value, origin });
-    }
+        let own = is_variable.then(|| name.to_uppercase());
+        let older = (name == OLDER.1).then(|| OLDER.0.to_owned());
+        own.into_iter().chain(older).collect()
+    };
+    ORDERS.read_environment(variables, names, layer, problems);
 }
 
 /// Takes `BROKER_URL` out of what the environment says if it cannot be meant for orders, since they

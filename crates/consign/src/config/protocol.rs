@@ -1,9 +1,9 @@
-//! What the tables of orders and of payments have in common: each is a protocol with a lane of its
-//! own.
+//! What the tables of orders, payments and memories have in common: each is a protocol with a lane of
+//! its own.
 
 use consign_kernel::Error;
 
-use super::{KeyPath, Layer, Problem, origin::Origin};
+use super::{Entry, KeyPath, Layer, Problem, key::KEYS, origin::Origin};
 
 /// A protocol that has a table in the configuration.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +23,42 @@ impl Protocol {
         entries
             .iter()
             .any(|(path, entry)| path.starts_with(&table) && entry.origin != Origin::Default)
+    }
+
+    /// Reads the variables that have a name of their own. `names` gives those of a setting, the
+    /// strongest first; an empty variable counts as absent.
+    pub(super) fn read_environment(
+        &self,
+        variables: &[(String, String)],
+        names: impl Fn(&str) -> Vec<String>,
+        layer: &mut Layer,
+        problems: &mut Vec<Problem>,
+    ) {
+        for key in KEYS {
+            let path = KeyPath::of(key.path);
+            // Settings of a table within the table have no names of their own.
+            let [table, name] = path.segments() else {
+                continue;
+            };
+            if table != self.table {
+                continue;
+            }
+            let said = |wanted: &String| {
+                let mut said = variables.iter();
+                said.find(|(name, text)| name == wanted && !text.is_empty())
+            };
+            let Some((name_said, text)) = names(name).iter().find_map(said) else {
+                continue;
+            };
+            let origin = Origin::Environment {
+                name: name_said.clone(),
+            };
+            let value = key.kind.parse(text);
+            if let Err(what) = key.kind.check(&value) {
+                problems.push(Problem::at(&origin, &path, what));
+            }
+            layer.insert(path, Entry { value, origin });
+        }
     }
 
     /// What cannot be, at the setting it names.

@@ -11,6 +11,9 @@ use crate::failure::Exit;
 /// What the last words may take after the second signal.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
+/// What memories may take whose clients have hung up: their budget, and a slow database.
+const HUNG_UP: Duration = Duration::from_secs(10);
+
 impl Running {
     /// Ends in good order, or at once when it is told so again.
     ///
@@ -40,8 +43,16 @@ impl Running {
         if http.has_failed() {
             return Exit::Wrong;
         }
+        let ended = async {
+            http.stop().await;
+            if timeout(HUNG_UP, self.state.finished()).await.is_err() {
+                tracing::warn!(
+                    "memories are cut off while they are stored; their audits are pending"
+                );
+            }
+        };
         tokio::select! {
-            () = http.stop() => Exit::Fine,
+            () = ended => Exit::Fine,
             exit = signals.stop() => exit,
         }
     }

@@ -1,13 +1,18 @@
 //! Gateways and workers killed (SIGKILL) at each point of a memory's way, with a real memory server:
 //! nothing is lost, nothing is stored twice, and every audit ends.
 
-use consign_testkit::OpenMemory;
+use std::time::Duration;
+
+use consign_testkit::{OpenMemory, eventually};
 
 use super::gateway::{audits, copies, ends_well, is_sent, row, store, try_store, use_openmemory};
 use crate::{
     orders::bench::{Bench, on_both},
     service::Service,
 };
+
+/// Generous: a busy machine must not fail a test.
+const SOON: Duration = Duration::from_secs(20);
 
 const SERVE: &[&str] = &["serve", "--listen", "127.0.0.1:0"];
 const WORK: &[&str] = &["work", "--lane", "memory", "--health-listen", "127.0.0.1:0"];
@@ -149,5 +154,28 @@ fn e6_a_worker_killed_after_the_server_has_stored_stores_no_second_time() {
         ends_well(&bench, &server).await;
         let ended = audits(&bench).await;
         assert_eq!(pairs(&ended)[1..], [("outbox_flush_success", "success")]);
+    });
+}
+
+/// A gateway that is told to stop brings to their end what clients left behind that hung up.
+#[test]
+fn a_gateway_that_stops_leaves_no_audit_without_an_end() {
+    on_both(async |mut bench| {
+        let server = OpenMemory::start().await;
+        use_openmemory(&mut bench, &server);
+        let gateway = bench.serve().await;
+        server.freeze();
+        tokio::select! {
+            answer = try_store(&gateway) => panic!("answered: {answer:?}"),
+            () = eventually("its audit is there", SOON, || async { audits(&bench).await.len() == 1 }) => {}
+        }
+        gateway.stop().await;
+        server.thaw();
+        let audits = audits(&bench).await;
+        let [(reason, status)] = audits.as_slice() else {
+            panic!("{audits:?}");
+        };
+        assert!(reason.starts_with("openmemory_write_failed:"), "{reason}");
+        assert_eq!(status, "redirected");
     });
 }
