@@ -1,0 +1,5 @@
+//! Fetching the changes themselves.
+
+mod writer;
+
+pub use self::writer::PatchWriter;

@@ -1,0 +1,114 @@
+//! A change on its way to its file.
+
+use std::{fmt, io};
+
+use consign_artifacts::{Artifacts, Draft};
+
+use crate::ScmError;
+
+/// Most changes are smaller, and go to disk in one piece.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// Takes a change piece by piece, and holds little of it in memory. Behind the limit it counts only.
+pub struct PatchWriter {
+    artifacts: Artifacts,
+    bytes_max: u64,
+    seen_bytes: u64,
+    buffer: Vec<u8>,
+    draft: Option<Draft>,
+}
+
+impl PatchWriter {
+    /// A change that may have so many bytes.
+    pub fn new(artifacts: &Artifacts, bytes_max: u64) -> Self {
+        Self {
+            artifacts: artifacts.clone(),
+            bytes_max,
+            seen_bytes: 0,
+            buffer: Vec::new(),
+            draft: None,
+        }
+    }
+
+    /// Adds a piece.
+    pub async fn write(&mut self, bytes: &[u8]) -> Result<(), ScmError> {
+        self.seen_bytes += bytes.len() as u64;
+        if self.is_too_large() {
+            self.draft = None;
+            self.buffer = Vec::new();
+            return Ok(());
+        }
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() >= BUFFER_BYTES {
+            self.flush().await?;
+        }
+        Ok(())
+    }
+
+    /// How much there was, also of what was too much.
+    pub fn seen_bytes(&self) -> u64 {
+        self.seen_bytes
+    }
+
+    /// Whether it is over its limit, and so holds nothing.
+    pub fn is_too_large(&self) -> bool {
+        self.seen_bytes > self.bytes_max
+    }
+
+    /// Keeps it under the key that its hash makes; answers hash and key.
+    pub(crate) async fn keep(
+        mut self,
+        key: impl FnOnce(&str) -> Result<String, ScmError>,
+    ) -> Result<(String, String), ScmError> {
+        debug_assert!(!self.is_too_large(), "nothing is left of it");
+        self.flush().await?;
+        let draft = self.draft.take().ok_or_else(gone)?;
+        let sha256 = draft.sha256();
+        let key = key(&sha256)?;
+        let place = key.clone();
+        blocking(move || Ok(draft.keep(&place)?)).await?;
+        Ok((sha256, key))
+    }
+
+    /// What is in memory goes to disk, on a thread that may block.
+    async fn flush(&mut self) -> Result<(), ScmError> {
+        let buffer = std::mem::take(&mut self.buffer);
+        let (draft, artifacts) = (self.draft.take(), self.artifacts.clone());
+        let written = blocking(move || {
+            let mut draft = match draft {
+                Some(draft) => draft,
+                None => artifacts.draft().map_err(failed)?,
+            };
+            draft.write(&buffer).map_err(failed)?;
+            Ok(draft)
+        });
+        self.draft = Some(written.await?);
+        Ok(())
+    }
+}
+
+impl fmt::Debug for PatchWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PatchWriter")
+            .field("bytes_max", &self.bytes_max)
+            .field("seen_bytes", &self.seen_bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+fn failed(error: io::Error) -> ScmError {
+    ScmError::Artifact(consign_artifacts::ArtifactError::Io(error))
+}
+
+fn gone() -> ScmError {
+    failed(io::Error::other("the draft is gone"))
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ScmError> + Send + 'static,
+) -> Result<T, ScmError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(_) => Err(gone()),
+    }
+}
