@@ -11,6 +11,7 @@ use std::{fmt, sync::Arc};
 
 use consign_kernel::Error;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 use tracing::warn;
 
 pub use self::store::{StoreAnswer, StoreRequest};
@@ -31,7 +32,12 @@ struct Inner {
     logbook: Arc<dyn Logbook>,
     backend: Arc<dyn Backend>,
     options: MemoryOptions,
+    /// A place for each memory that is being stored.
+    places: Arc<Semaphore>,
 }
+
+/// More requests than a server takes at once.
+const PLACES: u32 = 1 << 20;
 
 impl fmt::Debug for MemoryService {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -53,8 +59,16 @@ impl MemoryService {
             logbook,
             backend,
             options,
+            places: Arc::new(Semaphore::new(PLACES as usize)),
         });
         Self { inner }
+    }
+
+    /// Returns when every memory that was being stored has come to its end, also those whose clients
+    /// have hung up. For a process that is about to end and takes no more.
+    pub async fn finished(&self) {
+        // Never closed, so there is always an answer.
+        drop(self.inner.places.acquire_many(PLACES).await);
     }
 
     /// What it remembers with.

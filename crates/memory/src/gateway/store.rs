@@ -120,7 +120,12 @@ impl MemoryService {
         });
         // In a task of its own: a client that hangs up must not leave an audit without an end.
         let running = Arc::clone(&call);
-        let task = async move { running.run(request).await };
+        let place = Arc::clone(&self.inner.places).acquire_owned().await;
+        let task = async move {
+            let answer = running.run(request).await;
+            drop(place);
+            answer
+        };
         let answer = match tokio::spawn(task.instrument(Span::current())).await {
             Ok(answer) => answer,
             Err(gone) => call.broken(&gone.to_string()).await,

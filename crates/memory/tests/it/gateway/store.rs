@@ -283,11 +283,17 @@ async fn a_request_goes_on_when_its_client_is_gone() {
             desk.server.stores() == 1
         }) => {}
     }
+    // Whoever ends the process waits for it.
+    let mut finished = std::pin::pin!(desk.service.finished());
+    let is_pending = std::future::poll_fn(|context| {
+        std::task::Poll::Ready(finished.as_mut().poll(context).is_pending())
+    });
+    assert!(is_pending.await);
     desk.server.release();
-    consign_testkit::eventually("the audit has ended", crate::support::SOON, || async {
-        desk.told().await == ["allow policy:policy_passed success"]
-    })
-    .await;
+    finished.await;
+    let told = desk.told().await;
+    assert_eq!(told, ["allow policy:policy_passed success"]);
+    desk.service.finished().await;
 }
 
 /// A defect in a backend is told, and its audit ends.
