@@ -3,7 +3,7 @@
 //! At the top: `gateway_event` with everything about the request, the evidence sorted into `patches`,
 //! `attachments` and `external`, `evidence_summary`, `refs`, and, lifted so that SQL finds them,
 //! `source`, `payload_sha`, `correlation_id`, `memory_id`, `outbox_id`, `intended_action`,
-//! `original_outbox_id`. `extra` always has the `correlation_id`.
+//! `original_outbox_id`, `consume`. `extra` always has the `correlation_id`.
 //!
 //! Audits of the outbox are written by the stores (see [`crate::Logbook`]) in the same shape.
 
@@ -22,11 +22,12 @@ const SOURCE: &str = "gateway";
 /// As much of an error is kept.
 const ERROR_CHARS_MAX: usize = 500;
 /// What is lifted from `extra`.
-const LIFTED: [&str; 4] = [
+const LIFTED: [&str; 5] = [
     "worker_id",
     "attempt_id",
     "intended_action",
     "original_outbox_id",
+    "consume",
 ];
 
 /// What all audits of requests have.

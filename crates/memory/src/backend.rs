@@ -51,6 +51,11 @@ impl BackendError {
             if (400..500).contains(status) && ![408, 429].contains(status))
     }
 
+    /// Whether it refuses what the memory says or how long it is: others may be stored.
+    pub fn is_about_content(&self) -> bool {
+        matches!(self, Self::Api { status, .. } if [400, 413, 422].contains(status))
+    }
+
     /// Whether the backend refuses us rather than the memory: somebody must change a key, and then
     /// it can be stored.
     pub fn is_about_us(&self) -> bool {

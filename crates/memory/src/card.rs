@@ -212,7 +212,7 @@ impl Card {
 }
 
 /// Whether a line could be taken for one of the layout's own: evidence could be invented so.
-fn is_heading(line: &str) -> bool {
+pub(crate) fn is_heading(line: &str) -> bool {
     let line = line.trim_start();
     HEADINGS.iter().any(|heading| line.starts_with(heading))
 }

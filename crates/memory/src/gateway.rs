@@ -10,10 +10,12 @@ mod store;
 use std::{fmt, sync::Arc};
 
 use consign_kernel::Error;
+use consign_scm::ScmLedger;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tracing::warn;
 
+pub(crate) use self::store::DEDUP_HIT;
 pub use self::store::{StoreAnswer, StoreRequest};
 pub(crate) use self::{
     evidence::{EvidenceRead, EvidenceUpload},
@@ -26,6 +28,7 @@ use crate::{Backend, Caller, Logbook, MemoryOptions, report, tools::Refusal};
 #[derive(Clone)]
 pub struct MemoryService {
     inner: Arc<Inner>,
+    scm: Option<Arc<dyn ScmLedger>>,
 }
 
 struct Inner {
@@ -61,7 +64,21 @@ impl MemoryService {
             options,
             places: Arc::new(Semaphore::new(PLACES as usize)),
         });
-        Self { inner }
+        Self { inner, scm: None }
+    }
+
+    /// The same gateway, which knows repositories as well: it can consume their changes, and read
+    /// them as evidence.
+    pub fn with_scm(self, scm: Arc<dyn ScmLedger>) -> Self {
+        Self {
+            scm: Some(scm),
+            ..self
+        }
+    }
+
+    /// What is known of repositories.
+    pub fn scm(&self) -> Option<&dyn ScmLedger> {
+        self.scm.as_deref()
     }
 
     /// Returns when every memory that was being stored has come to its end, also those whose clients

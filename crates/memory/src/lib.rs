@@ -5,6 +5,7 @@ mod backend;
 pub mod backoff;
 mod caller;
 pub mod card;
+pub mod consume;
 pub mod correlation;
 mod embedded;
 pub mod evidence;

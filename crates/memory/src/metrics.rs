@@ -24,6 +24,10 @@ pub const OUTBOX: &str = "consign_memory_outbox";
 /// Audits that are still pending.
 pub const PENDING_AUDITS: &str = "consign_memory_pending_audits";
 
+/// Changes of repositories that became memories, by repository and outcome: stored, redirected,
+/// deferred, deduplicated, stopped.
+pub const CARDS_TOTAL: &str = "consign_scm_cards_total";
+
 /// Tells the recorder what each metric means. Call once after installing it.
 pub fn describe() {
     let count = Unit::Count;
@@ -42,6 +46,7 @@ pub fn describe() {
         count,
         "What did not fit together, by issue."
     );
+    describe_counter!(CARDS_TOTAL, count, "Changes that became memories.");
     describe_gauge!(OUTBOX, count, "Rows of the outbox, by status.");
     describe_gauge!(PENDING_AUDITS, count, "Audits that are still pending.");
 }
@@ -65,6 +70,11 @@ pub(crate) fn flushed(verdict: &Verdict) {
     let outcome = AttemptOutcome::from(verdict.outcome).as_str();
     let code = verdict.code.clone().unwrap_or_else(|| "stored".to_owned());
     counter!(FLUSHES_TOTAL, "outcome" => outcome, "code" => code).increment(1);
+}
+
+/// A change of a repository was made a memory, or could not be.
+pub(crate) fn consumed(repo_id: i64, outcome: &'static str) {
+    counter!(CARDS_TOTAL, "repo" => repo_id.to_string(), "outcome" => outcome).increment(1);
 }
 
 /// A search was answered, by whom.

@@ -16,9 +16,14 @@ use tracing::{Instrument, Span, error, warn};
 
 use super::MemoryService;
 use crate::{
-    Action, AuditEnd, AuditStatus, Caller, Correlation, metrics,
+    Action, AuditEnd, AuditStatus, Caller, Correlation,
+    consume::Errand,
+    metrics,
     tools::{Arguments, Refusal, missing},
 };
+
+/// What the message of a memory begins with that is stored already.
+pub(crate) const DEDUP_HIT: &str = "dedup_hit";
 
 /// A memory to store, as it was asked for.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -105,11 +110,23 @@ struct Call {
     evidence_refs: Vec<String>,
     /// When it came.
     since: Instant,
+    /// The change of a repository that it is made of, if it is.
+    errand: Option<Errand>,
 }
 
 impl MemoryService {
     /// Stores a memory: audited first, then stored, deferred or refused, and audited to its end.
     pub async fn store(&self, request: StoreRequest, caller: &Caller) -> StoreAnswer {
+        self.store_for(request, caller, None).await
+    }
+
+    /// The same for a change of a repository: the cursor moves with the end of its audit.
+    pub(crate) async fn store_for(
+        &self,
+        request: StoreRequest,
+        caller: &Caller,
+        errand: Option<Errand>,
+    ) -> StoreAnswer {
         let given = caller.correlation_id.as_deref().unwrap_or_default();
         let call = Arc::new(Call {
             service: self.clone(),
@@ -117,6 +134,7 @@ impl MemoryService {
             correlation: Correlation::parse_or_new(given),
             evidence_refs: request.evidence_refs.clone(),
             since: Instant::now(),
+            errand,
         });
         // In a task of its own: a client that hangs up must not leave an audit without an end.
         let running = Arc::clone(&call);

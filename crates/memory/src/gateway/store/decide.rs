@@ -2,12 +2,13 @@
 //! policy lets it go.
 
 use consign_kernel::NewMessage;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{Call, StoreAnswer, StoreRequest, audit::Draft, write::Write};
 use crate::{
     Action, AuditStatus, NewMemory, NewUser, UnknownActorPolicy,
     card::{Card, Trim},
+    consume::Errand,
     evidence::{self, Evidence, check_strict, classify, resolve_validate_refs},
     lane_policy, payload_sha,
     policy::{self, Decision, EvidenceMode, Policy, PolicyInput},
@@ -54,7 +55,7 @@ impl Call {
             mode: None,
             refs: None,
             strict: None,
-            extra: Map::new(),
+            extra: self.errand.as_ref().map(Errand::noted).unwrap_or_default(),
         };
         let who = self.who(&asked, &mut draft).await?;
         let settings = self.service.logbook();

@@ -6,10 +6,11 @@ use consign_worker::park::park;
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{error, warn};
 
-use super::{Call, StoreAnswer, audit::Draft, context};
+use super::{Call, DEDUP_HIT, StoreAnswer, audit::Draft, context};
 use crate::{
     Action, AuditEnd, AuditStatus, BackendError, Found, NewMemory, StoredMemory,
     audit_json::{StoreAudit, shown_error},
+    consume::Errand,
     metrics,
     turn::Turn,
 };
@@ -67,7 +68,7 @@ impl Call {
         park("memory.after_backend").await;
         match tried {
             Ok(stored) => self.stored(&write, &stored).await,
-            Err(error) if error.is_refusal() => self.refused(&write, &error).await,
+            Err(error) if error.is_refusal() && !self.is_kept(&error) => self.refused(&write, &error).await,
             Err(error) => self.defer(write, &error).await,
         }
     }
@@ -88,6 +89,12 @@ impl Call {
     ) -> Result<StoredMemory, BackendError> {
         let budget = ends.saturating_duration_since(Instant::now());
         let backend = self.service.backend();
+        if self.errand.as_ref().is_some_and(Errand::is_asked_first)
+            && let Some(found) = backend.find(memory, budget).await.map_err(in_doubt)?
+        {
+            return Ok(found);
+        }
+        let budget = ends.saturating_duration_since(Instant::now());
         let since = Instant::now();
         let stored = timeout(budget + OVERTIME, backend.store(memory, budget)).await;
         let stored = stored.unwrap_or_else(|_| {
@@ -108,7 +115,9 @@ impl Call {
         }
         StoreAnswer {
             memory_id: found.memory_id.clone(),
-            message: Some("dedup_hit: the same text is stored in this space already".to_owned()),
+            message: Some(format!(
+                "{DEDUP_HIT}: the same text is stored in this space already"
+            )),
             ..self.written(Action::Allow, &write.memory.target_space)
         }
     }
@@ -129,6 +138,12 @@ impl Call {
             message,
             ..self.written(write.action, &write.memory.target_space)
         }
+    }
+
+    /// Whether a memory is kept although the memory server refuses it: nobody is there who could be
+    /// told and write another one. It dies in the outbox, where it can be seen and redriven.
+    fn is_kept(&self, error: &BackendError) -> bool {
+        self.errand.is_some() && error.is_about_content()
     }
 
     /// The memory server will never take it. Trying again would not help, so nothing is kept.
@@ -164,5 +179,13 @@ impl Call {
                 false
             }
         }
+    }
+}
+
+/// What could not be asked for may be there all the same, even if nothing left now.
+fn in_doubt(error: BackendError) -> BackendError {
+    match error {
+        BackendError::Unreachable(why) => BackendError::Unknown(why),
+        error => error,
     }
 }
