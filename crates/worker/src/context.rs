@@ -4,7 +4,10 @@ use std::{
     error::Error as _,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{
+            AtomicU64,
+            Ordering::{Acquire, Relaxed},
+        },
     },
     time::Duration,
 };
@@ -91,7 +94,10 @@ impl Context {
     }
 
     pub(crate) fn status(&self) -> LaneStatus {
+        // First, so that whoever reads that no claim is under way reads what the last one brought.
+        let claiming = self.face.claiming.load(Acquire);
         LaneStatus {
+            claiming,
             lane: self.lane.clone(),
             sink: self.sink.kind(),
             destination: self.sink.destination().to_owned(),

@@ -16,6 +16,8 @@ pub(crate) struct Face {
     epoch: Instant,
     pub(crate) in_flight: AtomicUsize,
     pub(crate) prefetched: AtomicUsize,
+    /// Cleared after what was claimed shows in the two above.
+    pub(crate) claiming: AtomicBool,
     pub(crate) concurrency: AtomicU32,
     pub(crate) concurrency_now: AtomicU32,
     pub(crate) paused: AtomicBool,
@@ -32,6 +34,7 @@ impl Face {
             epoch: Instant::now(),
             in_flight: AtomicUsize::new(0),
             prefetched: AtomicUsize::new(0),
+            claiming: AtomicBool::new(false),
             concurrency: AtomicU32::new(0),
             concurrency_now: AtomicU32::new(0),
             paused: AtomicBool::new(false),

@@ -14,7 +14,10 @@ mod recording;
 use std::{
     collections::{BTreeMap, VecDeque},
     pin::Pin,
-    sync::{Arc, atomic::Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::Ordering::{Relaxed, Release},
+    },
     time::Duration,
 };
 
@@ -312,6 +315,7 @@ impl LaneLoop {
         face.concurrency_now.store(self.concurrency.now(), Relaxed);
         let unrecorded = self.leases.values().map(Held::unrecorded).sum();
         face.unrecorded.store(unrecorded, Relaxed);
+        face.claiming.store(self.claiming.is_under_way(), Release);
         let state = code(self.context.breaker.state());
         self.context.meters.breaker_state.set(f64::from(state));
     }

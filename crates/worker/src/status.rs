@@ -30,6 +30,9 @@ pub struct LaneStatus {
     pub in_flight: usize,
     /// Claimed and waiting for their turn.
     pub prefetched: usize,
+    /// Whether a claim is under way, whose messages may be leased but show nowhere yet.
+    #[serde(skip)]
+    pub claiming: bool,
     /// Deliveries allowed at once, as policy says.
     pub concurrency: u32,
     /// Deliveries allowed at once for now, as the sink's answers suggest.

@@ -29,7 +29,8 @@ pub(super) async fn nothing_is_due(worker: &WorkerHandle, store: &dyn Store) {
 async fn is_done(worker: &WorkerHandle, store: &dyn Store) -> Result<bool> {
     let lanes = worker.status().lanes;
     let is_busy = |lane: &consign_worker::LaneStatus| {
-        lane.in_flight + lane.prefetched + lane.unrecorded > 0 && lane.breaker != BreakerState::Open
+        let held = lane.in_flight + lane.prefetched + lane.unrecorded;
+        (held > 0 || lane.claiming) && lane.breaker != BreakerState::Open
     };
     if lanes.iter().any(is_busy) {
         return Ok(false);

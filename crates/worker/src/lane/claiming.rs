@@ -97,6 +97,11 @@ impl Claiming {
     }
 
     /// Looks again after `pause`.
+    /// Whether a claim has been made and not yet been answered.
+    pub(super) fn is_under_way(&self) -> bool {
+        matches!(self.phase, Phase::Claiming)
+    }
+
     fn rest(&mut self, pause: Duration) {
         self.phase = Phase::Resting(Instant::now() + pause);
     }
@@ -134,6 +139,7 @@ impl LaneLoop {
             Admission::WaitForProbe => return,
         };
         self.claiming.phase = Phase::Claiming;
+        self.context.face.claiming.store(true, super::Relaxed);
         let claim = ops::claim(Arc::clone(&self.context), limit);
         self.operations.spawn(claim);
     }

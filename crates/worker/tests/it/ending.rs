@@ -208,3 +208,26 @@ async fn a_claim_that_comes_home_after_the_order_to_drain_is_given_back() {
     all_are(&*store, &ids, StateKind::Ready).await;
     assert_eq!(attempts(&*store, ids[0]).await, []);
 }
+
+/// Whoever waits for the end of the work must not take a claim on its way home for idleness.
+#[tokio::test]
+async fn a_claim_under_way_shows() {
+    let faulty = FaultyStore::new(Arc::new(frozen_reference().0));
+    let store: Arc<dyn Store> = faulty.clone();
+    make_lane(&*store, "mail", &LanePolicy::default()).await;
+    let ids = enqueue(&*store, "mail", 1).await;
+    let answers = Gate::default();
+    faulty.hold_back("claim", &answers);
+    let worker = work(&store, "mail", &ScriptedSink::willing());
+    all_are(&*store, &ids, StateKind::Leased).await;
+    let lane = worker.status().lanes.remove(0);
+    assert!(lane.claiming, "{lane:?}");
+    assert_eq!(lane.in_flight + lane.prefetched + lane.unrecorded, 0);
+    answers.open();
+    all_are(&*store, &ids, StateKind::Delivered).await;
+    eventually("no claim is under way", SOON, || async {
+        !worker.status().lanes[0].claiming
+    })
+    .await;
+    end(&worker, &*store).await;
+}
