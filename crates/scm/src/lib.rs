@@ -8,6 +8,7 @@ mod options;
 mod record;
 mod retry;
 mod source;
+mod svn;
 mod watermark;
 
 pub use error::{LedgerError, ScmError};
@@ -21,4 +22,5 @@ pub use record::{
 };
 pub use retry::{Retry, Wait};
 pub use source::{Found, Note, Outlet, Place, Source};
+pub use svn::SvnSource;
 pub use watermark::{NAMESPACE, Stream, Watermark};

@@ -1,0 +1,235 @@
+//! Subversion, read with the program `svn`.
+
+mod failure;
+mod info;
+mod log;
+mod program;
+mod stat;
+mod url;
+mod xml;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+
+use self::{info::Info, log::Log, program::Program, stat::Stat};
+use crate::{
+    Found, NewRevision, Outlet, PatchWriter, Place, Records, Retry, ScmError, Source,
+    SourceOptions, Stream, Watermark,
+};
+
+/// How many revisions are looked through at once at most, where few of them touch the folder.
+const SPAN_MAX: i64 = 1 << 16;
+
+/// A Subversion repository, or a folder of one.
+#[derive(Debug)]
+pub struct SvnSource {
+    url: String,
+    name: String,
+    program: Program,
+    batch_records_max: usize,
+    retry: Retry,
+}
+
+impl SvnSource {
+    /// The repository or folder at a URL: `svn`, `svn+ssh`, `http`, `https` or `file`.
+    pub fn new(url: &str, options: &SourceOptions) -> Result<Self, ScmError> {
+        let url = url::checked(url)?;
+        Ok(Self {
+            program: Program::new(&url, options),
+            name: url.clone(),
+            url,
+            batch_records_max: options.batch_records_max.max(1),
+            retry: options.retry.clone(),
+        })
+    }
+
+    /// The URL at a revision. Whatever else looks like one in it is part of the name then.
+    fn at(&self, revision: impl std::fmt::Display) -> String {
+        format!("{}@{revision}", self.url)
+    }
+
+    async fn info(&self) -> Result<Info, ScmError> {
+        let mut info = Info::default();
+        let arguments = ["info", "--xml", &self.at("HEAD")];
+        let read = self.program.read_xml(&arguments, |piece| info.take(piece));
+        read.await?;
+        match info.uuid.is_empty() {
+            false => Ok(info),
+            true => Err(ScmError::Protocol {
+                source_name: self.name.clone(),
+                detail: "svn info: names no repository".into(),
+            }),
+        }
+    }
+
+    /// The revisions of a range that touch the folder, oldest first, no more than a batch.
+    async fn window(
+        &self,
+        info: &Info,
+        first: i64,
+        last: i64,
+    ) -> Result<Vec<NewRevision>, ScmError> {
+        let mut log = Log::new(&info.uuid, &info.folder);
+        let (range, limit) = (
+            format!("{first}:{last}"),
+            self.batch_records_max.to_string(),
+        );
+        let at = self.at(info.head);
+        let arguments = [
+            "log",
+            "--xml",
+            "--verbose",
+            "-r",
+            &range,
+            "--limit",
+            &limit,
+            &at,
+        ];
+        match self
+            .program
+            .read_xml(&arguments, |piece| log.take(piece))
+            .await
+        {
+            // The folder is younger than these revisions.
+            Err(error) if failure::is_elsewhere(&error) && info.folder != "/" => Ok(Vec::new()),
+            Err(error) => Err(error),
+            Ok(()) => Ok(log.into_revisions()),
+        }
+    }
+
+    /// Where to go on; refused when the repository is not the one that was read before.
+    fn begin(&self, from: &Watermark, info: &Info) -> Result<i64, ScmError> {
+        let place = |name: &str| from.place.get(name);
+        let last = place("last_rev")
+            .and_then(Value::as_i64)
+            .unwrap_or_default();
+        let uuid = place("uuid").and_then(Value::as_str);
+        let refused = |detail: String| {
+            Err(ScmError::NotFound {
+                source_name: self.name.clone(),
+                detail,
+            })
+        };
+        if let Some(uuid) = uuid.filter(|uuid| *uuid != info.uuid) {
+            let now = &info.uuid;
+            return refused(format!(
+                "another repository ({now}) is where the one that was read ({uuid}) was; add it under \
+                 a URL of its own"
+            ));
+        }
+        if info.head < last {
+            return refused(format!(
+                "it ends at revision {}, but {last} were read: it was replaced or restored",
+                info.head
+            ));
+        }
+        Ok(last)
+    }
+
+    /// Runs `svn diff`, where the folder is now and else where it was then.
+    async fn diff_output(&self, rev_or_sha: &str) -> Result<Diff, ScmError> {
+        let revision: i64 = rev_or_sha
+            .parse()
+            .ok()
+            .filter(|it| *it > 0)
+            .ok_or_else(|| {
+                ScmError::Invalid(format!("{rev_or_sha:?} is no revision of Subversion"))
+            })?;
+        let revision = revision.to_string();
+        let start = |at: String| {
+            // No program of the user's settings, whatever they say.
+            let arguments = ["diff", "--internal-diff", "-c", &revision, &at];
+            self.program.start(&arguments)
+        };
+        let mut output = start(self.at("HEAD"))?;
+        let first = match output.next().await {
+            Err(error) if failure::is_elsewhere(&error) => {
+                output = start(self.at(&revision))?;
+                output.next().await?.map(<[u8]>::to_vec)
+            }
+            first => first?.map(<[u8]>::to_vec),
+        };
+        Ok(Diff { first, output })
+    }
+}
+
+/// A diff, the first piece of which has been read.
+struct Diff {
+    first: Option<Vec<u8>>,
+    output: program::Output,
+}
+
+#[async_trait]
+impl Source for SvnSource {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn streams(&self) -> &[Stream] {
+        &[Stream::Svn]
+    }
+
+    async fn read(&self, _: Stream, from: &Watermark, to: &Outlet) -> Result<(), ScmError> {
+        let info = self.retry.run(async || self.info().await).await?;
+        let batch = i64::try_from(self.batch_records_max).unwrap_or(SPAN_MAX);
+        let (mut done, mut span) = (self.begin(from, &info)?, batch);
+        while done < info.head {
+            let (first, last) = (done + 1, info.head.min(done.saturating_add(span)));
+            let found = self
+                .retry
+                .run(async || self.window(&info, first, last).await)
+                .await?;
+            let count = i64::try_from(found.len()).unwrap_or(batch);
+            done = match found.last() {
+                Some(newest) if count >= batch => newest.rev_num,
+                _ => last,
+            };
+            span = match count {
+                few if few < batch / 4 => SPAN_MAX.max(batch).min(span.saturating_mul(2)),
+                many if many >= batch => batch.max(span / 2),
+                _ => span,
+            };
+            if found.is_empty() && done < info.head {
+                continue;
+            }
+            let mut place = Place::new();
+            place.insert("last_rev".into(), json!(done));
+            place.insert("uuid".into(), json!(info.uuid));
+            // Of a folder nobody knows.
+            let remaining = (info.folder == "/").then(|| (info.head - done).unsigned_abs());
+            to.send(Found {
+                records: Records::Revisions(found),
+                place,
+                remaining,
+                notes: Vec::new(),
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    async fn diff(&self, rev_or_sha: &str, to: &mut PatchWriter) -> Result<(), ScmError> {
+        let mut diff = self.diff_output(rev_or_sha).await?;
+        let Some(first) = diff.first else {
+            return Ok(());
+        };
+        to.write(&first).await?;
+        while let Some(bytes) = diff.output.next().await? {
+            to.write(bytes).await?;
+        }
+        Ok(())
+    }
+
+    async fn diffstat(&self, rev_or_sha: &str, to: &mut PatchWriter) -> Result<(), ScmError> {
+        let (mut diff, mut stat) = (self.diff_output(rev_or_sha).await?, Stat::default());
+        let Some(first) = diff.first else {
+            return Ok(());
+        };
+        to.write(&stat.push(&first)).await?;
+        while let Some(bytes) = diff.output.next().await? {
+            let told = stat.push(bytes);
+            to.write(&told).await?;
+        }
+        to.write(&stat.finish()).await
+    }
+}

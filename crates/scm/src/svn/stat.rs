@@ -1,0 +1,159 @@
+//! How much a unified diff changes where: read line by line, however long it is.
+
+/// Only the beginnings of lines matter, and names of files.
+const LINE_BYTES_MAX: usize = 8 << 10;
+
+/// Counts the lines of a diff as `svn diff` writes it.
+#[derive(Debug, Default)]
+pub(super) struct Stat {
+    line: Vec<u8>,
+    file: Option<File>,
+    /// Lines of the hunk in hand that are still to come, of the old and of the new file.
+    awaited: (u64, u64),
+}
+
+#[derive(Debug)]
+struct File {
+    path: Vec<u8>,
+    added: u64,
+    deleted: u64,
+    is_binary: bool,
+}
+
+impl Stat {
+    /// Adds a piece of the diff; answers what is known for certain by then, a file on each line:
+    /// lines added, lines deleted, path.
+    pub(super) fn push(&mut self, mut bytes: &[u8]) -> Vec<u8> {
+        let mut told = Vec::new();
+        while !bytes.is_empty() {
+            let ends = bytes.iter().position(|&byte| byte == b'\n');
+            let (part, rest) = bytes.split_at(ends.unwrap_or(bytes.len()));
+            let room = LINE_BYTES_MAX - self.line.len();
+            self.line.extend_from_slice(&part[..part.len().min(room)]);
+            bytes = rest.get(1..).unwrap_or_default();
+            if ends.is_some() {
+                self.end_line(&mut told);
+            }
+        }
+        told
+    }
+
+    /// The rest.
+    pub(super) fn finish(mut self) -> Vec<u8> {
+        let mut told = Vec::new();
+        self.end_line(&mut told);
+        self.end_file(&mut told);
+        told
+    }
+
+    fn end_line(&mut self, told: &mut Vec<u8>) {
+        let line = std::mem::take(&mut self.line);
+        if self.awaited != (0, 0) {
+            self.count(line.first());
+            return;
+        }
+        if let Some(path) = line.strip_prefix(b"Index: ") {
+            self.end_file(told);
+            let path = path.strip_suffix(b"\r").unwrap_or(path).to_vec();
+            self.file = Some(File {
+                path,
+                added: 0,
+                deleted: 0,
+                is_binary: false,
+            });
+        } else if line.starts_with(b"@@ ") {
+            self.awaited = hunk(&line).unwrap_or_default();
+        } else if line.starts_with(b"Cannot display: file marked as a binary type")
+            && let Some(file) = &mut self.file
+        {
+            file.is_binary = true;
+        }
+    }
+
+    fn count(&mut self, first: Option<&u8>) {
+        let (old, new) = &mut self.awaited;
+        let (of_old, of_new) = match first {
+            Some(b'+') => (0, 1),
+            Some(b'-') => (1, 0),
+            // "\ No newline at end of file"
+            Some(b'\\') => (0, 0),
+            _ => (1, 1),
+        };
+        *old = old.saturating_sub(of_old);
+        *new = new.saturating_sub(of_new);
+        if let Some(file) = &mut self.file {
+            file.added += u64::from(of_new > of_old);
+            file.deleted += u64::from(of_old > of_new);
+        }
+    }
+
+    fn end_file(&mut self, told: &mut Vec<u8>) {
+        let Some(file) = self.file.take() else {
+            return;
+        };
+        let numbers = match file.is_binary {
+            true => "-\t-\t".to_owned(),
+            false => format!("{}\t{}\t", file.added, file.deleted),
+        };
+        told.extend_from_slice(numbers.as_bytes());
+        told.extend_from_slice(&file.path);
+        told.push(b'\n');
+    }
+}
+
+/// `@@ -1,3 +1 @@`: three lines of the old file, one of the new.
+fn hunk(line: &[u8]) -> Option<(u64, u64)> {
+    let line = std::str::from_utf8(line.get(..line.len().min(100))?).ok();
+    let mut words = line?.split(' ').skip(1);
+    let mut count = |sign: char| {
+        let range = words.next()?.strip_prefix(sign)?;
+        match range.split_once(',') {
+            Some((_, count)) => count.parse().ok(),
+            None => Some(1),
+        }
+    };
+    Some((count('-')?, count('+')?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DIFF: &str = "Index: trunk/a b.txt\n\
+        ===================================================================\n\
+        --- trunk/a b.txt\t(revision 1)\n\
+        +++ trunk/a b.txt\t(revision 2)\n\
+        @@ -1,3 +1,3 @@\n one\n--- trunk\n+++ b\n+@@ -9 +9 @@\n three\n\\ No newline at end of file\n\
+        @@ -9 +9,0 @@\n-Index: no\n\
+        Index: trunk/bin\n\
+        ===================================================================\n\
+        Cannot display: file marked as a binary type.\n\
+        svn:mime-type = application/octet-stream\n\
+        \n\
+        Property changes on: trunk/bin\n\
+        ___________________________________________________________________\n\
+        Added: note\n## -0,0 +1,2 ##\n+Index: no file\n+x\n\
+        Index: .\n\
+        Property changes on: .\n## -0,0 +1 ##\n+x\n";
+
+    #[test]
+    fn lines_are_counted_wherever_the_pieces_end() {
+        let expected = "2\t2\ttrunk/a b.txt\n-\t-\ttrunk/bin\n0\t0\t.\n";
+        for cut in 0..DIFF.len() {
+            let mut stat = Stat::default();
+            let mut told = stat.push(&DIFF.as_bytes()[..cut]);
+            told.extend(stat.push(&DIFF.as_bytes()[cut..]));
+            told.extend(stat.finish());
+            assert_eq!(String::from_utf8(told).unwrap(), expected, "{cut}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_nothing() {
+        assert_eq!(Stat::default().finish(), b"");
+        let mut stat = Stat::default();
+        let long = vec![b'x'; 3 * LINE_BYTES_MAX];
+        assert_eq!(stat.push(&long), b"");
+        assert!(stat.line.len() <= LINE_BYTES_MAX);
+    }
+}

@@ -1,0 +1,89 @@
+//! URLs of repositories: they are arguments of a program.
+
+use crate::ScmError;
+
+const SCHEMES: [&str; 5] = ["svn", "svn+ssh", "http", "https", "file"];
+
+/// The URL as `svn` gets it. Other schemes run whatever the user's settings say; a password would be
+/// seen by everybody on this machine.
+pub(super) fn checked(url: &str) -> Result<String, ScmError> {
+    let url = url.trim_end_matches('/');
+    let refused = |why: &str| {
+        let shown = shown(url);
+        Err(ScmError::Invalid(format!("{shown:?} {why}")))
+    };
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return refused(
+            "is no URL; Subversion is read from svn, svn+ssh, http, https and file URLs",
+        );
+    };
+    if !SCHEMES.contains(&scheme.to_ascii_lowercase().as_str()) {
+        return refused("has a scheme that is not svn, svn+ssh, http, https or file");
+    }
+    if url.chars().any(char::is_control) {
+        return refused("has control characters");
+    }
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
+    if user.contains(':') {
+        return refused("holds a password, which belongs into the settings");
+    }
+    // Programs that are told to connect there would take it for an option.
+    if host.starts_with('-') || user.starts_with('-') {
+        return refused("has a host that no host can have");
+    }
+    if host.is_empty() && scheme != "file" {
+        return refused("names no host");
+    }
+    Ok(url.to_owned())
+}
+
+/// Without what may be a password.
+fn shown(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return url.to_owned();
+    };
+    let ends = rest.find('/').unwrap_or(rest.len());
+    let place = match rest[..ends].rfind('@') {
+        Some(at) => &rest[at + 1..],
+        None => rest,
+    };
+    format!("{scheme}://{place}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_urls_of_repositories_are_taken() {
+        let taken = [
+            "svn://h/r",
+            "svn://h:3690/r/trunk",
+            "svn+ssh://me@h/r",
+            "https://h/r%20x",
+            "file:///srv/r",
+            "http://[::1]:80/r@2",
+        ];
+        for url in taken {
+            assert_eq!(checked(url).unwrap(), url);
+        }
+        assert_eq!(checked("svn://h/r//").unwrap(), "svn://h/r");
+        let refused = [
+            "/srv/r",
+            "--config-dir=/tmp/x",
+            "svn+evil://h/r",
+            "svn+ssh://-oProxyCommand=x/r",
+            "svn+ssh://-x@h/r",
+            "svn://me:secret@h/r",
+            "svn:///r",
+            "svn://h/r\n",
+            "",
+        ];
+        for url in refused {
+            let error = checked(url).unwrap_err();
+            assert_eq!(error.code(), "SCM_INVALID");
+            assert!(!error.to_string().contains("secret"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! The XML that `svn` writes.
+//!
+//! It has elements, attributes and text, and escapes `<`, `>` and `&` wherever they are no markup: so
+//! every `>` ends a tag. Bytes that are no UTF-8 it passes on as they are, which no XML reader takes;
+//! here they are replaced, and whoever reads can tell. Nothing is held but the tag in hand and the text
+//! before it.
+
+use std::borrow::Cow;
+
+/// Nobody writes a longer message by hand; the rest of it is left out.
+const TEXT_BYTES_MAX: usize = 1 << 20;
+/// No path of a file system is near it.
+const TAG_BYTES_MAX: usize = 256 << 10;
+
+/// A tag and the text before it. The text of an element comes with its end.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    /// The text before the tag.
+    pub(super) text: String,
+    /// Whether the text is not all that there was: cut, or bytes of it replaced.
+    pub(super) is_lossy: bool,
+    /// The element's name.
+    pub(super) name: String,
+    /// Whether this is its end.
+    pub(super) is_end: bool,
+    /// Its attributes, unescaped.
+    pub(super) attributes: Vec<(String, String)>,
+}
+
+impl Piece {
+    /// An attribute.
+    pub(super) fn attribute(&self, name: &str) -> Option<&str> {
+        let found = self.attributes.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.as_str())
+    }
+}
+
+/// Takes bytes as they come, gives pieces.
+#[derive(Debug, Default)]
+pub(super) struct Pieces {
+    text: Vec<u8>,
+    is_cut: bool,
+    /// What comes after a `<`.
+    tag: Option<Vec<u8>>,
+}
+
+impl Pieces {
+    /// Adds bytes and tells of every piece that is whole. What is wrong is told in words.
+    pub(super) fn push(
+        &mut self,
+        mut bytes: &[u8],
+        told: &mut impl FnMut(Piece) -> Result<(), String>,
+    ) -> Result<(), String> {
+        while !bytes.is_empty() {
+            let wanted = if self.tag.is_some() { b'>' } else { b'<' };
+            let found = bytes.iter().position(|&byte| byte == wanted);
+            let (part, rest) = bytes.split_at(found.unwrap_or(bytes.len()));
+            self.add(part)?;
+            bytes = rest.get(1..).unwrap_or_default();
+            if found.is_none() {
+                break;
+            }
+            match self.tag.take() {
+                None => self.tag = Some(Vec::new()),
+                Some(tag) => self.end_tag(&tag, told)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the output ends here, and not in the middle of something.
+    pub(super) fn is_between(&self) -> bool {
+        self.tag.is_none()
+    }
+
+    fn add(&mut self, part: &[u8]) -> Result<(), String> {
+        let Some(tag) = &mut self.tag else {
+            let room = TEXT_BYTES_MAX - self.text.len();
+            self.is_cut |= part.len() > room;
+            self.text.extend_from_slice(&part[..part.len().min(room)]);
+            return Ok(());
+        };
+        if tag.len() + part.len() > TAG_BYTES_MAX {
+            return Err(format!("a tag of more than {TAG_BYTES_MAX} bytes"));
+        }
+        tag.extend_from_slice(part);
+        Ok(())
+    }
+
+    fn end_tag(
+        &mut self,
+        tag: &[u8],
+        told: &mut impl FnMut(Piece) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let (text, is_replaced) = readable(&std::mem::take(&mut self.text));
+        let is_lossy = std::mem::take(&mut self.is_cut) || is_replaced;
+        let tag = String::from_utf8_lossy(tag);
+        if tag.starts_with(['?', '!']) {
+            return Ok(());
+        }
+        let (tag, is_end) = match tag.strip_prefix('/') {
+            Some(tag) => (tag, true),
+            None => (tag.as_ref(), false),
+        };
+        let (tag, is_empty) = match tag.strip_suffix('/') {
+            Some(tag) => (tag, true),
+            None => (tag, false),
+        };
+        let (name, attributes) = tag.split_once(char::is_whitespace).unwrap_or((tag, ""));
+        if name.is_empty() {
+            return Err("a tag without a name".into());
+        }
+        told(Piece {
+            text: unescaped(&text).into_owned(),
+            is_lossy,
+            name: name.to_owned(),
+            is_end,
+            attributes: read_attributes(attributes)?,
+        })?;
+        if !is_empty {
+            return Ok(());
+        }
+        told(Piece {
+            text: String::new(),
+            is_lossy: false,
+            name: name.to_owned(),
+            is_end: true,
+            attributes: Vec::new(),
+        })
+    }
+}
+
+/// Text that databases take: UTF-8 without U+0000. And whether that is another than it was.
+fn readable(bytes: &[u8]) -> (String, bool) {
+    let text = String::from_utf8_lossy(bytes);
+    let is_replaced = matches!(text, Cow::Owned(_)) || text.contains('\0');
+    (text.replace('\0', "\u{fffd}"), is_replaced)
+}
+
+fn read_attributes(mut rest: &str) -> Result<Vec<(String, String)>, String> {
+    let mut attributes = Vec::new();
+    loop {
+        rest = rest.trim_start();
+        if rest.is_empty() {
+            return Ok(attributes);
+        }
+        let quoted = rest.split_once('=').and_then(|(name, value)| {
+            let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''))?;
+            let (value, rest) = value[1..].split_once(quote)?;
+            Some((name.trim(), value, rest))
+        });
+        let Some((name, value, after)) = quoted else {
+            return Err(format!("attributes that end in {rest:?}"));
+        };
+        attributes.push((name.to_owned(), unescaped(value).into_owned()));
+        rest = after;
+    }
+}
+
+fn unescaped(text: &str) -> Cow<'_, str> {
+    if !text.contains('&') {
+        return Cow::Borrowed(text);
+    }
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('&') {
+        plain.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let named = rest[1..].split_once(';');
+        match named.and_then(|(name, after)| Some((character(name)?, after))) {
+            Some((character, after)) => {
+                plain.push(character);
+                rest = after;
+            }
+            None => {
+                plain.push('&');
+                rest = &rest[1..];
+            }
+        }
+    }
+    plain.push_str(rest);
+    Cow::Owned(plain)
+}
+
+fn character(name: &str) -> Option<char> {
+    let number = match name {
+        "lt" => return Some('<'),
+        "gt" => return Some('>'),
+        "amp" => return Some('&'),
+        "quot" => return Some('"'),
+        "apos" => return Some('\''),
+        _ => name.strip_prefix('#')?,
+    };
+    let code = match number.strip_prefix(['x', 'X']) {
+        Some(hex) => u32::from_str_radix(hex, 16),
+        None => number.parse(),
+    };
+    char::from_u32(code.ok()?).filter(|c| *c != '\0')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pieces(chunks: &[&[u8]]) -> Result<Vec<Piece>, String> {
+        let (mut reader, mut found) = (Pieces::default(), Vec::new());
+        for chunk in chunks {
+            reader.push(chunk, &mut |piece| {
+                found.push(piece);
+                Ok(())
+            })?;
+        }
+        assert!(reader.is_between());
+        Ok(found)
+    }
+
+    #[test]
+    fn the_cuts_between_reads_do_not_matter() {
+        let xml = b"<?xml version=\"1.0\"?>\n<log>\n<path\n   kind=\"file\"\n   action='A'>/a&lt;b \xc3\xa9</path>\n<msg></msg><none/></log>";
+        let whole = pieces(&[xml]).unwrap();
+        assert_eq!(whole.len(), 8);
+        assert_eq!(whole[1].attribute("kind"), Some("file"));
+        assert_eq!(whole[1].attribute("action"), Some("A"));
+        assert_eq!(
+            (whole[2].text.as_str(), whole[2].is_lossy),
+            ("/a<b é", false)
+        );
+        assert!(whole[2].is_end && whole[2].name == "path");
+        assert!(!whole[5].is_end && whole[6].is_end && whole[6].name == "none");
+        for cut in 0..xml.len() {
+            assert_eq!(pieces(&[&xml[..cut], &xml[cut..]]).unwrap(), whole, "{cut}");
+        }
+    }
+
+    #[test]
+    fn texts_are_unescaped_and_made_readable() {
+        let table: [(&[u8], &str, bool); 8] = [
+            (b"a &amp;lt; b", "a &lt; b", false),
+            (b"&lt;&gt;&quot;&apos;&#13;&#x41;", "<>\"'\rA", false),
+            (
+                b"a & b &unknown; &#xD800; &#0;",
+                "a & b &unknown; &#xD800; &#0;",
+                false,
+            ),
+            (b"bad \xff\xfe utf8", "bad \u{fffd}\u{fffd} utf8", true),
+            (b"nul \0", "nul \u{fffd}", true),
+            (b"?\\001 as svn writes it", "?\\001 as svn writes it", false),
+            ("\u{fffd} was there".as_bytes(), "\u{fffd} was there", false),
+            (b"", "", false),
+        ];
+        for (text, expected, is_lossy) in table {
+            let xml = [b"<m>", text, b"</m>"].concat();
+            let found = pieces(&[&xml]).unwrap();
+            assert_eq!(
+                (found[1].text.as_str(), found[1].is_lossy),
+                (expected, is_lossy)
+            );
+        }
+    }
+
+    #[test]
+    fn what_has_no_end_does_not_fill_the_memory() {
+        let long = vec![b'a'; TEXT_BYTES_MAX + 10];
+        let found = pieces(&[b"<m>", &long, &long, b"</m><n>x</n>"]).unwrap();
+        assert_eq!(found[1].text.len(), TEXT_BYTES_MAX);
+        assert!(found[1].is_lossy && !found[3].is_lossy);
+        let refused = Pieces::default().push(&[b"<", long.as_slice()].concat(), &mut |_| Ok(()));
+        assert!(refused.is_err());
+        for bad in [&b"<>"[..], b"<a b>", b"<a b=c>", b"<a b=\"c>"] {
+            assert!(pieces(&[bad]).is_err());
+        }
+    }
+}
