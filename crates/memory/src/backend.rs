@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Found, NewMemory, embedded};
+use crate::{Found, Logbook, NewMemory, embedded};
 
 /// A memory that the backend has for certain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,6 +112,12 @@ pub trait Backend: Send + Sync + fmt::Debug {
 
     /// Where, for people: an address without secrets.
     fn destination(&self) -> &str;
+
+    /// Whether memories go into this very logbook: then it may keep them and their audits at once.
+    fn is_in(&self, logbook: &dyn Logbook) -> bool {
+        let _ = logbook;
+        false
+    }
 
     /// Whether what the logbook says is stored can be here. Memories stay where they are when the
     /// project moves from one backend to another; their names tell.

@@ -1,7 +1,7 @@
 //! Memories kept in the database of the queue, with full-text search: the default that needs
 //! nothing installed.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, ptr, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use consign_kernel::{Certainty, Error, PAGE_ENTRIES_MAX, Result};
@@ -38,6 +38,14 @@ impl Backend for Embedded {
 
     fn destination(&self) -> &str {
         "this database"
+    }
+
+    fn is_in(&self, logbook: &dyn Logbook) -> bool {
+        ptr::addr_eq(Arc::as_ptr(&self.logbook), logbook)
+    }
+
+    fn takes_turns(&self) -> bool {
+        false
     }
 
     fn may_have(&self, found: &Found) -> bool {

@@ -7,7 +7,10 @@ mod governance;
 mod query;
 mod store;
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use consign_kernel::Error;
 use consign_scm::ScmLedger;
@@ -22,7 +25,7 @@ pub(crate) use self::{
     governance::GovernanceUpdate,
     query::QueryRequest,
 };
-use crate::{Backend, Caller, Logbook, MemoryOptions, report, tools::Refusal};
+use crate::{Backend, Caller, Logbook, MemoryOptions, Settings, report, tools::Refusal};
 
 /// The memory gateway. Clones share everything.
 #[derive(Clone)]
@@ -37,6 +40,9 @@ struct Inner {
     options: MemoryOptions,
     /// A place for each memory that is being stored.
     places: Arc<Semaphore>,
+    /// The settings as they were read last. Whatever is decided by them is compared with the
+    /// database before it is written.
+    settings: Mutex<Option<Arc<Settings>>>,
 }
 
 /// More requests than a server takes at once.
@@ -63,6 +69,7 @@ impl MemoryService {
             backend,
             options,
             places: Arc::new(Semaphore::new(PLACES as usize)),
+            settings: Mutex::default(),
         });
         Self { inner, scm: None }
     }
@@ -101,6 +108,26 @@ impl MemoryService {
     /// How it is set up.
     pub fn options(&self) -> &MemoryOptions {
         &self.inner.options
+    }
+
+    fn settings_seen(&self) -> Option<Arc<Settings>> {
+        self.settings_kept().clone()
+    }
+
+    fn saw_settings(&self, settings: Settings) -> Arc<Settings> {
+        let settings = Arc::new(settings);
+        *self.settings_kept() = Some(Arc::clone(&settings));
+        settings
+    }
+
+    fn forget_settings(&self) {
+        *self.settings_kept() = None;
+    }
+
+    fn settings_kept(&self) -> MutexGuard<'_, Option<Arc<Settings>>> {
+        // Nothing that holds it can panic halfway.
+        let kept = self.inner.settings.lock();
+        kept.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The reliability report; `ok` says whether it could be made.

@@ -41,6 +41,7 @@ mod outbox;
 mod reconcile;
 mod search;
 mod settings;
+mod write;
 
 pub use self::{
     audit::{Action, Audit, AuditEnd, AuditFilter, AuditStatus, NewAudit},
@@ -52,6 +53,7 @@ pub use self::{
     reconcile::{Finding, Issue, MemoryCounts, ReconcileOptions, Reconciled},
     search::{EmbeddedHit, FallbackHit, Kept},
     settings::{Settings, SettingsChange},
+    write::{Opened, Opening},
 };
 
 use std::time::Duration;
@@ -86,6 +88,12 @@ pub trait Logbook: Send + Sync {
 
     /// Writes an audit, pending or final.
     async fn insert_audit(&self, audit: &NewAudit) -> Result<i64>;
+
+    /// Begins a write: makes sure that what it was decided by still holds and that it is not stored
+    /// already (as [`Logbook::check_dedup`] says), and writes its audit, which is pending; or keeps it
+    /// here, and then its audit has ended well: `memory_id` is written into it, also into
+    /// `gateway_event`. One trip to the database, and one to its disk.
+    async fn open_write(&self, opening: &Opening) -> Result<Opened>;
 
     /// Ends the pending audit of a request; answers whether there was one. A final one never changes.
     async fn finalize_audit(&self, correlation_id: &str, end: &AuditEnd) -> Result<bool>;

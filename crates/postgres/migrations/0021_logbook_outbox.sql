@@ -227,6 +227,56 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION logbook.check_dedup(text, text) FROM PUBLIC;
 
+-- Begins a write: writes its pending audit if what it was decided by still holds and the memory is not
+-- stored already. With p_kept the memory is kept here, and its audit has ended.
+--
+-- `answer`: pending; kept, as `memory_id`; known, as `memory_id` or by the row `outbox_id`; stale, because the
+-- settings differ from p_settings or p_user_id is no active user. Nothing is written for the last two.
+CREATE FUNCTION logbook.open_write(p_actor_user_id text, p_target_space text, p_action text, p_reason text, p_payload_sha text,
+                                   p_evidence_refs_json jsonb, p_correlation_id text, p_settings jsonb DEFAULT NULL,
+                                   p_user_id text DEFAULT NULL, p_deduplicated boolean DEFAULT true, p_kept jsonb DEFAULT NULL,
+                                   OUT answer text, OUT outbox_id bigint, OUT memory_id text, OUT is_new boolean)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    IF p_settings IS NOT NULL AND NOT EXISTS (
+            SELECT FROM governance.settings s
+                WHERE s.project_key = p_settings->>'project_key' AND s.policy_json = p_settings->'policy_json'
+                    AND s.team_write_enabled = (p_settings->>'team_write_enabled')::boolean)
+        OR p_user_id IS NOT NULL AND NOT EXISTS (SELECT FROM identity.users u WHERE u.user_id = p_user_id AND u.is_active)
+    THEN
+        answer := 'stale';
+        RETURN;
+    END IF;
+    -- What is kept by somebody else at the same moment is waited for, and then their audit is there.
+    FOR v_look IN 1 .. 2 LOOP
+        IF p_deduplicated THEN
+            SELECT 'known', d.outbox_id, d.memory_id INTO answer, outbox_id, memory_id
+                FROM logbook.check_dedup(p_target_space, p_payload_sha) d;
+            IF FOUND THEN
+                RETURN;
+            END IF;
+        END IF;
+        EXIT WHEN p_kept IS NULL OR v_look = 2;
+        SELECT k.memory_id, k.is_new INTO STRICT memory_id, is_new
+            FROM logbook.keep_memory(p_target_space, p_kept->>'payload_md', p_kept->>'kind', p_kept->>'actor_user_id',
+                                     p_kept->'meta_json', p_kept->'evidence') k;
+        EXIT WHEN is_new;
+    END LOOP;
+    IF p_kept IS NULL THEN
+        answer := 'pending';
+        PERFORM governance.insert_write_audit(p_actor_user_id, p_target_space, p_action, p_reason, p_payload_sha, p_evidence_refs_json,
+                                              p_correlation_id, 'pending');
+        RETURN;
+    END IF;
+    answer := 'kept';
+    PERFORM governance.insert_write_audit(p_actor_user_id, p_target_space, p_action, p_reason, p_payload_sha,
+        governance.patched(p_evidence_refs_json, jsonb_build_object('memory_id', memory_id,
+            'gateway_event', jsonb_build_object('memory_id', memory_id))),
+        p_correlation_id, 'success');
+END $$;
+REVOKE ALL ON FUNCTION logbook.open_write(text, text, text, text, text, jsonb, text, jsonb, text, boolean, jsonb) FROM PUBLIC;
+
 -- Leases up to `limit` due rows to a worker, a lease for each, oldest first.
 --
 -- What follows knows the lease by the worker's name and answers false when the worker has no live one.

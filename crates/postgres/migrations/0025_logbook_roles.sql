@@ -25,6 +25,7 @@ GRANT EXECUTE ON FUNCTION
     logbook.create_user(text, text),
     logbook.enqueue_memory(text, text, bigint, text),
     logbook.put_memory(text, text, jsonb),
+    logbook.open_write(text, text, text, text, text, jsonb, text, jsonb, text, boolean, jsonb),
     logbook.defer_memory(text, text, jsonb, text, text, text, text, jsonb),
     logbook.create_item(text, text, jsonb, text, text, text),
     logbook.add_event(bigint, text, jsonb, text, text, text, text),

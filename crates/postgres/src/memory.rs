@@ -17,7 +17,8 @@ use consign_memory::{
     Attachment, AttachmentFilter, Audit, AuditEnd, AuditFilter, Candidate, Deferred, EmbeddedHit,
     EnqueuedMemory, Event, EventFilter, FallbackHit, Found, Item, ItemFilter, Kept, Logbook,
     MemoryCounts, NewAttachment, NewAudit, NewCandidate, NewEvent, NewItem, NewMemory, NewUser,
-    OutboxRow, OutboxStatus, ReconcileOptions, Reconciled, Settings, SettingsChange,
+    Opened, Opening, OutboxRow, OutboxStatus, ReconcileOptions, Reconciled, Settings,
+    SettingsChange,
 };
 use jiff::Timestamp;
 use serde_json::Value;
@@ -45,6 +46,9 @@ impl Logbook for PostgresStore {
     }
     async fn insert_audit(&self, audit: &NewAudit) -> Result<i64> {
         self.insert_audit_impl(audit).await
+    }
+    async fn open_write(&self, opening: &Opening) -> Result<Opened> {
+        self.open_write_impl(opening).await
     }
     async fn finalize_audit(&self, correlation_id: &str, end: &AuditEnd) -> Result<bool> {
         self.finalize_audit_impl(correlation_id, end).await

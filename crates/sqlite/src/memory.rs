@@ -6,6 +6,7 @@ mod counts;
 mod facts;
 mod follow;
 mod lease;
+mod open;
 mod outbox;
 mod reconcile;
 mod rows;
@@ -22,7 +23,8 @@ use consign_memory::{
     Attachment, AttachmentFilter, Audit, AuditEnd, AuditFilter, Candidate, Deferred, EmbeddedHit,
     EnqueuedMemory, Event, EventFilter, FallbackHit, Found, Item, ItemFilter, Kept, Logbook,
     MemoryCounts, NewAttachment, NewAudit, NewCandidate, NewEvent, NewItem, NewMemory, NewUser,
-    OutboxRow, OutboxStatus, ReconcileOptions, Reconciled, Settings, SettingsChange,
+    Opened, Opening, OutboxRow, OutboxStatus, ReconcileOptions, Reconciled, Settings,
+    SettingsChange,
 };
 use jiff::Timestamp;
 use serde_json::Value;
@@ -30,7 +32,7 @@ use serde_json::Value;
 pub(crate) use self::{counts::unreadable, outbox::check_memory};
 use crate::{
     SqliteStore,
-    store::{snapshot, write},
+    store::{snapshot, write, write_unopened},
 };
 
 #[async_trait]
@@ -67,8 +69,13 @@ impl Logbook for SqliteStore {
             .insert_audit(&audit))
     }
 
+    async fn open_write(&self, opening: &Opening) -> Result<Opened> {
+        write_unopened!(self, "begin a write", (opening), |work| work
+            .open_write(&opening))
+    }
+
     async fn finalize_audit(&self, correlation_id: &str, end: &AuditEnd) -> Result<bool> {
-        write!(self, "end an audit", (correlation_id, end), |work| work
+        write_unopened!(self, "end an audit", (correlation_id, end), |work| work
             .finalize_audit(&correlation_id, &end, None))
     }
 

@@ -1,6 +1,7 @@
 //! Memories through the gateway: how fast, how much slower than without it, and how long callers
 //! wait when the memory server hangs.
 
+mod bare;
 mod beside;
 mod hanging;
 
@@ -57,8 +58,8 @@ pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
     let texts = Texts::default();
     let mut figures = Vec::new();
     let mut notes = vec![format!(
-        "{CLIENTS} clients with a connection each, {:.1} s a round; a memory is two commits, its audit before and after, \
-         and one more where it is kept; clients, `consign serve` and the database share {} cores",
+        "{CLIENTS} clients with a connection each, {:.1} s a round; a memory is one commit where it is kept in the \
+         database itself, and two where a memory server is called in between; clients, `consign serve` and the database share {} cores",
         plan.counts.http.as_secs_f64(),
         std::thread::available_parallelism().map_or(1, usize::from)
     )];
@@ -71,7 +72,8 @@ pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
         figures.extend(hanging::measure(plan, database, url, &texts).await?);
     }
     notes.push(match &plan.openmemory {
-        Some(_) => "a direct call is POST /memory/add with a text of the same kind, in turns with memory_store, one caller".to_owned(),
+        Some(_) => "a direct call is POST /memory/add with a text of the same kind, in turns with memory_store, one caller; \
+                    a bare commit is one row of an audit's size, by one connection in the same minutes".to_owned(),
         None => "no OpenMemory was named (--openmemory, CONSIGN_TEST_OPENMEMORY): the gateway's price beside a direct \
                  call was not measured; `scripts/require openmemory` installs one"
             .to_owned(),

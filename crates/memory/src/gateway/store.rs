@@ -5,15 +5,19 @@ mod decide;
 mod defer;
 mod write;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use consign_kernel::Error;
+use consign_kernel::{Certainty, Error, Result};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use tokio::time::Instant;
+use tokio::{
+    sync::OwnedSemaphorePermit,
+    time::{Instant, timeout, timeout_at},
+};
 use tracing::{Instrument, Span, error, warn};
 
+use self::decide::Grounds;
 use super::MemoryService;
 use crate::{
     Action, AuditEnd, AuditStatus, Caller, Correlation,
@@ -101,6 +105,14 @@ pub struct StoreAnswer {
     pub context: Option<Value>,
 }
 
+/// How much longer than the budget a request may take to write down what came of it.
+const GRACE: Duration = Duration::from_millis(30);
+/// How long is tried to write it down after the answer.
+const LINGER: Duration = Duration::from_secs(60);
+
+/// What a decision was made by does not hold any more.
+struct Stale;
+
 /// One request on its way. Owns what it needs: it goes on when its client is gone.
 struct Call {
     service: MemoryService,
@@ -110,6 +122,8 @@ struct Call {
     evidence_refs: Vec<String>,
     /// When it came.
     since: Instant,
+    /// Whoever ends the process waits until it is given back.
+    _place: Option<OwnedSemaphorePermit>,
     /// The change of a repository that it is made of, if it is.
     errand: Option<Errand>,
 }
@@ -128,7 +142,9 @@ impl MemoryService {
         errand: Option<Errand>,
     ) -> StoreAnswer {
         let given = caller.correlation_id.as_deref().unwrap_or_default();
+        let place = Arc::clone(&self.inner.places).acquire_owned().await;
         let call = Arc::new(Call {
+            _place: place.ok(),
             service: self.clone(),
             caller: caller.clone(),
             correlation: Correlation::parse_or_new(given),
@@ -138,12 +154,7 @@ impl MemoryService {
         });
         // In a task of its own: a client that hangs up must not leave an audit without an end.
         let running = Arc::clone(&call);
-        let place = Arc::clone(&self.inner.places).acquire_owned().await;
-        let task = async move {
-            let answer = running.run(request).await;
-            drop(place);
-            answer
-        };
+        let task = async move { running.run(request).await };
         let answer = match tokio::spawn(task.instrument(Span::current())).await {
             Ok(answer) => answer,
             Err(gone) => call.broken(&gone.to_string()).await,
@@ -154,15 +165,68 @@ impl MemoryService {
 }
 
 impl Call {
-    async fn run(&self, request: StoreRequest) -> StoreAnswer {
-        match self.decide(request).await {
-            Ok(write) => self.write(write).await,
-            Err(answer) => *answer,
+    async fn run(self: &Arc<Self>, request: StoreRequest) -> StoreAnswer {
+        let asked = match self.read(request) {
+            Ok(asked) => asked,
+            Err(answer) => return *answer,
+        };
+        // Nearly always everything is as it was, and the database says so with the first audit.
+        if let Some((write, grounds)) = self.presume(&asked) {
+            match self.write(write, grounds).await {
+                Ok(answer) => return answer,
+                Err(Stale) => self.service.forget_settings(),
+            }
+        }
+        let write = match self.decide(&asked).await {
+            Ok(write) => write,
+            Err(answer) => return *answer,
+        };
+        match self.write(write, Grounds::default()).await {
+            Ok(answer) => answer,
+            Err(Stale) => unreachable!("invariant: nothing was taken for granted"),
         }
     }
 
+    /// Waits for the logbook for as long as the budget lasts. What was asked of it is not wanted
+    /// any more then, but may have been done.
+    async fn in_time<T>(
+        &self,
+        attempted: &'static str,
+        call: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let budget = self.service.options().gateway_budget();
+        match timeout_at(self.since + budget, call).await {
+            Ok(answer) => answer,
+            Err(_) => Err(Error::Unavailable {
+                attempted,
+                certainty: Certainty::Unknown,
+                source: format!("no answer within {} ms", budget.as_millis()).into(),
+            }),
+        }
+    }
+
+    /// Waits for the logbook to write down what has happened for as long as anybody waits for the
+    /// answer. Should that end, it is written all the same. None: it is not known whether it is yet.
+    async fn written_in_time<T: Send + 'static>(
+        self: &Arc<Self>,
+        writing: impl Future<Output = T> + Send + 'static,
+    ) -> Option<T> {
+        let mut writing = Box::pin(writing);
+        let ends = self.since + self.service.options().gateway_budget() + GRACE;
+        if let Ok(answer) = timeout_at(ends, &mut writing).await {
+            return Some(answer);
+        }
+        let call = Arc::clone(self);
+        let rest = async move {
+            drop(timeout(LINGER, writing).await);
+            drop(call);
+        };
+        tokio::spawn(rest.instrument(Span::current()));
+        None
+    }
+
     /// A defect ended the request. Its audit, if there is one, must not stay pending.
-    async fn broken(&self, why: &str) -> StoreAnswer {
+    async fn broken(self: &Arc<Self>, why: &str) -> StoreAnswer {
         error!(correlation_id = %self.correlation, "storing a memory ended early: {why}");
         let end = AuditEnd {
             status: AuditStatus::Failed,
@@ -170,7 +234,7 @@ impl Call {
             reason: Some("internal_error".to_owned()),
             patch: json!({}),
         };
-        self.finalize(&end).await;
+        self.finalize(end).await;
         let why = "storing the memory failed; it may have been stored";
         self.error("INTERNAL_ERROR", why, true)
     }
@@ -225,7 +289,14 @@ impl Call {
     /// What cannot be audited is not done.
     fn unaudited(&self, space: &str, sha: &str, error: &Error) -> StoreAnswer {
         error!(correlation_id = %self.correlation, %error, "an audit could not be written");
-        let message = format!("the audit could not be written; nothing was stored: {error}");
+        let message = match error.certainty() {
+            Certainty::Definite => {
+                format!("the audit could not be written; nothing was stored: {error}")
+            }
+            Certainty::Unknown => {
+                format!("the audit may not have been written; nothing was stored: {error}")
+            }
+        };
         StoreAnswer {
             context: Some(context(space, sha)),
             ..self.error("AUDIT_WRITE_FAILED", message, error.is_retryable())

@@ -1,14 +1,95 @@
 //! Write audits.
 
-use consign_kernel::Result;
-use consign_memory::{Action, Audit, AuditEnd, AuditFilter, AuditStatus, NewAudit};
+use consign_kernel::{MessageId, Result};
+use consign_memory::{
+    Action, Audit, AuditEnd, AuditFilter, AuditStatus, Found, Kept, NewAudit, NewMemory, Opened,
+    Opening, Settings,
+};
 use jiff_sqlx::ToSqlx as _;
+use serde::Serialize;
+use serde_json::{Map, Value};
 use sqlx::{postgres::PgRow, types::Json};
 
 use super::at_most;
 use crate::{PostgresStore, rows};
 
+/// Settings as a decision was made by them.
+#[derive(Serialize)]
+struct Seen<'a> {
+    project_key: &'a str,
+    team_write_enabled: bool,
+    policy_json: &'a Map<String, Value>,
+}
+
+impl<'a> Seen<'a> {
+    fn new(settings: &'a Settings) -> Self {
+        Self {
+            project_key: &settings.project_key,
+            team_write_enabled: settings.team_write_enabled,
+            policy_json: &settings.policy_json,
+        }
+    }
+}
+
+/// A memory to be kept.
+#[derive(Serialize)]
+struct ToKeep<'a> {
+    payload_md: &'a str,
+    kind: Option<&'a str>,
+    actor_user_id: Option<&'a str>,
+    meta_json: &'a Map<String, Value>,
+    evidence: &'a [Value],
+}
+
+impl<'a> ToKeep<'a> {
+    fn new(memory: &'a NewMemory) -> Self {
+        Self {
+            payload_md: &memory.payload_md,
+            kind: memory.kind.as_deref(),
+            actor_user_id: memory.actor_user_id.as_deref(),
+            meta_json: &memory.meta_json,
+            evidence: &memory.evidence,
+        }
+    }
+}
+
 impl PostgresStore {
+    pub(super) async fn open_write_impl(&self, opening: &Opening) -> Result<Opened> {
+        let audit = &opening.audit;
+        let sql = "SELECT * FROM logbook.open_write($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+        let statement = sqlx::query(sql)
+            .bind(&audit.actor_user_id)
+            .bind(&audit.target_space)
+            .bind(audit.action.as_str())
+            .bind(&audit.reason)
+            .bind(&audit.payload_sha)
+            .bind(Json(&audit.evidence_refs_json))
+            .bind(&audit.correlation_id)
+            .bind(opening.settings.as_deref().map(Seen::new).map(Json))
+            .bind(&opening.user_id)
+            .bind(opening.is_deduplicated)
+            .bind(opening.kept.as_ref().map(ToKeep::new).map(Json));
+        let rows = self.fetch("begin a write", statement).await?;
+        let row = rows::only(&rows)?;
+        Ok(match rows::column(row, "answer")? {
+            "pending" => Opened::Pending,
+            "stale" => Opened::Stale,
+            "kept" => Opened::Kept(Kept {
+                memory_id: rows::column(row, "memory_id")?,
+                is_new: rows::column(row, "is_new")?,
+            }),
+            "known" => Opened::Known(Found {
+                outbox_id: rows::column::<Option<i64>>(row, "outbox_id")?.map(MessageId),
+                memory_id: rows::column(row, "memory_id")?,
+            }),
+            other => {
+                return Err(rows::corrupt(format!(
+                    "the beginning of a write is {other:?}"
+                )));
+            }
+        })
+    }
+
     pub(super) async fn insert_audit_impl(&self, audit: &NewAudit) -> Result<i64> {
         let sql =
             "SELECT governance.insert_write_audit($1, $2, $3, $4, $5, $6, $7, $8) AS audit_id";

@@ -8,7 +8,7 @@ use sqlx::{Row, SqliteConnection};
 use super::rows as logbook;
 use crate::{
     error::{Failure, Result},
-    job::Work,
+    job::{Work, arguments},
     rows, sql,
 };
 
@@ -45,21 +45,13 @@ impl Work<'_> {
 
     /// Refuses an audit that could not be kept.
     pub(super) async fn check_audit(&mut self, audit: &NewAudit) -> Result<()> {
-        if audit.target_space.is_empty() {
-            return Err(Error::invalid("target_space", "must not be empty").into());
-        }
-        if !audit.evidence_refs_json.is_object() {
-            return Err(Error::invalid("evidence_refs_json", "must be an object").into());
-        }
+        check_shape(audit)?;
         if audit.status != AuditStatus::Pending {
             return Ok(());
         }
-        let Some(id) = audit.correlation_id.as_deref().filter(|id| !id.is_empty()) else {
-            let why = "a pending audit needs one: nobody could end it";
-            return Err(Error::invalid("correlation_id", why).into());
-        };
-        match self.pending_audit(id).await? {
-            Some(_) => Err(Error::invalid("correlation_id", "has a pending audit already").into()),
+        let correlation_id = audit.correlation_id.as_deref().unwrap_or_default();
+        match self.pending_audit(correlation_id).await? {
+            Some(_) => Err(pending_already().into()),
             None => Ok(()),
         }
     }
@@ -114,18 +106,21 @@ impl Work<'_> {
     }
 
     async fn pending_audit(&mut self, correlation_id: &str) -> Result<Option<Pending>> {
-        let found = sqlx::query(sql!("write_audit_pending"))
-            .bind(correlation_id)
-            .fetch_optional(&mut *self.connection)
+        let statements = [
+            sql!("begin", "write_audit_pending"),
+            sql!("write_audit_pending"),
+        ];
+        let answers = self
+            .open_with(statements, arguments!(correlation_id)?)
             .await?;
-        let Some(row) = found else {
+        let Some(row) = answers.first().and_then(|rows| rows.first()) else {
             return Ok(None);
         };
         Ok(Some(Pending {
             audit_id: row.try_get("audit_id")?,
             action: logbook::action(row.try_get("action")?)?,
             reason: row.try_get("reason")?,
-            evidence: logbook::object(&row, "evidence_refs_json")?,
+            evidence: logbook::object(row, "evidence_refs_json")?,
         }))
     }
 }
@@ -136,6 +131,29 @@ struct Pending {
     action: Action,
     reason: Option<String>,
     evidence: Map<String, Value>,
+}
+
+/// Refuses an audit that no table would take.
+pub(super) fn check_shape(audit: &NewAudit) -> consign_kernel::Result<()> {
+    if audit.target_space.is_empty() {
+        return Err(Error::invalid("target_space", "must not be empty"));
+    }
+    if !audit.evidence_refs_json.is_object() {
+        return Err(Error::invalid("evidence_refs_json", "must be an object"));
+    }
+    let is_named = audit
+        .correlation_id
+        .as_ref()
+        .is_some_and(|id| !id.is_empty());
+    if audit.status == AuditStatus::Pending && !is_named {
+        let why = "a pending audit needs one: nobody could end it";
+        return Err(Error::invalid("correlation_id", why));
+    }
+    Ok(())
+}
+
+pub(super) fn pending_already() -> Error {
+    Error::invalid("correlation_id", "has a pending audit already")
 }
 
 /// Refuses an end that is none.
@@ -153,7 +171,7 @@ pub(super) fn check_end(correlation_id: &str, end: &AuditEnd) -> Result<(), Fail
 }
 
 /// Lays a patch over a document key by key; `extra` and `gateway_event` one level deeper.
-fn lay_over(document: &mut Map<String, Value>, patch: &Value) {
+pub(super) fn lay_over(document: &mut Map<String, Value>, patch: &Value) {
     let Value::Object(patch) = patch else {
         return;
     };

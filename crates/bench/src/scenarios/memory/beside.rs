@@ -9,11 +9,14 @@ use anyhow::{Result, ensure};
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 
-use super::{Plan, Texts, Way, at, record, store};
+use super::{Plan, Texts, Way, at, bare::Bare, record, store};
 use crate::{Bound, Figure, Measure, Unit, http::Client, openmemory::OpenMemory, process::config};
 
 /// How much a memory may take more than without the gateway.
 const MORE_MS: f64 = 3.0;
+
+/// Bare commits between two calls.
+const COMMITS: u32 = 3;
 
 /// Memories that are not measured.
 const WARM_UP: u32 = 5;
@@ -41,16 +44,25 @@ pub(super) async fn measure(
     for _ in 0..WARM_UP {
         store(&mut gateway, Way::Http, &texts.next(), "allow").await?;
     }
-    let mut rounds = Vec::new();
+    let mut bare = Bare::open(url).await?;
+    let (mut rounds, mut commits) = (Vec::new(), Vec::new());
     for _ in 0..plan.rounds {
-        let mut times = [Histogram::new(3)?, Histogram::new(3)?];
+        let mut times = [Histogram::new(3)?, Histogram::new(3)?, Histogram::new(3)?];
         for _ in 0..plan.counts.memory_pairs {
             let through = store(&mut gateway, Way::Http, &texts.next(), "allow").await?;
-            let without = add(&mut direct, &texts.next()).await?;
             record(&mut times[0], &[through])?;
+            // Between any two, so that the server has the same time to itself after either.
+            for _ in 0..COMMITS {
+                record(&mut times[2], &[bare.commit().await?])?;
+            }
+            let without = add(&mut direct, &texts.next()).await?;
             record(&mut times[1], &[without])?;
+            for _ in 0..COMMITS {
+                record(&mut times[2], &[bare.commit().await?])?;
+            }
         }
         rounds.push((at(&times[0], 50.0), at(&times[1], 50.0)));
+        commits.push(at(&times[2], 50.0));
     }
     let name = format!("{database}, OpenMemory through the gateway, p50");
     let figure = Figure::beside(&name, Unit::Milliseconds, "direct call", &rounds);
@@ -61,10 +73,13 @@ pub(super) async fn measure(
         .collect();
     let name = format!("  {database}, more than a direct call, p50");
     let more = Figure::alone(name, Unit::Milliseconds, &more);
+    let name = format!("  {database}, a bare commit, p50");
+    let commit = Figure::alone(name, Unit::Milliseconds, &commits);
     serve.terminate().await?;
     Ok(vec![
         figure,
         more.target(Measure::Value, Bound::AtMost, MORE_MS),
+        commit,
     ])
 }
 

@@ -1,12 +1,14 @@
 //! What becomes of a request before anything is written: who asks, on what evidence, and where the
 //! policy lets it go.
 
+use std::sync::Arc;
+
 use consign_kernel::NewMessage;
 use serde_json::{Value, json};
 
 use super::{Call, StoreAnswer, StoreRequest, audit::Draft, write::Write};
 use crate::{
-    Action, AuditStatus, NewMemory, NewUser, UnknownActorPolicy,
+    Action, AuditStatus, NewMemory, NewUser, Settings, UnknownActorPolicy,
     card::{Card, Trim},
     consume::Errand,
     evidence::{self, Evidence, check_strict, classify, resolve_validate_refs},
@@ -19,16 +21,60 @@ use crate::{
 const NAME_BYTES_MAX: usize = 200;
 
 /// An answer before anything was tried.
-type Refused = Box<StoreAnswer>;
+pub(super) type Refused = Box<StoreAnswer>;
 
 /// The request in one shape.
-struct Asked {
+pub(super) struct Asked {
     text: String,
     trim: Trim,
     space: String,
     kind: Option<String>,
     evidence: Evidence,
     request: StoreRequest,
+}
+
+impl Asked {
+    /// Who they say they are.
+    fn claimed_actor(&self) -> Option<&str> {
+        let claimed = self.request.actor_user_id.as_deref();
+        claimed.filter(|actor| !actor.is_empty())
+    }
+}
+
+/// What a decision rests on that was not asked for in its own request.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Grounds {
+    pub(super) settings: Option<Arc<Settings>>,
+    /// Who is taken for a user.
+    pub(super) user_id: Option<String>,
+}
+
+/// Why a request is not written.
+enum Verdict {
+    /// It could never be.
+    Malformed(Refused),
+    /// Something speaks against it.
+    Rejected {
+        draft: Box<Draft>,
+        reason: String,
+        message: String,
+    },
+}
+
+impl Verdict {
+    fn rejected(draft: Draft, reason: String, message: String) -> Self {
+        Self::Rejected {
+            draft: Box::new(draft),
+            reason,
+            message,
+        }
+    }
+}
+
+impl From<Refused> for Verdict {
+    fn from(answer: Refused) -> Self {
+        Self::Malformed(answer)
+    }
 }
 
 /// Who asks.
@@ -41,12 +87,45 @@ struct Who {
 }
 
 impl Call {
+    /// What a request comes to if everything is as it was a moment ago: who asks is a user, and the
+    /// settings are those that were seen last. None: it takes asking.
+    pub(super) fn presume(&self, asked: &Asked) -> Option<(Write, Grounds)> {
+        let settings = self.service.settings_seen()?;
+        let who = self.presumed(asked)?;
+        let user_id = who.actor.clone().filter(|_| !who.is_bound);
+        let draft = self.draft(asked, who.actor.clone());
+        let write = self.judge(asked, who, draft, &settings).ok()?;
+        let grounds = Grounds {
+            settings: Some(settings),
+            user_id,
+        };
+        Some((write, grounds))
+    }
+
     /// Decides about a request; refuses it with its one audit.
-    pub(super) async fn decide(&self, request: StoreRequest) -> Result<Write, Refused> {
-        let asked = self.read(request)?;
-        let mut draft = Draft {
+    pub(super) async fn decide(&self, asked: &Asked) -> Result<Write, Refused> {
+        let mut draft = self.draft(asked, None);
+        let who = self.who(asked, &mut draft).await?;
+        let settings = self.service.logbook();
+        let settings = settings.settings(&self.service.options().project_key);
+        let settings = self.in_time("read settings", settings).await;
+        let settings = settings.map_err(|error| Box::new(self.unread(&error)))?;
+        let settings = self.service.saw_settings(settings);
+        match self.judge(asked, who, draft, &settings) {
+            Ok(write) => Ok(write),
+            Err(Verdict::Malformed(answer)) => Err(answer),
+            Err(Verdict::Rejected {
+                draft,
+                reason,
+                message,
+            }) => Err(self.reject(&draft, &reason, &message).await),
+        }
+    }
+
+    fn draft(&self, asked: &Asked, actor: Option<String>) -> Draft {
+        Draft {
             correlation: self.correlation.clone(),
-            actor: None,
+            actor,
             requested_space: asked.space.clone(),
             final_space: None,
             text: asked.text.clone(),
@@ -56,21 +135,29 @@ impl Call {
             refs: None,
             strict: None,
             extra: self.errand.as_ref().map(Errand::noted).unwrap_or_default(),
-        };
-        let who = self.who(&asked, &mut draft).await?;
-        let settings = self.service.logbook();
-        let settings = settings.settings(&self.service.options().project_key).await;
-        let settings = settings.map_err(|error| Box::new(self.unread(&error)))?;
+        }
+    }
+
+    /// What the settings make of a request, without asking anybody.
+    fn judge(
+        &self,
+        asked: &Asked,
+        who: Who,
+        mut draft: Draft,
+        settings: &Settings,
+    ) -> Result<Write, Verdict> {
         let policy = Policy::read(&settings.policy_json);
-        self.check_evidence(&asked, &policy, &mut draft).await?;
-        let decision = self.policy(&asked, &who, &policy, settings.team_write_enabled)?;
+        if let Err((reason, message)) = self.check_evidence(asked, &policy, &mut draft) {
+            return Err(Verdict::rejected(draft, reason, message));
+        }
+        let decision = self.policy(asked, &who, &policy, settings.team_write_enabled)?;
         let reason = match who.is_degraded {
             true => "actor_unknown:degrade".to_owned(),
             false => format!("policy:{}", decision.reason),
         };
         let Some(space) = decision.final_space else {
             let message = format!("refused by the policy: {}", decision.reason);
-            return Err(self.reject(&draft, &reason, &message).await);
+            return Err(Verdict::rejected(draft, reason, message));
         };
         let action = match who.is_degraded {
             true => Action::Redirect,
@@ -78,14 +165,14 @@ impl Call {
         };
         let memory = NewMemory {
             target_space: space.clone(),
-            payload_md: asked.text,
+            payload_md: asked.text.clone(),
             item_id: asked.request.item_id,
             last_error: None,
             may_be_stored: false,
             correlation_id: Some(self.correlation.to_string()),
             actor_user_id: who.actor,
-            kind: asked.kind,
-            meta_json: asked.request.meta_json,
+            kind: asked.kind.clone(),
+            meta_json: asked.request.meta_json.clone(),
             evidence: asked.evidence.to_values(),
         };
         self.check_message(&memory.message())?;
@@ -100,7 +187,7 @@ impl Call {
     }
 
     /// Brings a request into one shape.
-    fn read(&self, mut request: StoreRequest) -> Result<Asked, Refused> {
+    pub(super) fn read(&self, mut request: StoreRequest) -> Result<Asked, Refused> {
         let options = self.service.options();
         let (text, trim) = match (request.payload_md.take(), request.card.take()) {
             (Some(_), Some(_)) => {
@@ -151,36 +238,38 @@ impl Call {
         Ok(asked)
     }
 
+    /// Who asks, if whoever they say they are is a user. None: their token says somebody else.
+    fn presumed(&self, asked: &Asked) -> Option<Who> {
+        let claimed = asked.claimed_actor();
+        let bound = self.caller.actor.as_deref();
+        // Their token vouches for them.
+        let bound = bound.filter(|_| self.caller.is_authenticated);
+        if bound.is_some() && claimed.is_some() && claimed != bound {
+            return None;
+        }
+        Some(Who {
+            actor: bound.or(claimed).map(str::to_owned),
+            is_bound: bound.is_some(),
+            is_degraded: false,
+        })
+    }
+
     /// Finds out who asks, and what to do with somebody nobody knows. One audit per request: what
     /// was done is noted in it, not in one of its own (T21), and audits make no users (T22).
     async fn who(&self, asked: &Asked, draft: &mut Draft) -> Result<Who, Refused> {
-        let claimed = asked.request.actor_user_id.clone();
-        let claimed = claimed.filter(|actor| !actor.is_empty());
-        let bound = self.caller.actor.clone();
-        if let Some(bound) = bound.filter(|_| self.caller.is_authenticated) {
-            draft.actor = Some(bound.clone());
-            if let Some(claimed) = claimed.filter(|claimed| *claimed != bound) {
-                draft.note("claimed_actor", claimed);
-                let message = "the token is not this actor's";
-                return Err(self.reject(draft, "actor_mismatch", message).await);
-            }
-            // Their token vouches for them.
-            return Ok(Who {
-                actor: Some(bound),
-                is_bound: true,
-                is_degraded: false,
-            });
-        }
-        draft.actor.clone_from(&claimed);
-        let mut who = Who {
-            actor: claimed,
-            is_bound: false,
-            is_degraded: false,
+        let Some(who) = self.presumed(asked) else {
+            draft.actor.clone_from(&self.caller.actor);
+            draft.note("claimed_actor", asked.claimed_actor());
+            let message = "the token is not this actor's";
+            return Err(self.reject(draft, "actor_mismatch", message).await);
         };
-        let Some(actor) = &who.actor else {
+        let mut who = who;
+        draft.actor.clone_from(&who.actor);
+        let Some(actor) = who.actor.as_ref().filter(|_| !who.is_bound) else {
             return Ok(who);
         };
-        let is_known = self.service.logbook().user_exists(actor).await;
+        let is_known = self.service.logbook().user_exists(actor);
+        let is_known = self.in_time("look up a user", is_known).await;
         if is_known.map_err(|error| Box::new(self.unread(&error)))? {
             return Ok(who);
         }
@@ -198,7 +287,8 @@ impl Call {
                     user_id: actor.clone(),
                     display_name: actor.clone(),
                 };
-                if let Err(error) = self.service.logbook().create_user(&user).await {
+                let made = self.service.logbook().create_user(&user);
+                if let Err(error) = self.in_time("make a user", made).await {
                     let message = format!("{actor:?} could not be made a user: {error}");
                     let reason = "actor_autocreate_failed";
                     return Err(self.reject(draft, reason, &message).await);
@@ -211,12 +301,12 @@ impl Call {
 
     /// Strict projects want evidence that can be followed; whatever cannot be recorded later is
     /// refused now, before anything is stored (T23).
-    async fn check_evidence(
+    fn check_evidence(
         &self,
         asked: &Asked,
         policy: &Policy,
         draft: &mut Draft,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), (String, String)> {
         let options = self.service.options();
         let mode = policy.evidence_mode;
         let is_enforced = options.strict_mode_enforce_validate_refs;
@@ -227,7 +317,7 @@ impl Call {
             draft.strict = Some(report.clone());
             if let Some(reason) = report.reason() {
                 let message = format!("the evidence is not enough: {}", report.errors.join(", "));
-                return Err(self.reject(draft, &reason, &message).await);
+                return Err((reason, message));
             }
         }
         if refs.is_on {
@@ -235,7 +325,7 @@ impl Call {
             if let Err(problems) = check_evidence_refs_json(&lists) {
                 let reason = "EVIDENCE_VALIDATION_FAILED:EVIDENCE_INVALID_REF";
                 let message = format!("the evidence cannot be followed: {}", problems.join(", "));
-                return Err(self.reject(draft, reason, &message).await);
+                return Err((reason.to_owned(), message));
             }
         }
         Ok(())
@@ -301,7 +391,8 @@ impl Call {
     async fn reject(&self, draft: &Draft, reason: &str, message: &str) -> Refused {
         let audit = draft.decided(Action::Reject, reason);
         let audit = audit.audit(AuditStatus::Failed);
-        if let Err(error) = self.service.logbook().insert_audit(&audit).await {
+        let written = self.service.logbook().insert_audit(&audit);
+        if let Err(error) = self.in_time("write an audit", written).await {
             let sha = payload_sha(&draft.text);
             return Box::new(self.unaudited(&draft.requested_space, &sha, &error));
         }

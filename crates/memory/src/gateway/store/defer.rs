@@ -1,9 +1,11 @@
 //! What the memory server cannot take now is kept, with its audit, in one transaction.
 
+use std::sync::Arc;
+
 use consign_kernel::{Certainty, Error};
 use consign_worker::park::park;
 use serde_json::{Value, json};
-use tracing::error;
+use tracing::{error, warn};
 
 use super::{Call, StoreAnswer, context, write::Write};
 use crate::{
@@ -13,7 +15,11 @@ use crate::{
 
 impl Call {
     /// Keeps a memory for later.
-    pub(super) async fn defer(&self, write: Write, failure: &BackendError) -> StoreAnswer {
+    pub(super) async fn defer(
+        self: &Arc<Self>,
+        write: Write,
+        failure: &BackendError,
+    ) -> StoreAnswer {
         let shown = shown_error(&failure.to_string());
         // Only what never left is certain not to have arrived.
         let may_be_stored = !matches!(failure, BackendError::Unreachable(_));
@@ -25,14 +31,19 @@ impl Call {
             may_be_stored,
             ..write.memory.clone()
         };
-        let correlation_id = self.correlation.as_str();
-        let deferred = self.service.logbook().defer(&memory, correlation_id, &end);
-        match deferred.await {
-            Ok(deferred) => {
+        let call = Arc::clone(self);
+        let deferring = async move {
+            let correlation_id = call.correlation.as_str();
+            let logbook = call.service.logbook();
+            logbook.defer(&memory, correlation_id, &end).await
+        };
+        match self.written_in_time(deferring).await {
+            Some(Ok(deferred)) => {
                 park("memory.after_enqueue").await;
                 self.deferred(&deferred, &shown)
             }
-            Err(error) => self.not_deferred(&write, &shown, &error).await,
+            Some(Err(error)) => self.not_deferred(&write, &shown, &error).await,
+            None => self.maybe_deferred(&write, &shown),
         }
     }
 
@@ -62,8 +73,27 @@ impl Call {
         }
     }
 
+    /// The logbook does not answer. It may be kept yet, and asking again does not keep it twice.
+    fn maybe_deferred(&self, write: &Write, shown: &str) -> StoreAnswer {
+        let code = "OUTBOX_ENQUEUE_FAILED";
+        warn!(correlation_id = %self.correlation, code, "the logbook does not answer");
+        let message = format!(
+            "the memory server cannot take it now ({shown}), and the logbook does not answer: \
+             whether it is kept is not known; ask again"
+        );
+        StoreAnswer {
+            context: Some(context(&write.memory.target_space, &write.sha)),
+            ..self.error(code, message, true)
+        }
+    }
+
     /// It could be neither stored nor kept, and the caller must know.
-    async fn not_deferred(&self, write: &Write, shown: &str, failure: &Error) -> StoreAnswer {
+    async fn not_deferred(
+        self: &Arc<Self>,
+        write: &Write,
+        shown: &str,
+        failure: &Error,
+    ) -> StoreAnswer {
         // The answer was lost, not necessarily the memory.
         if failure.certainty() == Certainty::Unknown
             && let Some(outbox_id) = self.deferred_after_all().await
@@ -86,7 +116,7 @@ impl Call {
             "a memory could be neither stored nor kept"
         );
         let told = format!("{shown}; {failure}");
-        self.finalize(&write.audit().failed(code, &told)).await;
+        self.finalize(write.audit().failed(code, &told)).await;
         let message = format!(
             "the memory server cannot take it now ({shown}), and it could not be kept: {failure}"
         );
@@ -103,7 +133,8 @@ impl Call {
             status: Some(AuditStatus::Redirected),
             ..AuditFilter::default()
         };
-        let audits = self.service.logbook().audits(&filter, 1).await.ok()?;
+        let audits = self.service.logbook().audits(&filter, 1);
+        let audits = self.in_time("read an audit", audits).await.ok()?;
         let audit = audits.into_iter().next()?;
         audit
             .evidence_refs_json

@@ -1,14 +1,15 @@
 //! The write itself: audited before it is tried, and ended whatever comes of it.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
+use consign_kernel::{Certainty, Error};
 use consign_worker::park::park;
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{error, warn};
 
-use super::{Call, DEDUP_HIT, StoreAnswer, audit::Draft, context};
+use super::{Call, DEDUP_HIT, Stale, StoreAnswer, audit::Draft, context, decide::Grounds};
 use crate::{
-    Action, AuditEnd, AuditStatus, BackendError, Found, NewMemory, StoredMemory,
+    Action, AuditEnd, AuditStatus, BackendError, Found, NewMemory, Opened, Opening, StoredMemory,
     audit_json::{StoreAudit, shown_error},
     consume::Errand,
     metrics,
@@ -40,22 +41,28 @@ impl Write {
 
 impl Call {
     /// Stores what the policy has nothing against.
-    pub(super) async fn write(&self, write: Write) -> StoreAnswer {
-        let space = &write.memory.target_space;
+    pub(super) async fn write(
+        self: &Arc<Self>,
+        write: Write,
+        grounds: Grounds,
+    ) -> Result<StoreAnswer, Stale> {
+        let backend = self.service.backend();
+        if backend.is_in(self.service.logbook())
+            && let Some(answer) = self.keep(&write, &grounds).await?
+        {
+            return Ok(answer);
+        }
         let ends = self.backend_deadline();
-        let turn = Turn::take(self.service.backend(), space, &write.sha);
+        let turn = Turn::take(backend, &write.memory.target_space, &write.sha);
         // Whoever has the same memory in hand may hang; then this one is deferred like theirs.
         let turn = timeout_at(ends, turn).await.ok();
-        match self.service.logbook().check_dedup(space, &write.sha).await {
-            Ok(Some(found)) if self.service.backend().may_have(&found) => {
-                return self.known(&write, &found).await;
+        match self.open(&write, &grounds, false).await {
+            Ok(Opened::Pending | Opened::Kept(_)) => {}
+            Ok(Opened::Known(found)) => return Ok(self.known(&write, &found).await),
+            Ok(Opened::Stale) => return Err(Stale),
+            Err(error) => {
+                return Ok(self.unaudited(&write.memory.target_space, &write.sha, &error));
             }
-            Ok(_) => {}
-            Err(error) => return self.unread(&error),
-        }
-        let pending = write.audit().audit(AuditStatus::Pending);
-        if let Err(error) = self.service.logbook().insert_audit(&pending).await {
-            return self.unaudited(space, &write.sha, &error);
         }
         park("memory.after_pending_audit").await;
         let tried = match &turn {
@@ -66,20 +73,73 @@ impl Call {
             }
         };
         park("memory.after_backend").await;
-        match tried {
+        Ok(match tried {
             Ok(stored) => self.stored(&write, &stored).await,
-            Err(error) if error.is_refusal() && !self.is_kept(&error) => self.refused(&write, &error).await,
+            Err(error) if error.is_refusal() && !self.is_kept(&error) => {
+                self.refused(&write, &error).await
+            }
             Err(error) => self.defer(write, &error).await,
+        })
+    }
+
+    /// Begins the write, unless the backend has it.
+    async fn open(&self, write: &Write, grounds: &Grounds, is_kept: bool) -> Result<Opened, Error> {
+        let Grounds { settings, user_id } = grounds.clone();
+        let mut opening = Opening {
+            audit: write.audit().audit(AuditStatus::Pending),
+            settings,
+            user_id,
+            is_deduplicated: true,
+            kept: is_kept.then(|| write.memory.clone()),
+        };
+        let logbook = self.service.logbook();
+        let opened = self.in_time("begin a write", logbook.open_write(&opening));
+        match opened.await? {
+            Opened::Known(found) if !self.service.backend().may_have(&found) => {
+                opening.is_deduplicated = false;
+                let opened = logbook.open_write(&opening);
+                self.in_time("begin a write", opened).await
+            }
+            opened => Ok(opened),
+        }
+    }
+
+    /// Stores a memory in the logbook itself, in one transaction with its audit. None: it takes two
+    /// phases to say what is wrong with it.
+    async fn keep(&self, write: &Write, grounds: &Grounds) -> Result<Option<StoreAnswer>, Stale> {
+        let since = Instant::now();
+        let opened = self.open(write, grounds, true).await;
+        let kind = self.service.backend().kind();
+        metrics::backend_call(kind, "store", since, opened.is_ok());
+        park("memory.after_backend").await;
+        let space = &write.memory.target_space;
+        match opened {
+            Ok(Opened::Kept(kept)) => Ok(Some(StoreAnswer {
+                memory_id: Some(kept.memory_id),
+                ..self.written(write.action, space)
+            })),
+            Ok(Opened::Known(found)) => Ok(Some(self.known(write, &found).await)),
+            Ok(Opened::Stale) => Err(Stale),
+            Err(error) if error.certainty() == Certainty::Unknown => {
+                let message = format!(
+                    "the logbook does not answer; the memory may be stored, with its audit: {error}"
+                );
+                Ok(Some(StoreAnswer {
+                    message: Some(message),
+                    ..self.unaudited(space, &write.sha, &error)
+                }))
+            }
+            Err(error) if error.is_retryable() => {
+                Ok(Some(self.unaudited(space, &write.sha, &error)))
+            }
+            Ok(Opened::Pending) | Err(_) => Ok(None),
         }
     }
 
     /// Until when the memory server may take. What is left of the budget is for the outbox.
     fn backend_deadline(&self) -> Instant {
         let budget = self.service.options().gateway_budget();
-        let reserve = (budget / 20).min(RESERVE_MAX);
-        // A slow logbook must not leave the memory server no time at all.
-        let least = Instant::now() + budget / 2;
-        (self.since + budget - reserve).max(least)
+        self.since + budget - (budget / 10).min(RESERVE_MAX)
     }
 
     async fn try_backend(
@@ -110,7 +170,8 @@ impl Call {
     /// It was stored before, by this text's first request or by the outbox.
     async fn known(&self, write: &Write, found: &Found) -> StoreAnswer {
         let audit = write.draft.known(found).audit(AuditStatus::Success);
-        if let Err(error) = self.service.logbook().insert_audit(&audit).await {
+        let written = self.service.logbook().insert_audit(&audit);
+        if let Err(error) = self.in_time("write an audit", written).await {
             return self.unaudited(&write.memory.target_space, &write.sha, &error);
         }
         StoreAnswer {
@@ -124,12 +185,12 @@ impl Call {
 
     /// The memory server has it. That stands whatever becomes of its audit: should it not be
     /// ended now, reconciling ends it, and a repeated request finds the memory again.
-    async fn stored(&self, write: &Write, stored: &StoredMemory) -> StoreAnswer {
+    async fn stored(self: &Arc<Self>, write: &Write, stored: &StoredMemory) -> StoreAnswer {
         let end = write.audit().stored(&stored.memory_id);
-        let message = match self.finalize(&end).await {
+        let message = match self.finalize(end).await {
             true => None,
             false => Some(format!(
-                "stored, but its audit {} could not be ended; reconciling will do so",
+                "stored, but its audit {} has not been ended; reconciling will do so",
                 self.correlation
             )),
         };
@@ -147,8 +208,8 @@ impl Call {
     }
 
     /// The memory server will never take it. Trying again would not help, so nothing is kept.
-    async fn refused(&self, write: &Write, error: &BackendError) -> StoreAnswer {
-        self.finalize(&write.audit().refused(error)).await;
+    async fn refused(self: &Arc<Self>, write: &Write, error: &BackendError) -> StoreAnswer {
+        self.finalize(write.audit().refused(error)).await;
         let who = match error.is_about_us() {
             true => "the memory server does not accept the gateway",
             false => "the memory server refuses this memory",
@@ -162,23 +223,27 @@ impl Call {
     }
 
     /// Ends the audit; whether it was pending and has ended now.
-    pub(super) async fn finalize(&self, end: &AuditEnd) -> bool {
-        let correlation_id = self.correlation.as_str();
-        let ended = self.service.logbook().finalize_audit(correlation_id, end);
-        match ended.await {
-            Ok(true) => true,
-            Ok(false) => {
-                warn!(
-                    correlation_id,
-                    "an audit had been ended by somebody else, or is not there"
-                );
-                false
+    pub(super) async fn finalize(self: &Arc<Self>, end: AuditEnd) -> bool {
+        let call = Arc::clone(self);
+        let ending = async move {
+            let correlation_id = call.correlation.as_str();
+            let ended = call.service.logbook().finalize_audit(correlation_id, &end);
+            match ended.await {
+                Ok(true) => true,
+                Ok(false) => {
+                    warn!(
+                        correlation_id,
+                        "an audit had been ended by somebody else, or is not there"
+                    );
+                    false
+                }
+                Err(error) => {
+                    error!(correlation_id, %error, "an audit could not be ended; reconciling will do so");
+                    false
+                }
             }
-            Err(error) => {
-                error!(correlation_id, %error, "an audit could not be ended; reconciling will do so");
-                false
-            }
-        }
+        };
+        self.written_in_time(ending).await.unwrap_or(false)
     }
 }
 

@@ -1,0 +1,1 @@
+INSERT INTO bare_commit (id, payload) VALUES ($1, $2)

@@ -1,0 +1,1 @@
+CREATE TABLE bare_commit (id INTEGER PRIMARY KEY, payload TEXT NOT NULL)
