@@ -16,6 +16,9 @@ pub(crate) mod sqlstate {
     pub(crate) const INVALID_INPUT: &str = "CN006";
     pub(crate) const LANE_NOT_EMPTY: &str = "CN007";
     pub(crate) const UNKNOWN_REDRIVE: &str = "CN008";
+    /// Somebody else synchronises the same repository.
+    pub(crate) const WATERMARK_MOVED: &str = "CN010";
+    pub(crate) const UNKNOWN_REPO: &str = "CN011";
     /// A worker no longer has the lease of a payment.
     pub(crate) const PAYMENT_LEASE_LOST: &str = "P7002";
     /// A completion says what nobody reports.

@@ -17,6 +17,7 @@ mod payments;
 mod read;
 mod redrive;
 mod rows;
+mod scm;
 mod settle;
 mod store;
 mod wait;

@@ -75,6 +75,8 @@ const MIGRATIONS: &[Migration] = &[
     migration!("00", 23, "logbook_search"),
     migration!("00", 24, "logbook_reconcile"),
     migration!("00", 25, "logbook_roles"),
+    migration!("00", 26, "scm"),
+    migration!("00", 27, "scm_roles"),
 ];
 
 /// Held while migrating, so that programs that start together migrate one after the other.

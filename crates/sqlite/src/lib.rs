@@ -19,6 +19,7 @@ mod read;
 mod redrive;
 mod resolve;
 mod rows;
+mod scm;
 mod settle;
 mod store;
 mod wait;

@@ -130,6 +130,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "logbook_search",
         sql: include_str!("../migrations/0007_logbook_search.sql"),
     },
+    Migration {
+        version: 8,
+        name: "scm",
+        sql: include_str!("../migrations/0008_scm.sql"),
+    },
 ];
 
 /// Every migration, first to last.

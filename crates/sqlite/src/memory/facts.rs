@@ -17,7 +17,7 @@ use crate::{error::Result, job::Work, rows, sql};
 const KINDS: [&str; 5] = ["FACT", "PROCEDURE", "PITFALL", "DECISION", "REVIEW_GUIDE"];
 
 impl Work<'_> {
-    pub(super) async fn create_item(&mut self, item: &NewItem) -> Result<i64> {
+    pub(crate) async fn create_item(&mut self, item: &NewItem) -> Result<i64> {
         required(&[("item_type", &item.item_type), ("title", &item.title)])?;
         let owner = item.owner_user_id.as_deref();
         self.check_user("owner_user_id", owner).await?;
@@ -34,7 +34,7 @@ impl Work<'_> {
         Ok(id)
     }
 
-    pub(super) async fn add_event(&mut self, event: &NewEvent) -> Result<Option<i64>> {
+    pub(crate) async fn add_event(&mut self, event: &NewEvent) -> Result<Option<i64>> {
         required(&[("event_type", &event.event_type)])?;
         let actor = event.actor_user_id.as_deref();
         self.check_user("actor_user_id", actor).await?;
@@ -106,7 +106,7 @@ impl Work<'_> {
         Ok(Some(id))
     }
 
-    pub(super) async fn set_kv(&mut self, namespace: &str, key: &str, value: &Value) -> Result<()> {
+    pub(crate) async fn set_kv(&mut self, namespace: &str, key: &str, value: &Value) -> Result<()> {
         required(&[("namespace", namespace), ("key", key)])?;
         sqlx::query(sql!("kv_set"))
             .bind(namespace)

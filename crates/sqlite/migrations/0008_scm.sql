@@ -1,0 +1,154 @@
+-- What is known of repositories: commits, revisions, merge requests, and the changes themselves.
+--
+-- Watermarks of synchronisations are in `kv` under `scm.sync`. Times, documents and foreign keys as in the
+-- logbook.
+
+-- `provider` says how it is read. The three counters follow what is written: counting a million commits
+-- each time somebody asks would not do; `consign doctor` counts them.
+CREATE TABLE scm_repos (
+    repo_id        INTEGER PRIMARY KEY,
+    repo_type      TEXT NOT NULL CHECK (repo_type IN ('svn', 'git')),
+    provider       TEXT NOT NULL CHECK (provider IN ('git', 'svn', 'gitlab')),
+    url            TEXT NOT NULL CHECK (url <> ''),
+    project_key    TEXT,
+    default_branch TEXT,
+    vcs_type       TEXT GENERATED ALWAYS AS (repo_type) VIRTUAL,
+    remote_url     TEXT GENERATED ALWAYS AS (url) VIRTUAL,
+    created_at     INTEGER NOT NULL,
+    changes        INTEGER NOT NULL DEFAULT 0,
+    patches_here   INTEGER NOT NULL DEFAULT 0,
+    patches_failed INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (repo_type, url),
+    CHECK ((provider = 'svn') = (repo_type = 'svn'))
+) STRICT;
+
+CREATE TABLE scm_svn_revisions (
+    svn_rev_id  INTEGER PRIMARY KEY,
+    repo_id     INTEGER NOT NULL,
+    rev_num     INTEGER NOT NULL CHECK (rev_num >= 0),
+    rev_id      INTEGER GENERATED ALWAYS AS (rev_num) VIRTUAL,
+    ts          INTEGER,
+    is_bulk     INTEGER GENERATED ALWAYS AS (bulk_reason IS NOT NULL) VIRTUAL,
+    author_raw  TEXT NOT NULL,
+    message     TEXT NOT NULL,
+    bulk_reason TEXT,
+    source_id   TEXT GENERATED ALWAYS AS ('svn:' || repo_id || ':' || rev_num) VIRTUAL,
+    meta_json   TEXT NOT NULL DEFAULT '{}' CHECK (json_type(meta_json) = 'object'),
+    UNIQUE (repo_id, rev_num)
+) STRICT;
+
+-- git_commit_id is the position in the repository's history that cursors count by; a number is never
+-- given twice.
+CREATE TABLE scm_git_commits (
+    git_commit_id INTEGER PRIMARY KEY AUTOINCREMENT,
+    repo_id       INTEGER NOT NULL,
+    ts            INTEGER,
+    is_merge      INTEGER NOT NULL DEFAULT 0 CHECK (is_merge IN (0, 1)),
+    is_bulk       INTEGER GENERATED ALWAYS AS (bulk_reason IS NOT NULL) VIRTUAL,
+    commit_sha    TEXT NOT NULL
+                  CHECK (length(commit_sha) BETWEEN 1 AND 64 AND commit_sha NOT GLOB '*[^0-9a-f]*'),
+    author_raw    TEXT NOT NULL,
+    message       TEXT NOT NULL,
+    bulk_reason   TEXT,
+    source_id     TEXT GENERATED ALWAYS AS ('git:' || repo_id || ':' || commit_sha) VIRTUAL,
+    meta_json     TEXT NOT NULL DEFAULT '{}' CHECK (json_type(meta_json) = 'object'),
+    UNIQUE (repo_id, commit_sha)
+) STRICT;
+CREATE UNIQUE INDEX scm_git_commits_position ON scm_git_commits (repo_id, git_commit_id);
+
+-- The change of a commit or revision; without `uri` it could not be fetched so far, and `sha256` is that
+-- of nothing. `source_id` is `<repo_id>:<rev_or_sha>`.
+CREATE TABLE scm_patch_blobs (
+    blob_id          INTEGER PRIMARY KEY,
+    source_type      TEXT NOT NULL CHECK (source_type IN ('svn', 'git')),
+    source_id        TEXT NOT NULL,
+    uri              TEXT CHECK (uri <> ''),
+    evidence_uri     TEXT GENERATED ALWAYS AS (
+        CASE WHEN uri IS NOT NULL
+             THEN 'memory://patch_blobs/' || source_type || '/' || source_id || '/' || sha256 END) VIRTUAL,
+    sha256           TEXT NOT NULL CHECK (length(sha256) = 64 AND sha256 NOT GLOB '*[^0-9a-f]*'),
+    size_bytes       INTEGER,
+    format           TEXT NOT NULL DEFAULT 'diff' CHECK (format IN ('diff', 'diffstat', 'ministat')),
+    chunking_version TEXT,
+    meta_json        TEXT NOT NULL DEFAULT '{}' CHECK (json_type(meta_json) = 'object'),
+    created_at       INTEGER NOT NULL,
+    updated_at       INTEGER NOT NULL,
+    UNIQUE (source_type, source_id, sha256)
+) STRICT;
+CREATE INDEX scm_patch_blobs_sha ON scm_patch_blobs (sha256) WHERE uri IS NOT NULL;
+
+CREATE TABLE scm_mrs (
+    mr_id          TEXT NOT NULL PRIMARY KEY,
+    repo_id        INTEGER NOT NULL,
+    author_user_id TEXT,
+    status         TEXT NOT NULL CHECK (status <> ''),
+    url            TEXT,
+    meta_json      TEXT NOT NULL DEFAULT '{}' CHECK (json_type(meta_json) = 'object'),
+    source_id      TEXT GENERATED ALWAYS AS ('mr:' || mr_id) VIRTUAL,
+    created_at     INTEGER,
+    updated_at     INTEGER
+) STRICT;
+CREATE INDEX scm_mrs_repo ON scm_mrs (repo_id);
+
+CREATE TABLE scm_review_events (
+    id               INTEGER PRIMARY KEY,
+    mr_id            TEXT NOT NULL,
+    source_event_id  TEXT NOT NULL CHECK (source_event_id <> ''),
+    reviewer_user_id TEXT,
+    event_type       TEXT NOT NULL CHECK (event_type <> ''),
+    payload_json     TEXT NOT NULL DEFAULT '{}' CHECK (json_type(payload_json) = 'object'),
+    ts               INTEGER,
+    UNIQUE (mr_id, source_event_id)
+) STRICT;
+
+-- Everything that happened in any repository, each under one name.
+CREATE VIEW scm_v_facts AS
+SELECT 'svn' AS source_type, source_id, repo_id, ts, author_raw, NULL AS author_user_id, is_bulk,
+       bulk_reason, meta_json
+FROM scm_svn_revisions
+UNION ALL
+SELECT 'git', source_id, repo_id, ts, author_raw, NULL, is_bulk, bulk_reason, meta_json
+FROM scm_git_commits
+UNION ALL
+SELECT 'mr', source_id, repo_id, coalesce(updated_at, created_at), meta_json ->> '$.author',
+       author_user_id, 0, NULL, meta_json
+FROM scm_mrs;
+
+-- The item that a repository's events belong to.
+CREATE INDEX items_scm_repo ON items (scope_json ->> '$.repo_id') WHERE item_type = 'scm_repo';
+
+-- Audits that ended well and say which record was consumed, while the gateway's cursor of the repository
+-- stands where they say it stood; absent, it stands at 0.
+CREATE VIEW scm_consume_step AS
+SELECT audit_id, 'scm_consume:' || repo_id AS key, json_object(field, to_position) AS value_json, at
+FROM (SELECT audit_id, coalesce(updated_at, created_at) AS at,
+             evidence_refs_json ->> '$.consume.repo_id' AS repo_id,
+             evidence_refs_json ->> '$.consume.field' AS field,
+             evidence_refs_json ->> '$.consume.from' AS from_position,
+             evidence_refs_json ->> '$.consume.to' AS to_position
+      FROM write_audit WHERE status IN ('success', 'redirected')) AS step
+WHERE field IN ('last_processed_id', 'last_processed_rev') AND typeof(repo_id) = 'integer'
+  AND typeof(from_position) = 'integer' AND typeof(to_position) = 'integer' AND to_position >= 0
+  AND from_position = coalesce(
+      (SELECT CASE WHEN json_type(value_json, '$.' || field) = 'integer'
+                   THEN value_json ->> ('$.' || field) END
+       FROM kv WHERE namespace = 'gateway.consume' AND key = 'scm_consume:' || repo_id), 0);
+
+-- The cursor moves in the transaction that says what became of the record. Where it stands elsewhere it
+-- stays: somebody has rewound it or was quicker.
+CREATE TRIGGER consume_inserted AFTER INSERT ON write_audit
+WHEN NEW.status IN ('success', 'redirected') AND json_type(NEW.evidence_refs_json, '$.consume') = 'object'
+BEGIN
+    INSERT INTO kv (namespace, key, value_json, updated_at)
+    SELECT 'gateway.consume', key, value_json, at FROM scm_consume_step WHERE audit_id = NEW.audit_id
+    ON CONFLICT (namespace, key) DO UPDATE
+    SET value_json = excluded.value_json, updated_at = excluded.updated_at;
+END;
+CREATE TRIGGER consume_ended AFTER UPDATE ON write_audit
+WHEN NEW.status IN ('success', 'redirected') AND json_type(NEW.evidence_refs_json, '$.consume') = 'object'
+BEGIN
+    INSERT INTO kv (namespace, key, value_json, updated_at)
+    SELECT 'gateway.consume', key, value_json, at FROM scm_consume_step WHERE audit_id = NEW.audit_id
+    ON CONFLICT (namespace, key) DO UPDATE
+    SET value_json = excluded.value_json, updated_at = excluded.updated_at;
+END;
