@@ -1,20 +1,29 @@
 #![doc = include_str!("../README.md")]
 
+mod derive;
 mod error;
+mod git;
+mod gitlab;
 mod hooks;
+mod hunks;
 mod ledger;
 mod materialize;
+mod open;
 mod options;
 mod record;
 mod retry;
 mod source;
 mod svn;
+mod sync;
 mod watermark;
 
 pub use error::{LedgerError, ScmError};
+pub use git::GitSource;
+pub use gitlab::GitlabSource;
 pub use hooks::{NoHooks, Point, Progress, SyncHooks};
 pub use ledger::{Batch, PatchState, PendingPatch, Recorded, Records, RepoStatus, ScmLedger};
-pub use materialize::PatchWriter;
+pub use materialize::{Materialized, PatchWriter};
+pub use open::open;
 pub use options::{Credential, Diffs, Mode, Secret, SourceOptions, SyncOptions};
 pub use record::{
     Change, NewCommit, NewMergeRequest, NewRepo, NewReview, NewRevision, Patch, PatchFormat,
@@ -23,4 +32,5 @@ pub use record::{
 pub use retry::{Retry, Wait};
 pub use source::{Found, Note, Outlet, Place, Source};
 pub use svn::SvnSource;
+pub use sync::{Synced, Synchronizer};
 pub use watermark::{NAMESPACE, Stream, Watermark};

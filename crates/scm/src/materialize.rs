@@ -2,4 +2,209 @@
 
 mod writer;
 
+use consign_artifacts::uri::build_scm_artifact_path;
+use serde::Serialize;
+
 pub use self::writer::PatchWriter;
+use crate::{Patch, PatchFormat, Point, Progress, Provider, ScmError, Synchronizer};
+
+/// Commits or revisions that are looked up at once.
+const PAGE: u32 = 100;
+/// Of nothing: a change that is not here has this hash.
+const NOTHING_SHA256: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+/// A repository without a project has its changes under this name.
+const NO_PROJECT: &str = "default";
+
+/// What came of fetching changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Materialized {
+    /// Changes that were fetched, those that are not whole included.
+    pub fetched: u64,
+    /// Changes that were too large and are kept as numbers only.
+    pub degraded: u64,
+    /// Changes that could not be fetched; they can be tried again.
+    pub failed: u64,
+}
+
+impl Materialized {
+    pub(crate) fn count(&mut self, fetched: &Fetched) {
+        match fetched {
+            Fetched::Whole => self.fetched += 1,
+            Fetched::Degraded => {
+                self.fetched += 1;
+                self.degraded += 1;
+            }
+            Fetched::Failed { .. } => self.failed += 1,
+            Fetched::Here => {}
+        }
+    }
+}
+
+/// What came of one change.
+#[derive(Debug)]
+pub(crate) enum Fetched {
+    Whole,
+    Degraded,
+    Failed(ScmError),
+    /// It was here already.
+    Here,
+}
+
+impl Fetched {
+    pub(crate) fn is_unreachable(&self) -> bool {
+        matches!(self, Self::Failed(ScmError::Network { .. }))
+    }
+}
+
+impl Synchronizer<'_> {
+    /// Fetches changes that are not here, oldest first: at most so many, and none that has failed so
+    /// often already. A source that cannot be reached ends it.
+    pub async fn materialize(
+        &self,
+        limit: Option<u64>,
+        attempts_max: Option<u32>,
+    ) -> Result<Materialized, ScmError> {
+        let mut done = Materialized::default();
+        let mut after = 0;
+        loop {
+            let page = self
+                .ledger
+                .unmaterialized(self.repo.repo_id, after, PAGE)
+                .await?;
+            let Some(last) = page.last() else {
+                return Ok(done);
+            };
+            after = last.position;
+            for pending in page {
+                if limit.is_some_and(|limit| done.fetched >= limit) {
+                    return Ok(done);
+                }
+                if attempts_max.is_some_and(|most| pending.attempts >= most) {
+                    continue;
+                }
+                let fetched = self.patch(&pending.rev_or_sha);
+                let fetched = self.unless_stopped(fetched).await?;
+                done.count(&fetched);
+                self.hooks.progressed(Progress {
+                    stream: None,
+                    done: done.fetched + done.failed,
+                    total: None,
+                });
+                if let Fetched::Failed(error @ ScmError::Network { .. }) = fetched {
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Fetches a change that may be here.
+    pub(crate) async fn patch_unless_here(&self, rev_or_sha: &str) -> Result<Fetched, ScmError> {
+        let known = self.ledger.patch(self.repo.repo_id, rev_or_sha).await?;
+        match known.is_some_and(|patch| patch.uri.is_some()) {
+            true => Ok(Fetched::Here),
+            false => self.patch(rev_or_sha).await,
+        }
+    }
+
+    /// Fetches a change and writes it down, or that it could not be. What concerns all changes, such as
+    /// credentials, is an error.
+    async fn patch(&self, rev_or_sha: &str) -> Result<Fetched, ScmError> {
+        let fetched = self.retry.run(|| self.fetched(rev_or_sha)).await;
+        let (patch, outcome) = match fetched {
+            Ok(patch) => {
+                self.hooks.reached(Point::BeforePatch).await;
+                match patch.degrade_reason {
+                    Some(_) => (patch, Fetched::Degraded),
+                    None => (patch, Fetched::Whole),
+                }
+            }
+            Err(
+                error @ (ScmError::Network { .. }
+                | ScmError::NotFound { .. }
+                | ScmError::Protocol { .. }
+                | ScmError::Invalid(_)),
+            ) => (self.not_here(rev_or_sha, &error), Fetched::Failed(error)),
+            Err(error) => return Err(error),
+        };
+        self.ledger.put_patch(&patch).await?;
+        self.hooks.reached(Point::AfterPatch).await;
+        Ok(outcome)
+    }
+
+    /// One try: the change; if it is too large, what it touches; if that is too much, its size.
+    async fn fetched(&self, rev_or_sha: &str) -> Result<Patch, ScmError> {
+        let bytes_max = self.options.diff_bytes_max;
+        let mut diff = PatchWriter::new(self.artifacts, bytes_max);
+        self.source.diff(rev_or_sha, &mut diff).await?;
+        if !diff.is_too_large() {
+            return self.kept(rev_or_sha, diff, PatchFormat::Diff, None).await;
+        }
+        let diff_bytes = diff.seen_bytes();
+        let reason = Some(format!("too_large:{diff_bytes}"));
+        let mut stat = PatchWriter::new(self.artifacts, bytes_max);
+        self.source.diffstat(rev_or_sha, &mut stat).await?;
+        if !stat.is_too_large() {
+            return self
+                .kept(rev_or_sha, stat, PatchFormat::Diffstat, reason)
+                .await;
+        }
+        let mut size = PatchWriter::new(self.artifacts, u64::MAX);
+        let text = format!("{rev_or_sha}: a change of {diff_bytes} bytes\n");
+        size.write(text.as_bytes()).await?;
+        self.kept(rev_or_sha, size, PatchFormat::Ministat, reason)
+            .await
+    }
+
+    async fn kept(
+        &self,
+        rev_or_sha: &str,
+        writer: PatchWriter,
+        format: PatchFormat,
+        degrade_reason: Option<String>,
+    ) -> Result<Patch, ScmError> {
+        let size_bytes = i64::try_from(writer.seen_bytes()).ok();
+        let degrade_reason = degrade_reason.or(writer.degrade_reason().map(ToOwned::to_owned));
+        let (sha256, key) = writer
+            .keep(|sha256| self.key(rev_or_sha, sha256, format))
+            .await?;
+        Ok(Patch {
+            repo_id: self.repo.repo_id,
+            rev_or_sha: rev_or_sha.to_owned(),
+            uri: Some(key),
+            sha256,
+            size_bytes,
+            format,
+            degrade_reason,
+            error: None,
+        })
+    }
+
+    fn key(&self, rev_or_sha: &str, sha256: &str, format: PatchFormat) -> Result<String, ScmError> {
+        let revision = match self.repo.provider {
+            Provider::Svn => format!("r{rev_or_sha}"),
+            Provider::Git | Provider::Gitlab => rev_or_sha.to_owned(),
+        };
+        let (repo_id, provider) = (self.repo.repo_id, self.repo.provider.as_str());
+        let key = |project: &str| {
+            let ext = format.as_str();
+            build_scm_artifact_path(project, repo_id, provider, &revision, sha256, ext)
+        };
+        // A project's name need not be one of a folder.
+        let project = self.repo.project_key.as_deref().unwrap_or(NO_PROJECT);
+        let key = key(project).or_else(|_| key(NO_PROJECT));
+        key.map_err(|error| ScmError::Invalid(format!("{rev_or_sha:?}: {error}")))
+    }
+
+    fn not_here(&self, rev_or_sha: &str, error: &ScmError) -> Patch {
+        Patch {
+            repo_id: self.repo.repo_id,
+            rev_or_sha: rev_or_sha.to_owned(),
+            uri: None,
+            sha256: NOTHING_SHA256.to_owned(),
+            size_bytes: None,
+            format: PatchFormat::Diff,
+            degrade_reason: None,
+            error: Some(format!("{}: {error}", error.code())),
+        }
+    }
+}

@@ -16,6 +16,7 @@ pub struct PatchWriter {
     seen_bytes: u64,
     buffer: Vec<u8>,
     draft: Option<Draft>,
+    degrade_reason: Option<String>,
 }
 
 impl PatchWriter {
@@ -27,7 +28,18 @@ impl PatchWriter {
             seen_bytes: 0,
             buffer: Vec::new(),
             draft: None,
+            degrade_reason: None,
         }
+    }
+
+    /// Says why this is not the whole change: a source may withhold parts of it.
+    pub fn degrade(&mut self, reason: impl Into<String>) {
+        self.degrade_reason = Some(reason.into());
+    }
+
+    /// Why this is not the whole change, if it is not.
+    pub fn degrade_reason(&self) -> Option<&str> {
+        self.degrade_reason.as_deref()
     }
 
     /// Adds a piece.

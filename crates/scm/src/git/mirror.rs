@@ -1,0 +1,110 @@
+//! A bare copy of a remote repository, of one branch.
+
+use std::{fs, io, path::Path};
+
+use super::{
+    command::Git,
+    remote::{self, check_branch},
+};
+use crate::{Retry, ScmError};
+
+/// What was fetched last.
+pub(super) const TIP: &str = "refs/consign/tip";
+/// What was fetched once and is no part of the branch any more: its changes may still be asked for.
+const ABANDONED: &str = "refs/consign/abandoned";
+
+/// Brings it up to date. One process at a time does.
+pub(super) async fn update(
+    git: &Git,
+    url: &str,
+    branch: Option<&str>,
+    retry: &Retry,
+) -> Result<(), ScmError> {
+    let _lock = lock(git, retry).await?;
+    if !git.dir().join("HEAD").exists() {
+        let dir = git.dir().to_string_lossy().into_owned();
+        git.ask(&["init", "--quiet", "--bare", "--template=", "--", &dir])
+            .await?;
+    }
+    // We hold the lock: whoever made these is gone.
+    for left in [
+        "refs/consign/tip.lock",
+        "packed-refs.lock",
+        "shallow.lock",
+        "FETCH_HEAD.lock",
+    ] {
+        drop(fs::remove_file(git.dir().join(left)));
+    }
+    let before = tip(git).await?;
+    retry.run(|| fetch(git, url, branch)).await?;
+    if let (Some(before), Some(after)) = (before, tip(git).await?)
+        && before != after
+        && !git
+            .is(&["merge-base", "--is-ancestor", &before, &after])
+            .await?
+    {
+        git.ask(&["update-ref", &format!("{ABANDONED}/{before}"), &before])
+            .await?;
+    }
+    Ok(())
+}
+
+/// The commit that was fetched last; none if the repository was empty.
+pub(super) async fn tip(git: &Git) -> Result<Option<String>, ScmError> {
+    let name = format!("{TIP}^{{commit}}");
+    let found = git
+        .run(&["rev-parse", "--verify", "--quiet", &name])
+        .await?;
+    Ok(found.ok().filter(|commit| !commit.is_empty()))
+}
+
+async fn fetch(git: &Git, url: &str, branch: Option<&str>) -> Result<(), ScmError> {
+    let from = match branch {
+        Some(branch) => {
+            check_branch(branch)?;
+            format!("refs/heads/{branch}")
+        }
+        None => "HEAD".to_owned(),
+    };
+    let what = format!("+{from}:{TIP}");
+    let arguments = ["fetch", "--quiet", "--no-tags", "--no-recurse-submodules"];
+    let arguments = [&arguments[..], &["--no-write-fetch-head", "--", url, &what]].concat();
+    let Err(failure) = git.run(&arguments).await? else {
+        return Ok(());
+    };
+    if failure.said.contains("couldn't find remote ref") && is_empty(git, url).await? {
+        return Ok(());
+    }
+    Err(remote::failure(&git.name, &failure))
+}
+
+/// Whether it has no branch at all. Then there is nothing to find, and nothing is missing.
+async fn is_empty(git: &Git, url: &str) -> Result<bool, ScmError> {
+    match git
+        .run(&["ls-remote", "--quiet", "--branches", "--", url])
+        .await?
+    {
+        Ok(branches) => Ok(branches.is_empty()),
+        Err(failure) => Err(remote::failure(&git.name, &failure)),
+    }
+}
+
+/// Waits until nobody else works on the mirror. The lock ends with the file, also by a crash.
+async fn lock(git: &Git, retry: &Retry) -> Result<fs::File, ScmError> {
+    let failed = |error: io::Error| {
+        ScmError::Invalid(format!(
+            "the mirror {} cannot be used: {error}",
+            git.dir().display()
+        ))
+    };
+    let folder = git.dir().parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder).map_err(failed)?;
+    let file = fs::File::create(git.dir().with_extension("lock")).map_err(failed)?;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(fs::TryLockError::WouldBlock) => (retry.wait)(retry.first_wait).await,
+            Err(fs::TryLockError::Error(error)) => return Err(failed(error)),
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Reading many commits: two programs are told their names and answer in the same order, one with the
+//! commits themselves, the other with what they changed.
+
+use std::process::Stdio;
+
+use ring::digest::{Context, SHA256};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, BufReader},
+    process::ChildStdout,
+};
+
+use super::{
+    command::{Git, Running},
+    commit::Commit,
+    numstat::{Field, Numbers, field},
+};
+use crate::{NewCommit, ScmError, derive};
+
+const PIPE_BYTES: usize = 64 << 10;
+/// What is kept of one commit: messages are shorter, and what is longer is none.
+const COMMIT_BYTES_MAX: u64 = 1 << 20;
+/// Of a field: paths are shorter.
+const FIELD_BYTES_MAX: usize = 16 << 10;
+
+/// Commits, one after the other.
+#[derive(Debug)]
+pub(super) struct Commits {
+    git: Git,
+    objects: (Running, BufReader<ChildStdout>),
+    changes: (Running, BufReader<ChildStdout>),
+    /// The commit whose files come next: its name was read to know that another's have ended.
+    ahead: Option<Vec<u8>>,
+    buffer: Vec<u8>,
+}
+
+impl Commits {
+    /// Those whose names two inputs hold.
+    pub(super) fn open(git: &Git, [one, other]: [Stdio; 2]) -> Result<Self, ScmError> {
+        let objects = ["cat-file", "--batch", "--buffer"];
+        // A merge is compared with the line it was merged into.
+        let changes = [
+            "diff-tree",
+            "--stdin",
+            "-r",
+            "-z",
+            "--numstat",
+            "-M",
+            "--root",
+            "--always",
+        ];
+        let safe = [
+            "--diff-merges=first-parent",
+            "--no-ext-diff",
+            "--no-textconv",
+        ];
+        let changes = [&changes[..], &safe[..]].concat();
+        Ok(Self {
+            git: git.clone(),
+            objects: start(git, &objects, one)?,
+            changes: start(git, &changes, other)?,
+            ahead: None,
+            buffer: Vec::new(),
+        })
+    }
+
+    /// The next one; none after the last.
+    pub(super) async fn next(&mut self) -> Result<Option<NewCommit>, ScmError> {
+        let Some((sha, commit, sha256, is_cut)) = self.object().await? else {
+            return Ok(None);
+        };
+        let numbers = self.numbers(&sha).await?;
+        Ok(Some(record(sha, commit, sha256, is_cut, numbers)))
+    }
+
+    /// Waits for both programs, which have nothing more to say.
+    pub(super) async fn finish(self) -> Result<(), ScmError> {
+        for (running, _) in [self.objects, self.changes] {
+            let finished = running.finish().await?;
+            finished.map_err(|failure| failure.here(&self.git.name))?;
+        }
+        Ok(())
+    }
+
+    async fn object(&mut self) -> Result<Option<(String, Commit, String, bool)>, ScmError> {
+        let reader = &mut self.objects.1;
+        let read = line(reader, &mut self.buffer, b'\n').await;
+        if !read.map_err(|error| self.git.broken(&error))? {
+            return Ok(None);
+        }
+        let header = String::from_utf8_lossy(&self.buffer).into_owned();
+        let mut words = header.split(' ');
+        let (sha, kind) = (words.next().unwrap_or_default(), words.next());
+        let size = words.next().and_then(|size| size.parse::<u64>().ok());
+        let (Some("commit"), Some(size)) = (kind, size) else {
+            return Err(self.odd("cat-file", &header));
+        };
+        let mut context = Context::new(&SHA256);
+        let kept = object(reader, size, &mut context).await;
+        let kept = kept.map_err(|error| self.git.broken(&error))?;
+        let sha256 = context
+            .finish()
+            .as_ref()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        let is_cut = size > COMMIT_BYTES_MAX;
+        Ok(Some((sha.to_owned(), Commit::parse(&kept), sha256, is_cut)))
+    }
+
+    /// What a commit changed.
+    async fn numbers(&mut self, sha: &str) -> Result<Numbers, ScmError> {
+        let mut numbers = Numbers::default();
+        let mut is_begun = match self.ahead.take() {
+            Some(ahead) if ahead == sha.as_bytes() => true,
+            Some(ahead) => return Err(self.odd("diff-tree", &String::from_utf8_lossy(&ahead))),
+            None => false,
+        };
+        while self.field().await? {
+            match (field(&self.buffer), is_begun) {
+                (Some(Field::Commit(name)), false) if name == sha.as_bytes() => is_begun = true,
+                (Some(Field::Commit(name)), true) => {
+                    self.ahead = Some(name.to_vec());
+                    return Ok(numbers);
+                }
+                (
+                    Some(Field::File {
+                        additions,
+                        deletions,
+                        path: Some(path),
+                    }),
+                    true,
+                ) => {
+                    numbers.add(additions, deletions, path);
+                }
+                (
+                    Some(Field::File {
+                        additions,
+                        deletions,
+                        path: None,
+                    }),
+                    true,
+                ) => {
+                    // The old name, then the new one.
+                    if !(self.field().await? && self.field().await?) {
+                        return Err(self.odd("diff-tree", "half of a renamed file"));
+                    }
+                    numbers.add(additions, deletions, &self.buffer);
+                }
+                _ => {
+                    let field = self.buffer.escape_ascii().to_string();
+                    return Err(self.odd("diff-tree", &field));
+                }
+            }
+        }
+        match is_begun {
+            true => Ok(numbers),
+            false => Err(self.odd("diff-tree", &format!("nothing about {sha}"))),
+        }
+    }
+
+    async fn field(&mut self) -> Result<bool, ScmError> {
+        let read = line(&mut self.changes.1, &mut self.buffer, b'\0').await;
+        read.map_err(|error| self.git.broken(&error))
+    }
+
+    fn odd(&self, program: &str, what: &str) -> ScmError {
+        ScmError::Protocol {
+            source_name: self.git.name.clone(),
+            detail: format!("git {program}: {what}"),
+        }
+    }
+}
+
+fn start(
+    git: &Git,
+    arguments: &[&str],
+    stdin: Stdio,
+) -> Result<(Running, BufReader<ChildStdout>), ScmError> {
+    let mut running = git.spawn(arguments, stdin, Stdio::piped())?;
+    let stdout = running.stdout.take().expect("invariant: it was asked for");
+    Ok((running, BufReader::with_capacity(PIPE_BYTES, stdout)))
+}
+
+/// Reads up to a delimiter, which is left out; says whether there was anything. Of what is too long
+/// the beginning is kept.
+async fn line(
+    reader: &mut (impl AsyncBufRead + Unpin),
+    buffer: &mut Vec<u8>,
+    delimiter: u8,
+) -> std::io::Result<bool> {
+    buffer.clear();
+    let mut is_begun = false;
+    loop {
+        let read = reader.fill_buf().await?;
+        if read.is_empty() {
+            return Ok(is_begun);
+        }
+        is_begun = true;
+        let end = read.iter().position(|byte| *byte == delimiter);
+        let piece = &read[..end.unwrap_or(read.len())];
+        let room = FIELD_BYTES_MAX.saturating_sub(buffer.len());
+        buffer.extend_from_slice(&piece[..piece.len().min(room)]);
+        let used = piece.len() + usize::from(end.is_some());
+        reader.consume(used);
+        if end.is_some() {
+            return Ok(true);
+        }
+    }
+}
+
+/// Reads an object and the end of line behind it. All of it is hashed; of what is too long the
+/// beginning is kept.
+async fn object(
+    reader: &mut (impl AsyncBufRead + Unpin),
+    size: u64,
+    context: &mut Context,
+) -> std::io::Result<Vec<u8>> {
+    let mut kept = Vec::with_capacity(size.min(COMMIT_BYTES_MAX) as usize);
+    let mut left = size;
+    while left > 0 {
+        let read = reader.fill_buf().await?;
+        if read.is_empty() {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        let piece = &read[..read.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
+        context.update(piece);
+        let room = (COMMIT_BYTES_MAX as usize).saturating_sub(kept.len());
+        kept.extend_from_slice(&piece[..piece.len().min(room)]);
+        let used = piece.len();
+        left -= used as u64;
+        reader.consume(used);
+    }
+    reader.read_u8().await?;
+    Ok(kept)
+}
+
+/// As it is written down. Everything here is of the commit alone: the same commit makes the same
+/// record whenever and wherever it is read.
+fn record(
+    sha: String,
+    commit: Commit,
+    sha256: String,
+    is_cut: bool,
+    numbers: Numbers,
+) -> NewCommit {
+    let mut meta = json!({
+        "parents": commit.parents,
+        "additions": numbers.additions,
+        "deletions": numbers.deletions,
+        "paths": numbers.paths,
+        "paths_total": numbers.paths_total,
+        "record_sha256": sha256,
+    });
+    if commit.is_lossy || numbers.is_lossy {
+        meta["lossy"] = Value::Bool(true);
+    }
+    if is_cut {
+        meta["truncated"] = Value::Bool(true);
+    }
+    NewCommit {
+        commit_sha: sha,
+        author_raw: commit.author,
+        ts: commit.ts,
+        message: commit.message,
+        is_merge: commit.parents.len() > 1,
+        bulk_reason: derive::bulk_reason_of_lines(numbers.additions, numbers.deletions),
+        meta_json: meta,
+    }
+}

@@ -1,0 +1,306 @@
+//! Remote repositories: their URLs, and what went wrong there.
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+
+use super::command::{Failure, Git};
+use crate::{ScmError, SourceOptions};
+
+/// Whom Git's servers take a token from.
+const TOKEN_USER: &str = "oauth2";
+
+/// Where a repository is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// A folder of this machine, which is read as it is.
+    Here,
+    /// Somewhere else, which is mirrored.
+    Elsewhere,
+}
+
+/// Reads a URL or path; refuses those that are more than that.
+pub(super) fn place(url: &str) -> Result<Place, ScmError> {
+    let invalid = |why: &str| Err(ScmError::Invalid(format!("{url:?} {why}")));
+    if url.is_empty() || url.starts_with('-') || url.contains(char::is_control) {
+        return invalid("is neither a URL nor a path");
+    }
+    let scheme_ends = url.find(':').filter(|end| !url[..*end].contains('/'));
+    let Some(scheme_ends) = scheme_ends else {
+        return Ok(Place::Here);
+    };
+    let (scheme, rest) = url.split_at(scheme_ends);
+    // `ext::command` and its like run programs.
+    if rest.starts_with("::") {
+        return invalid("names a transport that is not allowed");
+    }
+    let Some(rest) = rest.strip_prefix("://") else {
+        // `user@host:path`, which is ssh.
+        return Ok(Place::Elsewhere);
+    };
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    match scheme.to_ascii_lowercase().as_str() {
+        "http" | "https" if host.contains('@') => {
+            // Not even the name is repeated: it may be a token.
+            let why = "the URL holds credentials: they belong into scm.tokens or the environment";
+            Err(ScmError::Invalid(why.to_owned()))
+        }
+        "ssh"
+            if host
+                .split('@')
+                .next()
+                .is_some_and(|user| user.contains(':') && host.contains('@')) =>
+        {
+            Err(ScmError::Invalid("the URL holds a password".to_owned()))
+        }
+        "http" | "https" | "ssh" if host.is_empty() => invalid("names no host"),
+        "http" | "https" | "ssh" | "file" => Ok(Place::Elsewhere),
+        _ => invalid("names a transport that is not allowed"),
+    }
+}
+
+/// A branch's name that can only be taken for one.
+pub(super) fn check_branch(branch: &str) -> Result<(), ScmError> {
+    let is_odd = |c: char| c.is_control() || c.is_whitespace() || ":^~?*[\\".contains(c);
+    let is_wrong = branch.is_empty()
+        || branch.starts_with(['-', '/'])
+        || branch.ends_with(['/', '.'])
+        || branch.contains("..")
+        || branch.contains("@{")
+        || branch.contains(is_odd);
+    match is_wrong {
+        true => Err(ScmError::Invalid(format!(
+            "{branch:?} is no name of a branch"
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// Tells Git who we are at a server, and whom to trust there.
+pub(super) fn authenticate(git: &mut Git, url: &str, options: &SourceOptions) {
+    if let Some(ca_file) = &options.ca_file {
+        git.set("http.sslCAInfo", ca_file.to_string_lossy());
+    }
+    let is_http = url
+        .get(..4)
+        .is_some_and(|scheme| scheme.eq_ignore_ascii_case("http"));
+    let Some(credential) = options.credential.as_ref().filter(|_| is_http) else {
+        return;
+    };
+    let (user, secret) = (credential.user.as_deref(), credential.secret.reveal());
+    let both = format!("{}:{secret}", user.unwrap_or(TOKEN_USER));
+    let encoded = BASE64_STANDARD.encode(both);
+    git.set(
+        "http.extraHeader",
+        format!("Authorization: Basic {encoded}"),
+    );
+    // Another server must not get it.
+    git.set("http.followRedirects", "false");
+    git.hide(encoded);
+    git.hide(secret);
+}
+
+/// What a failure at a remote repository means.
+pub(super) fn failure(name: &str, failure: &Failure) -> ScmError {
+    let (source_name, detail) = (name.to_owned(), failure.detail());
+    match meaning(&failure.said) {
+        Meaning::Auth => ScmError::Auth {
+            source_name,
+            detail,
+        },
+        Meaning::Missing => ScmError::NotFound {
+            source_name,
+            detail,
+        },
+        Meaning::Network => ScmError::Network {
+            source_name,
+            tries: 1,
+            detail,
+        },
+        Meaning::Other => ScmError::Protocol {
+            source_name,
+            detail,
+        },
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Meaning {
+    Auth,
+    Missing,
+    Network,
+    Other,
+}
+
+/// The first that fits: what is said about credentials says more than that the access failed.
+const MEANINGS: [(Meaning, &[&str]); 4] = [
+    (
+        Meaning::Auth,
+        &[
+            "Authentication failed",
+            "could not read Username",
+            "could not read Password",
+            "terminal prompts disabled",
+            "error: 401",
+            "error: 403",
+            "HTTP 401",
+            "HTTP 403",
+            "Permission denied",
+            "Host key verification failed",
+        ],
+    ),
+    (
+        Meaning::Missing,
+        &[
+            "error: 404",
+            "error: 301",
+            "error: 302",
+            "error: 307",
+            "error: 308",
+            "error: 410",
+            "HTTP 404",
+            "not found",
+            "does not appear to be a git repository",
+            "couldn't find remote ref",
+            "not a git repository",
+            "not valid: is this a git repository",
+            "not allowed",
+        ],
+    ),
+    (
+        Meaning::Network,
+        &[
+            "unable to access",
+            "Could not resolve host",
+            "Couldn't connect",
+            "Connection refused",
+            "Connection timed out",
+            "Connection reset",
+            "Connection closed",
+            "Operation too slow",
+            "timed out",
+            "early EOF",
+            "RPC failed",
+            "unexpected disconnect",
+            "hung up unexpectedly",
+            "Recv failure",
+            "error: 5",
+            "error: 429",
+            "HTTP 5",
+            "HTTP 429",
+            "unable to update",
+            "transfer closed",
+            "curl ",
+        ],
+    ),
+    (Meaning::Other, &[]),
+];
+
+fn meaning(said: &str) -> Meaning {
+    let fits = |(_, words): &&(Meaning, &[&str])| words.iter().any(|words| said.contains(words));
+    MEANINGS
+        .iter()
+        .find(fits)
+        .map_or(Meaning::Other, |(meaning, _)| *meaning)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_told_from_paths_and_tricks() {
+        let here = ["/srv/git/a", "a/b", "./a:b", "C/x:y", "."];
+        let elsewhere = [
+            "https://h/a.git",
+            "HTTP://h/a",
+            "file:///srv/a",
+            "ssh://git@h/a",
+            "git@h:a/b",
+        ];
+        let refused = [
+            "",
+            "-oProxyCommand=x",
+            "--upload-pack=x",
+            "ext::sh -c x",
+            "fd::17",
+            "git://h/a",
+            "ftp://h/a",
+            "https:///a",
+            "https://user:tulip@h/a",
+            "https://tulip@h/a",
+            "ssh://u:tulip@h/a",
+            "a\nb",
+        ];
+        for url in here {
+            assert_eq!(place(url).unwrap(), Place::Here, "{url}");
+        }
+        for url in elsewhere {
+            assert_eq!(place(url).unwrap(), Place::Elsewhere, "{url}");
+        }
+        for url in refused {
+            let error = place(url).unwrap_err();
+            assert_eq!(error.code(), "SCM_INVALID", "{url}");
+            assert!(!error.to_string().contains("tulip"), "{error}");
+        }
+    }
+
+    #[test]
+    fn branches_are_branches() {
+        for branch in ["main", "feature/a-b", "v1.2", "\u{fc}"] {
+            check_branch(branch).unwrap();
+        }
+        let odd = [
+            "", "-x", "a..b", "a b", "a:b", "a^", "a@{1}", "a\n", "/a", "a/", "a*",
+        ];
+        for branch in odd {
+            assert!(check_branch(branch).is_err(), "{branch}");
+        }
+    }
+
+    #[test]
+    fn failures_are_told_apart() {
+        use Meaning::{Auth, Missing, Network, Other};
+        let table = [
+            (
+                "fatal: could not read Username for 'http://h': terminal prompts disabled",
+                Auth,
+            ),
+            (
+                "fatal: unable to access 'http://h/': The requested URL returned error: 403",
+                Auth,
+            ),
+            ("fatal: Authentication failed for 'http://h/'", Auth),
+            (
+                "git@h: Permission denied (publickey).\nfatal: Could not read from remote repository.",
+                Auth,
+            ),
+            ("fatal: repository 'http://h/a/' not found", Missing),
+            ("fatal: couldn't find remote ref refs/heads/x", Missing),
+            (
+                "fatal: '/x' does not appear to be a git repository",
+                Missing,
+            ),
+            ("fatal: transport 'ext' not allowed", Missing),
+            (
+                "fatal: unable to access 'http://h/': The requested URL returned error: 500",
+                Network,
+            ),
+            (
+                "fatal: unable to access 'http://h/': Could not resolve host: h",
+                Network,
+            ),
+            (
+                "fatal: unable to access 'http://h/': Operation too slow. Less than 1 bytes/sec",
+                Network,
+            ),
+            (
+                "error: RPC failed; curl 18 transfer closed\nfatal: early EOF",
+                Network,
+            ),
+            ("fatal: bad pack header", Other),
+            ("", Other),
+        ];
+        for (said, expected) in table {
+            assert_eq!(meaning(said), expected, "{said}");
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! What a source finds goes into the ledger, batch by batch, each with the watermark behind it.
+
+mod records;
+mod refused;
+
+use std::pin::pin;
+
+use consign_artifacts::Artifacts;
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+use tokio::sync::{mpsc, watch};
+
+use crate::{
+    Batch, Diffs, Found, Materialized, Outlet, Point, Progress, Records, Repo, Retry, ScmError,
+    ScmLedger, Source, Stream, SyncHooks, SyncOptions, Watermark,
+};
+
+/// Batches that a source is ahead of the ledger.
+const BATCHES_AHEAD: usize = 2;
+
+/// What came of a synchronisation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Synced {
+    /// Records that were not known.
+    pub written: u64,
+    /// Records that were known.
+    pub known: u64,
+    /// Records that the database refused (best effort only).
+    pub skipped: u64,
+    /// The changes that were fetched with them.
+    pub patches: Materialized,
+}
+
+/// Everything that synchronising a repository takes.
+pub struct Synchronizer<'a> {
+    /// What is known.
+    pub ledger: &'a dyn ScmLedger,
+    /// Where it comes from.
+    pub source: &'a dyn Source,
+    /// The repository.
+    pub repo: &'a Repo,
+    /// Where changes are kept.
+    pub artifacts: &'a Artifacts,
+    /// How.
+    pub options: SyncOptions,
+    /// What to do when a change cannot be fetched for now.
+    pub retry: &'a Retry,
+    /// Who watches.
+    pub hooks: &'a dyn SyncHooks,
+    /// Becomes true when the process is ending: the batch in hand is written, nothing after it.
+    pub stop: watch::Receiver<bool>,
+}
+
+impl std::fmt::Debug for Synchronizer<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Synchronizer")
+            .field("repo", self.repo)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Synchronizer<'_> {
+    /// Brings the ledger up to date. What was written before an error stays, and the next
+    /// synchronisation goes on from there.
+    pub async fn sync(&self) -> Result<Synced, ScmError> {
+        self.unless_stopped(self.source.prepare()).await?;
+        self.hooks.reached(Point::AfterFetch).await;
+        let mut synced = Synced::default();
+        for stream in self.source.streams() {
+            self.stream(*stream, &mut synced).await?;
+        }
+        Ok(synced)
+    }
+
+    async fn stream(&self, stream: Stream, synced: &mut Synced) -> Result<(), ScmError> {
+        let stored = self.ledger.watermark(self.repo.repo_id, stream).await?;
+        let watermark = Watermark::read(stored.as_ref());
+        let (outlet, found) = Outlet::new(BATCHES_AHEAD);
+        let from = &watermark;
+        let reading = async move {
+            let read = self.source.read(stream, from, &outlet).await;
+            drop(outlet);
+            read
+        };
+        let mut writer = Writer::new(self, stream, stored, synced);
+        let read = {
+            let (mut reading, mut writing) = (pin!(reading), pin!(writer.run(found)));
+            // A failure of the ledger ends the source at once; a failure of the source is told when
+            // what it found before is written.
+            tokio::select! {
+                biased;
+                written = &mut writing => match written {
+                    Ok(()) => reading.await,
+                    Err(error) => Err(error),
+                },
+                read = &mut reading => writing.await.and(read),
+            }
+        };
+        read?;
+        writer.touch(&watermark).await
+    }
+
+    /// Waits for something, but not longer than the process lives.
+    pub(crate) async fn unless_stopped<T>(
+        &self,
+        work: impl Future<Output = Result<T, ScmError>>,
+    ) -> Result<T, ScmError> {
+        tokio::select! {
+            biased;
+            () = stopped(self.stop.clone()) => Err(ScmError::Stopped),
+            done = work => done,
+        }
+    }
+}
+
+/// Ends when the process is to end.
+async fn stopped(mut stop: watch::Receiver<bool>) {
+    if stop.wait_for(|is_stopping| *is_stopping).await.is_err() {
+        // Nobody is there to say so any more.
+        std::future::pending::<()>().await;
+    }
+}
+
+/// The end of the pipe where the ledger is.
+struct Writer<'s, 'a> {
+    this: &'s Synchronizer<'a>,
+    stream: Stream,
+    /// The watermark as it is stored.
+    stored: Option<Value>,
+    /// Records of this stream so far.
+    done: u64,
+    synced: &'s mut Synced,
+    /// Whether changes are still fetched: not when they cannot be reached.
+    fetches: bool,
+    has_written: bool,
+}
+
+impl<'s, 'a> Writer<'s, 'a> {
+    fn new(
+        this: &'s Synchronizer<'a>,
+        stream: Stream,
+        stored: Option<Value>,
+        synced: &'s mut Synced,
+    ) -> Self {
+        Self {
+            this,
+            stream,
+            stored,
+            done: 0,
+            synced,
+            fetches: this.options.diffs == Diffs::Now,
+            has_written: false,
+        }
+    }
+
+    async fn run(&mut self, mut found: mpsc::Receiver<Found>) -> Result<(), ScmError> {
+        let stop = self.this.stop.clone();
+        loop {
+            let next = tokio::select! {
+                biased;
+                () = stopped(stop.clone()) => return Err(ScmError::Stopped),
+                next = found.recv() => next,
+            };
+            match next {
+                Some(found) => self.write(found).await?,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    async fn write(&mut self, found: Found) -> Result<(), ScmError> {
+        for note in &found.notes {
+            let repo_id = self.this.repo.repo_id;
+            self.this
+                .ledger
+                .note(repo_id, note.event_type, &note.payload)
+                .await?;
+        }
+        let names = match self.fetches {
+            true => found.records.changes(),
+            false => Vec::new(),
+        };
+        self.done += found.records.len() as u64;
+        let to = self.watermark(found.place);
+        self.record(found.records, to).await?;
+        self.has_written = true;
+        self.this.hooks.progressed(Progress {
+            stream: Some(self.stream),
+            done: self.done,
+            total: found.remaining.map(|remaining| self.done + remaining),
+        });
+        self.this.hooks.reached(Point::AfterBatch).await;
+        self.fetch(names).await
+    }
+
+    /// Writes records and moves the watermark.
+    async fn record(&mut self, records: Records, to: Value) -> Result<(), ScmError> {
+        let batch = self.batch(records, to);
+        match self.this.ledger.record(&batch).await {
+            Ok(recorded) => {
+                self.count(recorded);
+                self.stored = Some(batch.to);
+                Ok(())
+            }
+            Err(error) => self.refused(batch, error).await,
+        }
+    }
+
+    fn batch(&self, records: Records, to: Value) -> Batch {
+        Batch {
+            repo_id: self.this.repo.repo_id,
+            stream: self.stream,
+            from: self.stored.clone(),
+            to,
+            records,
+        }
+    }
+
+    fn count(&mut self, recorded: crate::Recorded) {
+        self.synced.written += recorded.written;
+        self.synced.known += recorded.known;
+    }
+
+    fn watermark(&self, place: crate::Place) -> Value {
+        let watermark = Watermark {
+            place,
+            last_sync_at: Some(Timestamp::now().to_string()),
+            last_sync_count: self.done,
+        };
+        watermark.to_value()
+    }
+
+    /// Fetches changes of what was just written. One that fails is for later; a source that cannot be
+    /// reached is not asked again.
+    async fn fetch(&mut self, names: Vec<String>) -> Result<(), ScmError> {
+        for name in names {
+            let fetched = self.this.patch_unless_here(&name);
+            let fetched = self.this.unless_stopped(fetched).await?;
+            self.synced.patches.count(&fetched);
+            if fetched.is_unreachable() {
+                self.fetches = false;
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// A synchronisation that found nothing new has taken place all the same.
+    async fn touch(&mut self, read: &Watermark) -> Result<(), ScmError> {
+        if self.has_written || self.stored.is_none() {
+            return Ok(());
+        }
+        let to = self.watermark(read.place.clone());
+        self.record(Records::none(self.stream), to).await
+    }
+}
