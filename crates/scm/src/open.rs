@@ -1,14 +1,12 @@
 //! From a repository to its source.
 
-use crate::{Provider, Repo, ScmError, Source, SourceOptions, git::GitSource};
+use crate::{GitSource, GitlabSource, Provider, Repo, ScmError, Source, SourceOptions, SvnSource};
 
 /// The source of a repository.
 pub fn open(repo: &Repo, options: &SourceOptions) -> Result<Box<dyn Source>, ScmError> {
     match repo.provider {
         Provider::Git => Ok(Box::new(GitSource::open(repo, options)?)),
-        Provider::Svn | Provider::Gitlab => Err(ScmError::Invalid(format!(
-            "repositories of {} cannot be read yet",
-            repo.provider.as_str()
-        ))),
+        Provider::Svn => Ok(Box::new(SvnSource::open(repo, options)?)),
+        Provider::Gitlab => Ok(Box::new(GitlabSource::open(repo, options)?)),
     }
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use self::{info::Info, log::Log, program::Program, stat::Stat};
 use crate::{
-    Found, NewRevision, Outlet, PatchWriter, Place, Records, Retry, ScmError, Source,
+    Found, NewRevision, Outlet, PatchWriter, Place, Records, Repo, Retry, ScmError, Source,
     SourceOptions, Stream, Watermark,
 };
 
@@ -31,9 +31,9 @@ pub struct SvnSource {
 }
 
 impl SvnSource {
-    /// The repository or folder at a URL: `svn`, `svn+ssh`, `http`, `https` or `file`.
-    pub fn new(url: &str, options: &SourceOptions) -> Result<Self, ScmError> {
-        let url = url::checked(url)?;
+    /// A repository, or a folder of one, by its URL: `svn`, `svn+ssh`, `http`, `https` or `file`.
+    pub fn open(repo: &Repo, options: &SourceOptions) -> Result<Self, ScmError> {
+        let url = url::checked(&repo.url)?;
         Ok(Self {
             program: Program::new(&url, options),
             name: url.clone(),

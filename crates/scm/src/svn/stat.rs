@@ -1,5 +1,7 @@
 //! How much a unified diff changes where: read line by line, however long it is.
 
+use crate::hunks::Hunks;
+
 /// Only the beginnings of lines matter, and names of files.
 const LINE_BYTES_MAX: usize = 8 << 10;
 
@@ -8,15 +10,12 @@ const LINE_BYTES_MAX: usize = 8 << 10;
 pub(super) struct Stat {
     line: Vec<u8>,
     file: Option<File>,
-    /// Lines of the hunk in hand that are still to come, of the old and of the new file.
-    awaited: (u64, u64),
 }
 
 #[derive(Debug)]
 struct File {
     path: Vec<u8>,
-    added: u64,
-    deleted: u64,
+    hunks: Hunks,
     is_binary: bool,
 }
 
@@ -48,8 +47,9 @@ impl Stat {
 
     fn end_line(&mut self, told: &mut Vec<u8>) {
         let line = std::mem::take(&mut self.line);
-        if self.awaited != (0, 0) {
-            self.count(line.first());
+        if let Some(file) = &mut self.file
+            && file.hunks.take(&line)
+        {
             return;
         }
         if let Some(path) = line.strip_prefix(b"Index: ") {
@@ -57,33 +57,13 @@ impl Stat {
             let path = path.strip_suffix(b"\r").unwrap_or(path).to_vec();
             self.file = Some(File {
                 path,
-                added: 0,
-                deleted: 0,
+                hunks: Hunks::default(),
                 is_binary: false,
             });
-        } else if line.starts_with(b"@@ ") {
-            self.awaited = hunk(&line).unwrap_or_default();
         } else if line.starts_with(b"Cannot display: file marked as a binary type")
             && let Some(file) = &mut self.file
         {
             file.is_binary = true;
-        }
-    }
-
-    fn count(&mut self, first: Option<&u8>) {
-        let (old, new) = &mut self.awaited;
-        let (of_old, of_new) = match first {
-            Some(b'+') => (0, 1),
-            Some(b'-') => (1, 0),
-            // "\ No newline at end of file"
-            Some(b'\\') => (0, 0),
-            _ => (1, 1),
-        };
-        *old = old.saturating_sub(of_old);
-        *new = new.saturating_sub(of_new);
-        if let Some(file) = &mut self.file {
-            file.added += u64::from(of_new > of_old);
-            file.deleted += u64::from(of_old > of_new);
         }
     }
 
@@ -93,26 +73,12 @@ impl Stat {
         };
         let numbers = match file.is_binary {
             true => "-\t-\t".to_owned(),
-            false => format!("{}\t{}\t", file.added, file.deleted),
+            false => format!("{}\t{}\t", file.hunks.added, file.hunks.deleted),
         };
         told.extend_from_slice(numbers.as_bytes());
         told.extend_from_slice(&file.path);
         told.push(b'\n');
     }
-}
-
-/// `@@ -1,3 +1 @@`: three lines of the old file, one of the new.
-fn hunk(line: &[u8]) -> Option<(u64, u64)> {
-    let line = std::str::from_utf8(line.get(..line.len().min(100))?).ok();
-    let mut words = line?.split(' ').skip(1);
-    let mut count = |sign: char| {
-        let range = words.next()?.strip_prefix(sign)?;
-        match range.split_once(',') {
-            Some((_, count)) => count.parse().ok(),
-            None => Some(1),
-        }
-    };
-    Some((count('-')?, count('+')?))
 }
 
 #[cfg(test)]

@@ -1,0 +1,326 @@
+//! What was said and done about merge requests: notes, those that the server writes itself included,
+//! and approvals.
+//!
+//! Whatever happens to a merge request moves the time of its last change: so those that have changed
+//! are looked at, and all their notes, since a list of them cannot be asked for from a time on. What is
+//! known already does no harm.
+
+use std::collections::{BTreeMap, HashSet};
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    changed::{Changed, Person, Stamp},
+    client::Client,
+    merge_requests::{place, stored},
+    time,
+};
+use crate::{Found, NewReview, Outlet, Records, ScmError, Watermark, derive};
+
+/// As many as GitLab gives.
+const NOTES_PAGE: usize = 100;
+/// How often a list that changes while its pages are turned is read.
+const READS_MAX: u32 = 3;
+/// Longer comments are cut.
+const BODY_CHARS_MAX: usize = 16 << 10;
+
+#[derive(Debug, Deserialize)]
+struct Note {
+    id: i64,
+    #[serde(default)]
+    body: Option<String>,
+    #[serde(default)]
+    author: Option<Person>,
+    #[serde(default)]
+    created_at: Option<String>,
+    #[serde(default)]
+    system: bool,
+    #[serde(default)]
+    resolvable: bool,
+    #[serde(default)]
+    resolved: Option<bool>,
+    #[serde(default)]
+    position: Option<Position>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Position {
+    #[serde(default)]
+    new_path: Option<String>,
+    #[serde(default)]
+    old_path: Option<String>,
+    #[serde(default)]
+    new_line: Option<i64>,
+    #[serde(default)]
+    old_line: Option<i64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Approvals {
+    #[serde(default)]
+    approved_by: Vec<Approval>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Approval {
+    user: Person,
+    #[serde(default)]
+    approved_at: Option<String>,
+}
+
+/// Reads what is new, of merge requests up to `until`: those behind it are not written down yet.
+pub(super) async fn read(
+    client: &Client,
+    (page_size, batch_max): (u64, usize),
+    from: &Watermark,
+    until: Option<Stamp>,
+    to: &Outlet,
+) -> Result<(), ScmError> {
+    let last = stored(from);
+    let last_event = from.place.get("last_event_ts").and_then(Value::as_str);
+    let mut sending = Sending {
+        to,
+        batch_max,
+        at: last.map(|(time, iid)| (time, iid.unwrap_or_default())),
+        last_event: last_event.and_then(time::parse),
+        reviews: Vec::new(),
+        has_moved: false,
+    };
+    let mut changed = Changed::new(client, page_size, last.map(|(time, _)| time));
+    while let Some(fresh) = changed.next().await? {
+        for (stamp, _) in fresh {
+            if until.is_some_and(|until| stamp > until) {
+                return sending.flush().await;
+            }
+            let reviews = of_merge_request(client, stamp.1).await?;
+            sending.add(stamp, reviews).await?;
+        }
+        sending.flush().await?;
+    }
+    Ok(())
+}
+
+/// Reviews on their way.
+struct Sending<'a> {
+    to: &'a Outlet,
+    batch_max: usize,
+    at: Option<Stamp>,
+    last_event: Option<Timestamp>,
+    reviews: Vec<NewReview>,
+    has_moved: bool,
+}
+
+impl Sending<'_> {
+    /// Adds the reviews of a merge request. The place moves behind it with the last of them.
+    async fn add(&mut self, stamp: Stamp, reviews: Vec<NewReview>) -> Result<(), ScmError> {
+        for review in reviews {
+            if self.reviews.len() >= self.batch_max && self.at.is_some() {
+                self.flush().await?;
+            }
+            self.last_event = self.last_event.max(review.ts);
+            self.reviews.push(review);
+        }
+        let known = self.at.map(|(time, iid)| (time, Some(iid)));
+        if time::advances(known, stamp) {
+            self.at = Some(stamp);
+            self.has_moved = true;
+        }
+        Ok(())
+    }
+
+    async fn flush(&mut self) -> Result<(), ScmError> {
+        let Some(at) = self
+            .at
+            .filter(|_| self.has_moved || !self.reviews.is_empty())
+        else {
+            return Ok(());
+        };
+        let mut place = place(at);
+        if let Some(last_event) = self.last_event {
+            place.insert("last_event_ts".into(), json!(last_event.to_string()));
+        }
+        self.has_moved = false;
+        let reviews = std::mem::take(&mut self.reviews);
+        self.to
+            .send(Found {
+                records: Records::Reviews(reviews),
+                place,
+                remaining: None,
+                notes: Vec::new(),
+            })
+            .await
+    }
+}
+
+async fn of_merge_request(client: &Client, iid: i64) -> Result<Vec<NewReview>, ScmError> {
+    let number = iid.to_string();
+    let notes = notes(client, &number).await?;
+    let url = client.at(&["merge_requests", &number, "approvals"], &[]);
+    let approvals: Approvals = client.find(&url).await?.unwrap_or_default();
+    // Servers note approvals as well, and those who did not are told by the list.
+    let noted: HashSet<i64> = notes
+        .iter()
+        .filter(|note| event_type(note) == "approve")
+        .filter_map(|note| Some(note.author.as_ref()?.id))
+        .collect();
+    let approvals = approvals.approved_by.into_iter();
+    let approvals = approvals.filter(|approval| !noted.contains(&approval.user.id));
+    let approvals = approvals.map(|approval| NewReview {
+        iid,
+        source_event_id: format!("approval:{}", approval.user.id),
+        event_type: "approve".into(),
+        payload_json: json!({"author": plain(&approval.user.username)}),
+        ts: approval.approved_at.as_deref().and_then(time::parse),
+    });
+    let notes = notes.into_iter().map(|note| of_note(iid, note));
+    Ok(notes.chain(approvals).collect())
+}
+
+/// All notes of a merge request, oldest first. One that is deleted while the pages are turned moves the
+/// others up, so that one is missed: then they are read again.
+async fn notes(client: &Client, iid: &str) -> Result<Vec<Note>, ScmError> {
+    let mut found = BTreeMap::new();
+    for _ in 0..READS_MAX {
+        let (mut page, mut totals) = (1, HashSet::new());
+        loop {
+            let (size, number) = (NOTES_PAGE.to_string(), page.to_string());
+            let query = [
+                ("order_by", "created_at"),
+                ("sort", "asc"),
+                ("per_page", size.as_str()),
+                ("page", &number),
+            ];
+            let url = client.at(&["merge_requests", iid, "notes"], &query);
+            let answer = match client.get::<Vec<Note>>(&url).await {
+                // The merge request is gone.
+                Err(ScmError::NotFound { .. }) => return Ok(Vec::new()),
+                answer => answer?,
+            };
+            let is_last = !answer.has_next && answer.body.len() < NOTES_PAGE;
+            totals.insert(answer.total);
+            found.extend(answer.body.into_iter().map(|note| (note.id, note)));
+            if is_last {
+                break;
+            }
+            page += 1;
+        }
+        if totals.len() == 1 {
+            break;
+        }
+    }
+    Ok(found.into_values().collect())
+}
+
+fn of_note(iid: i64, note: Note) -> NewReview {
+    let body: Option<String> =
+        plain(&note.body).map(|body| body.chars().take(BODY_CHARS_MAX).collect());
+    let position = note.position.as_ref();
+    let path =
+        position.and_then(|position| plain(&position.new_path).or(plain(&position.old_path)));
+    let line = position.and_then(|position| position.new_line.or(position.old_line));
+    let mut payload = json!({
+        "author": note.author.as_ref().and_then(|author| plain(&author.username)),
+        "body": body,
+        "path": path,
+        "line": line,
+        "resolved": note.resolved.filter(|_| note.resolvable),
+    });
+    if let Some(fields) = payload.as_object_mut() {
+        fields.retain(|_, value| !value.is_null());
+    }
+    NewReview {
+        iid,
+        source_event_id: format!("note:{}", note.id),
+        event_type: event_type(&note).to_owned(),
+        payload_json: payload,
+        ts: note.created_at.as_deref().and_then(time::parse),
+    }
+}
+
+/// What a note says was done. The server's own are in English, whatever its readers speak.
+fn event_type(note: &Note) -> &'static str {
+    if !note.system {
+        return "comment";
+    }
+    let body = note.body.as_deref().unwrap_or_default().trim();
+    let beginnings = [
+        ("approved this merge request", "approve"),
+        ("unapproved this merge request", "unapprove"),
+        ("requested changes", "request_changes"),
+        ("requested review", "request_review"),
+        ("removed review request", "unrequest_review"),
+        ("merged", "merge"),
+        ("closed", "close"),
+        ("reopened", "reopen"),
+    ];
+    if body.starts_with("added ")
+        && body
+            .split(' ')
+            .nth(2)
+            .is_some_and(|it| it.starts_with("commit"))
+    {
+        return "push";
+    }
+    let found = beginnings
+        .into_iter()
+        .find(|(begins, _)| body.starts_with(begins));
+    found.map_or("system", |(_, event_type)| event_type)
+}
+
+fn plain(text: &Option<String>) -> Option<String> {
+    Some(derive::text(text.as_deref()?.as_bytes()).0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(fields: Value) -> Note {
+        serde_json::from_value(fields).unwrap()
+    }
+
+    #[test]
+    fn notes_tell_what_was_done() {
+        let table = [
+            ("approved this merge request", true, "approve"),
+            ("unapproved this merge request", true, "unapprove"),
+            ("requested review from @a and @b", true, "request_review"),
+            ("requested changes", true, "request_changes"),
+            ("added 1 commit\n\n<ul><li>x</li></ul>", true, "push"),
+            ("added 12 commits", true, "push"),
+            ("added ~bug label", true, "system"),
+            ("merged", true, "merge"),
+            ("assigned to @a", true, "system"),
+            ("approved this merge request", false, "comment"),
+        ];
+        for (body, system, expected) in table {
+            let note = note(json!({"id": 1, "body": body, "system": system}));
+            assert_eq!(event_type(&note), expected, "{body}");
+        }
+    }
+
+    #[test]
+    fn a_note_is_read() {
+        let review = of_note(
+            7,
+            note(json!({
+                "id": 302, "body": "no\0w", "author": {"id": 1, "username": "pipin"}, "system": false,
+                "created_at": "2013-10-02T09:22:45Z", "resolvable": true, "resolved": false,
+                "position": {"new_path": "a.rs", "new_line": 4, "position_type": "text"},
+            })),
+        );
+        assert_eq!(
+            (review.iid, review.source_event_id.as_str()),
+            (7, "note:302")
+        );
+        let expected = json!({
+            "author": "pipin", "body": "no\u{fffd}w", "path": "a.rs", "line": 4, "resolved": false
+        });
+        assert_eq!(review.payload_json, expected);
+        assert_eq!(review.ts.unwrap().to_string(), "2013-10-02T09:22:45Z");
+        let bare = of_note(7, note(json!({"id": 1})));
+        assert_eq!((bare.payload_json, bare.ts), (json!({}), None));
+    }
+}
