@@ -9,9 +9,10 @@ mod orders;
 mod payments;
 mod reference;
 mod runner;
+mod scm;
 mod stage;
 
 pub use equivalence::{Difference, EQUIVALENCE_CASES, EQUIVALENCE_OPS, difference, equivalence};
 pub use harness::{Factory, Harness};
 pub use reference::ReferenceFactory;
-pub use runner::{Case, cases, exercise, memory_cases, order_cases, payment_cases, run};
+pub use runner::{Case, cases, exercise, memory_cases, order_cases, payment_cases, run, scm_cases};

@@ -52,6 +52,11 @@ pub fn payment_cases() -> Vec<Case> {
     crate::each_payment_case!([list], (payments))
 }
 
+/// Every case about repositories, by topic.
+pub fn scm_cases() -> Vec<Case> {
+    crate::each_scm_case!([list], (scm))
+}
+
 /// What doctor says of payments that somebody must look at: a case may leave some behind, and nothing
 /// is damaged. The cases of the topic `alarms` are about them.
 const ALARMS: [&str; 4] = [
@@ -70,6 +75,7 @@ pub async fn run(name: &str, factory: &dyn Factory) {
         .chain(order_cases())
         .chain(payment_cases())
         .chain(memory_cases())
+        .chain(scm_cases())
         .find(|case| case.name == name)
         .unwrap_or_else(|| panic!("there is no case {name:?}"));
     let harness = factory.fresh().await;
@@ -128,6 +134,14 @@ macro_rules! payments_suite {
 macro_rules! memory_suite {
     ($factory:expr $(,)?) => {
         $crate::each_memory_case!([$crate::__tests], ($factory));
+    };
+}
+
+/// One test per case about repositories over the store a factory makes.
+#[macro_export]
+macro_rules! scm_suite {
+    ($factory:expr $(,)?) => {
+        $crate::each_scm_case!([$crate::__tests], ($factory));
     };
 }
 

@@ -21,6 +21,12 @@ mod payments {
     consign_conformance::payments_suite!(PostgresFactory { low_water: true });
 }
 
+mod scm {
+    use crate::harness::PostgresFactory;
+
+    consign_conformance::scm_suite!(PostgresFactory { low_water: true });
+}
+
 mod memory {
     use crate::harness::PostgresFactory;
 

@@ -11,8 +11,10 @@ use consign_payments::{NewPayment, Payments};
 use consign_postgres::{
     PostgresOptions, PostgresStore, enqueue_in, enqueue_payments_in, migrate, migrations,
 };
+use consign_scm::ScmLedger;
 use consign_testkit::{TestDatabase, fingerprint};
 use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 use sqlx::{Connection, PgConnection};
 
 /// Replaces the database's clock by one that stands still until told otherwise.
@@ -145,6 +147,22 @@ impl Harness for PostgresHarness {
     async fn another_logbook(&self) -> Option<Arc<dyn Logbook>> {
         let another = PostgresStore::connect(&self.options()).await.unwrap();
         Some(Arc::new(another))
+    }
+
+    fn scm(&self) -> Option<Arc<dyn ScmLedger>> {
+        Some(self.postgres())
+    }
+
+    async fn another_scm(&self) -> Option<Arc<dyn ScmLedger>> {
+        let another = PostgresStore::connect(&self.options()).await.unwrap();
+        Some(Arc::new(another))
+    }
+
+    async fn scm_facts(&self) -> Vec<Value> {
+        sqlx::query_scalar("SELECT to_jsonb(f) FROM scm.v_facts f ORDER BY source_id")
+            .fetch_all(self.postgres().pool())
+            .await
+            .unwrap()
     }
 
     async fn lose_audits(&self, outbox_id: MessageId) {

@@ -21,6 +21,12 @@ mod payments {
     consign_conformance::payments_suite!(SqliteFactory);
 }
 
+mod scm {
+    use crate::harness::SqliteFactory;
+
+    consign_conformance::scm_suite!(SqliteFactory);
+}
+
 mod memory {
     use crate::harness::SqliteFactory;
 
