@@ -14,6 +14,7 @@ pub(crate) mod search;
 pub(crate) mod settings;
 pub(crate) mod shelf;
 
+pub(crate) mod turns;
 /// The names of all cases of the logbook, by topic. After those of `alarms` doctor has something to
 /// say, and they check what.
 #[doc(hidden)]
@@ -111,3 +112,9 @@ macro_rules! each_memory_case {
         }
     };
 }
+            turns:
+                a_turn_is_one_holders_until_it_is_left
+                a_turn_that_is_not_kept_is_free_again
+                whoever_found_it_held_is_next
+                a_place_is_void_unless_one_asks_again
+                a_turn_asked_for_by_ten_at_once_is_one_holders;

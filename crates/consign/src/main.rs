@@ -38,7 +38,11 @@ fn run(cli: Cli) -> Result<failure::Exit, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    let ended = runtime.block_on(cli.run());
+    let ended = runtime.block_on(async {
+        let ended = cli.run().await;
+        consign_memory::leave_turns().await;
+        ended
+    });
     // What was worth waiting for has been waited for.
     runtime.shutdown_timeout(LAST_TASKS);
     ended

@@ -126,6 +126,12 @@ pub trait Backend: Send + Sync + fmt::Debug {
         !memory_id.is_some_and(embedded::is_own_name)
     }
 
+    /// Whether those who write to it take turns, in whichever process they are. Where the database
+    /// itself sees to it that a text is kept once, they need not.
+    fn takes_turns(&self) -> bool {
+        true
+    }
+
     /// Stores a memory. `Ok` only if the backend has this very text in this very space.
     async fn store(
         &self,

@@ -44,6 +44,10 @@ impl Backend for Embedded {
         ptr::addr_eq(Arc::as_ptr(&self.logbook), logbook)
     }
 
+    fn takes_turns(&self) -> bool {
+        false
+    }
+
     fn may_have(&self, found: &Found) -> bool {
         found.memory_id.as_deref().is_none_or(is_own_name)
     }

@@ -24,7 +24,7 @@ use self::{
 };
 use crate::{
     Audit, AuditFilter, Backend, BackendError, Logbook, MemoryOptions, NewMemory, StoredMemory,
-    metrics, turn::Turn,
+    metrics, turn::Turns,
 };
 
 /// In `extra` of the audit of a request that was deferred: whether it may have been stored.
@@ -38,6 +38,7 @@ pub struct FlushSink {
     call_max: Duration,
     /// How often one delivery tries again by itself, before the lane does.
     client_retries: u32,
+    turns: Turns,
 }
 
 impl FlushSink {
@@ -48,6 +49,7 @@ impl FlushSink {
         options: &MemoryOptions,
     ) -> Self {
         Self {
+            turns: Turns::at(backend.as_ref(), &logbook),
             logbook,
             backend,
             call_max: Duration::from_secs(options.openmemory_timeout_seconds),
@@ -58,11 +60,15 @@ impl FlushSink {
     async fn flush(&self, delivery: &Delivery, memory: &NewMemory) -> Verdict {
         let ends = Instant::now() + own_limit(delivery.timeout);
         let sha = memory.payload_sha();
-        // Nobody else of this process stores it meanwhile, neither a request nor a twin.
-        let turn = Turn::take(self.backend.as_ref(), &memory.target_space, &sha);
-        let Ok(_turn) = timeout_at(ends, turn).await else {
-            let why = "the same memory is being stored by somebody else";
-            return failed(&BackendError::Unreachable(why.to_owned()));
+        // Nobody else stores it meanwhile, neither a request nor a twin.
+        let turn = self.turns.take(&memory.target_space, &sha);
+        let _turn = match timeout_at(ends, turn).await {
+            Ok(Ok(turn)) => turn,
+            Ok(Err(error)) => return database_failed(&error),
+            Err(_) => {
+                let why = "others are still writing; nothing was sent";
+                return failed(&BackendError::Unreachable(why.to_owned()));
+            }
         };
         let twin = self.logbook.check_dedup(&memory.target_space, &sha);
         match timeout_at(ends, twin).await {

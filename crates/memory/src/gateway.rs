@@ -10,12 +10,16 @@ mod store;
 use std::{
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use consign_kernel::Error;
 use consign_scm::ScmLedger;
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, timeout_at},
+};
 use tracing::warn;
 
 pub(crate) use self::store::DEDUP_HIT;
@@ -24,6 +28,11 @@ pub(crate) use self::{
     evidence::{EvidenceRead, EvidenceUpload},
     governance::GovernanceUpdate,
     query::QueryRequest,
+    store::Sketch,
+};
+use crate::{
+    Backend, BackendError, Caller, Logbook, MemoryOptions, Settings, report, tools::Refusal,
+    turn::Turns,
 };
 use crate::{Backend, Caller, Logbook, MemoryOptions, Settings, report, tools::Refusal};
 
@@ -42,6 +51,7 @@ struct Inner {
     places: Arc<Semaphore>,
     /// The settings as they were read last. Whatever is decided by them is compared with the
     /// database before it is written.
+    turns: Turns,
     settings: Mutex<Option<Arc<Settings>>>,
 }
 
@@ -63,7 +73,9 @@ impl MemoryService {
         logbook: Arc<dyn Logbook>,
         backend: Arc<dyn Backend>,
         options: MemoryOptions,
+        let turns = Turns::at(backend.as_ref(), &logbook);
     ) -> Self {
+            turns,
         let inner = Arc::new(Inner {
             logbook,
             backend,
@@ -109,6 +121,26 @@ impl MemoryService {
     pub fn options(&self) -> &MemoryOptions {
         &self.inner.options
     }
+    /// Whether the memory server can be used now; what is wrong with it, if anything, in sentences.
+    pub async fn check(&self, budget: Duration) -> Result<Vec<String>, BackendError> {
+        let ends = Instant::now() + budget;
+        // It may have to write something to find out.
+        let turn = match timeout_at(ends, self.turns().take_all()).await {
+            Ok(Ok(turn)) => turn,
+            Ok(Err(error)) => return Err(BackendError::Unreachable(error.to_string())),
+            Err(_) => return Err(BackendError::Unreachable("others are still writing".into())),
+        };
+        let left = ends.saturating_duration_since(Instant::now());
+        let checked = self.backend().check(left).await;
+        drop(turn);
+        checked
+    }
+
+    /// Whose turn it is to write there.
+    fn turns(&self) -> &Turns {
+        &self.inner.turns
+    }
+
 
     fn settings_seen(&self) -> Option<Arc<Settings>> {
         self.settings_kept().clone()

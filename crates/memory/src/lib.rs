@@ -37,7 +37,7 @@ pub use logbook::{
     Deferred, EmbeddedHit, EnqueuedMemory, Event, EventFilter, FallbackHit, Finding, Found, Issue,
     Item, ItemFilter, Kept, Logbook, MemoryCounts, NewAttachment, NewAudit, NewCandidate, NewEvent,
     NewItem, NewUser, Opened, Opening, OutboxRow, OutboxStatus, ReconcileOptions, Reconciled,
-    Settings, SettingsChange, Twin,
+    Settings, SettingsChange, TURN_PLACE, TurnKept, Twin,
 };
 pub use memory::{NewMemory, lane, message_key, payload_sha};
 pub use openmemory::OpenMemory;
@@ -47,6 +47,7 @@ pub use options::{
 };
 pub use reconcile::{ReconcileDetail, ReconcileReport, reconcile, reconcile_loop};
 pub use report::ReliabilityReport;
+pub use turn::leave_turns;
 
 /// The lane memories travel on.
 pub const LANE: &str = "memory";

@@ -41,6 +41,7 @@ mod outbox;
 mod reconcile;
 mod search;
 mod settings;
+mod turn;
 mod write;
 
 pub use self::{
@@ -53,6 +54,7 @@ pub use self::{
     reconcile::{Finding, Issue, MemoryCounts, ReconcileOptions, Reconciled},
     search::{EmbeddedHit, FallbackHit, Kept},
     settings::{Settings, SettingsChange},
+    turn::{TURN_PLACE, TurnKept},
     write::{Opened, Opening},
 };
 
@@ -231,6 +233,20 @@ pub trait Logbook: Send + Sync {
         spaces: &[String],
         limit: u32,
     ) -> Result<Vec<EmbeddedHit>>;
+
+    // Turns: who may write to a memory server that must not be written to by two at once. Unlike
+    // everything else here they need not outlive a crash of the database.
+
+    /// Takes the turn at a destination if it is free: nobody has it, or nobody has kept it for its
+    /// `ttl`, or the holder asks again; and nobody else is next. Whoever finds it taken is next, if
+    /// nobody else is, for as long as [`TURN_PLACE`].
+    async fn take_turn(&self, destination: &str, holder: &str, ttl: Duration) -> Result<bool>;
+
+    /// Has the turn last `ttl` from now, if it is the holder's.
+    async fn keep_turn(&self, destination: &str, holder: &str, ttl: Duration) -> Result<TurnKept>;
+
+    /// Gives the turn back, if it is the holder's.
+    async fn leave_turn(&self, destination: &str, holder: &str) -> Result<()>;
 
     // Looking after it.
 

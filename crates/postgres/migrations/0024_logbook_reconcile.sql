@@ -237,3 +237,78 @@ CREATE FUNCTION logbook.memory_counts() RETURNS jsonb
         'deferred', jsonb_build_array((SELECT count(*) FROM named),
             (SELECT count(*) FROM outbox o WHERE o.correlation_id IS NOT NULL OR EXISTS (SELECT FROM named n WHERE n.outbox_id = o.outbox_id)))) $$;
 REVOKE ALL ON FUNCTION logbook.memory_counts() FROM PUBLIC;
+
+-- Whose turn it is to write to a memory server that must not be written to by two at once. Nothing is lost
+-- with it: after a crash of the database a turn is free early, and two writes may meet.
+CREATE UNLOGGED TABLE logbook.turn (
+    destination text PRIMARY KEY,
+    holder      text,
+    expires_at  timestamptz NOT NULL,
+    next_holder text,
+    next_until  timestamptz
+) WITH (fillfactor = 10);
+
+-- Takes the turn if it is free: nobody holds it, or for too long without a word, and nobody else is next.
+-- Whoever finds it held is next, if nobody else is, and has to ask again within p_place to stay so.
+CREATE FUNCTION logbook.take_turn(p_destination text, p_holder text, p_ttl interval, p_place interval DEFAULT '500 ms') RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_turn  logbook.turn;
+    v_found boolean;
+    v_now   timestamptz;
+BEGIN
+    IF num_nulls(p_destination, p_holder, p_ttl, p_place) > 0 OR least(p_ttl, p_place) <= interval '0' THEN
+        RAISE EXCEPTION 'turn: destination, holder and times must be given, and times be positive' USING ERRCODE = 'CN006';
+    END IF;
+    SELECT * INTO v_turn FROM logbook.turn t WHERE t.destination = p_destination FOR UPDATE;
+    v_found := FOUND;
+    v_now := consign.clock();
+    IF NOT v_found THEN
+        INSERT INTO logbook.turn (destination, holder, expires_at) VALUES (p_destination, p_holder, v_now + p_ttl)
+            ON CONFLICT (destination) DO NOTHING;
+        RETURN FOUND;
+    ELSIF v_turn.next_holder <> p_holder AND v_turn.next_until > v_now THEN
+        RETURN false;
+    ELSIF v_turn.holder <> p_holder AND v_turn.expires_at > v_now THEN
+        IF v_turn.next_holder IS DISTINCT FROM p_holder OR v_turn.next_until < v_now + p_place / 2 THEN
+            UPDATE logbook.turn t SET next_holder = p_holder, next_until = v_now + p_place WHERE t.destination = p_destination;
+        END IF;
+        RETURN false;
+    END IF;
+    UPDATE logbook.turn t SET holder = p_holder, expires_at = v_now + p_ttl, next_holder = NULL, next_until = NULL
+        WHERE t.destination = p_destination;
+    RETURN true;
+END $$;
+REVOKE ALL ON FUNCTION logbook.take_turn(text, text, interval, interval) FROM PUBLIC;
+
+-- Keeps the turn for another p_ttl: held, wanted (held, and somebody else is next) or lost.
+CREATE FUNCTION logbook.keep_turn(p_destination text, p_holder text, p_ttl interval) RETURNS text
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_turn logbook.turn;
+    v_now  timestamptz;
+BEGIN
+    IF num_nulls(p_destination, p_holder, p_ttl) > 0 OR p_ttl <= interval '0' THEN
+        RAISE EXCEPTION 'turn: destination, holder and time must be given, and the time be positive' USING ERRCODE = 'CN006';
+    END IF;
+    SELECT * INTO v_turn FROM logbook.turn t WHERE t.destination = p_destination AND t.holder = p_holder FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN 'lost';
+    END IF;
+    v_now := consign.clock();
+    UPDATE logbook.turn t SET expires_at = v_now + p_ttl WHERE t.destination = p_destination;
+    RETURN CASE WHEN v_turn.next_until > v_now THEN 'wanted' ELSE 'held' END;
+END $$;
+REVOKE ALL ON FUNCTION logbook.keep_turn(text, text, interval) FROM PUBLIC;
+
+-- Gives the turn back; whether there was one to give.
+CREATE FUNCTION logbook.leave_turn(p_destination text, p_holder text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    UPDATE logbook.turn t SET holder = NULL WHERE t.destination = p_destination AND t.holder = p_holder;
+    RETURN FOUND;
+END $$;
+REVOKE ALL ON FUNCTION logbook.leave_turn(text, text) FROM PUBLIC;

@@ -43,11 +43,14 @@ GRANT EXECUTE ON FUNCTION
     logbook.renew_lease_batch(bigint[], text)
     TO consign_worker;
 
--- The embedded backend is written to by requests and by the worker.
+-- Memories are written by requests and by the worker.
 GRANT EXECUTE ON FUNCTION
     logbook.check_dedup(text, text),
     logbook.keep_memory(text, text, text, text, jsonb, jsonb),
-    logbook.kept_memory(text, text)
+    logbook.kept_memory(text, text),
+    logbook.take_turn(text, text, interval, interval),
+    logbook.keep_turn(text, text, interval),
+    logbook.leave_turn(text, text)
     TO consign_producer, consign_worker;
 GRANT EXECUTE ON FUNCTION
     logbook.get_kv(text, text),
@@ -62,6 +65,6 @@ GRANT EXECUTE ON FUNCTION
 GRANT SELECT ON logbook.outbox_memory TO consign_producer, consign_worker, consign_operator, consign_auditor;
 GRANT SELECT ON identity.users, logbook.items, logbook.events, logbook.attachments, analysis.knowledge_candidates
     TO consign_producer, consign_operator, consign_auditor;
-GRANT SELECT ON identity.accounts, identity.role_profiles, logbook.kv, logbook.memory, logbook.claimed_for, logbook.requeued,
+GRANT SELECT ON identity.accounts, identity.role_profiles, logbook.kv, logbook.memory, logbook.claimed_for, logbook.requeued, logbook.turn,
     analysis.runs, governance.settings, governance.write_audit, governance.promotion_queue
     TO consign_operator, consign_auditor;

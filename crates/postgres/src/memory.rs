@@ -8,6 +8,7 @@ mod read;
 mod reconcile;
 mod search;
 mod settings;
+mod turns;
 
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use consign_memory::{
     EnqueuedMemory, Event, EventFilter, FallbackHit, Found, Item, ItemFilter, Kept, Logbook,
     MemoryCounts, NewAttachment, NewAudit, NewCandidate, NewEvent, NewItem, NewMemory, NewUser,
     Opened, Opening, OutboxRow, OutboxStatus, ReconcileOptions, Reconciled, Settings,
-    SettingsChange,
+    SettingsChange, TurnKept,
 };
 use jiff::Timestamp;
 use serde_json::Value;
@@ -171,6 +172,15 @@ impl Logbook for PostgresStore {
         limit: u32,
     ) -> Result<Vec<EmbeddedHit>> {
         self.search_kept_impl(query, spaces, limit).await
+    }
+    async fn take_turn(&self, destination: &str, holder: &str, ttl: Duration) -> Result<bool> {
+        self.take_turn_impl(destination, holder, ttl).await
+    }
+    async fn keep_turn(&self, destination: &str, holder: &str, ttl: Duration) -> Result<TurnKept> {
+        self.keep_turn_impl(destination, holder, ttl).await
+    }
+    async fn leave_turn(&self, destination: &str, holder: &str) -> Result<()> {
+        self.leave_turn_impl(destination, holder).await
     }
     async fn reconcile_memory(&self, options: &ReconcileOptions) -> Result<Reconciled> {
         self.reconcile_memory_impl(options).await

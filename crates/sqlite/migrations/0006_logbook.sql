@@ -211,6 +211,16 @@ CREATE TABLE memory_kept (
     UNIQUE (target_space, payload_sha)
 ) STRICT;
 
+-- Whose turn it is to write to a memory server that must not be written to by two at once, and who is
+-- next, should they ask again until then.
+CREATE TABLE memory_turn (
+    destination TEXT NOT NULL PRIMARY KEY,
+    holder      TEXT,
+    expires_at  INTEGER NOT NULL,
+    next_holder TEXT,
+    next_until  INTEGER
+) STRICT, WITHOUT ROWID;
+
 -- By `claim_outbox`: for how long a lease was asked, to renew it by; null: for the lane's time.
 ALTER TABLE lease ADD COLUMN claimed_for INTEGER;
 

@@ -13,6 +13,7 @@ mod rows;
 mod search;
 mod settings;
 mod told;
+mod turns;
 mod words;
 
 use std::time::Duration;
@@ -24,7 +25,7 @@ use consign_memory::{
     EnqueuedMemory, Event, EventFilter, FallbackHit, Found, Item, ItemFilter, Kept, Logbook,
     MemoryCounts, NewAttachment, NewAudit, NewCandidate, NewEvent, NewItem, NewMemory, NewUser,
     Opened, Opening, OutboxRow, OutboxStatus, ReconcileOptions, Reconciled, Settings,
-    SettingsChange,
+    SettingsChange, TurnKept,
 };
 use jiff::Timestamp;
 use serde_json::Value;
@@ -274,6 +275,18 @@ impl Logbook for SqliteStore {
         snapshot!(self, "search kept memories", |tx| search::search_kept(
             &mut tx, query, spaces, limit
         ))
+    }
+
+    async fn take_turn(&self, destination: &str, holder: &str, ttl: Duration) -> Result<bool> {
+        self.take_turn_impl(destination, holder, ttl).await
+    }
+
+    async fn keep_turn(&self, destination: &str, holder: &str, ttl: Duration) -> Result<TurnKept> {
+        self.keep_turn_impl(destination, holder, ttl).await
+    }
+
+    async fn leave_turn(&self, destination: &str, holder: &str) -> Result<()> {
+        self.leave_turn_impl(destination, holder).await
     }
 
     async fn reconcile_memory(&self, options: &ReconcileOptions) -> Result<Reconciled> {

@@ -111,6 +111,14 @@ impl SqliteOptions {
             .pragma("journal_size_limit", "67108864")
     }
 
+    /// A connection for what need not be on the disk when it is answered. Copying the log into the
+    /// file is left to who writes.
+    pub(crate) fn turning(&self) -> SqliteConnectOptions {
+        self.reading()
+            .synchronous(SqliteSynchronous::Normal)
+            .pragma("wal_autocheckpoint", "0")
+    }
+
     /// A connection for reading.
     pub(crate) fn reading(&self) -> SqliteConnectOptions {
         self.connect

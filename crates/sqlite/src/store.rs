@@ -40,6 +40,8 @@ pub struct SqliteStore {
 pub(crate) struct Inner {
     pub(crate) writer: Writer,
     readers: SqlitePool,
+    /// The connection for turns, there once somebody wants one.
+    pub(crate) turns: SqlitePool,
     waiters: Arc<Waiters>,
     pub(crate) clock: Clock,
     /// Messages per run in the last claim: how many runs the next one reads at first.
@@ -129,6 +131,11 @@ impl SqliteStore {
             .idle_timeout(None)
             .max_lifetime(None)
             .connect_lazy_with(options.reading().pragma("query_only", "on"));
+        let turns = SqlitePoolOptions::new()
+            .max_connections(1)
+            .acquire_timeout(options.busy_timeout)
+            .test_before_acquire(false)
+            .connect_lazy_with(options.turning());
         let waiters = Arc::new(Waiters::new(options.poll_interval));
         let writer = Writer::start(options, Arc::clone(&waiters));
         let writer = writer.map_err(|error| from_database("open", error.into()))?;
@@ -136,6 +143,7 @@ impl SqliteStore {
             inner: Arc::new(Inner {
                 writer,
                 readers,
+                turns,
                 waiters,
                 clock: options.clock.clone(),
                 run_length: AtomicUsize::new(1),
@@ -162,6 +170,7 @@ impl SqliteStore {
     pub async fn close(&self) -> Result<()> {
         let closed = self.inner.writer.close().await;
         self.inner.readers.close().await;
+        self.inner.turns.close().await;
         closed.map_err(|error| from_database("close", error))
     }
 

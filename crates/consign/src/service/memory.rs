@@ -98,9 +98,10 @@ impl Memory {
 
     /// Says what is wrong with the memory server, once; that it is away is no reason not to start.
     pub(super) fn check(&self, opened: &Opened) -> impl Future<Output = ()> + use<> {
-        let backend = self.backend(opened);
+        let service = self.service(opened);
         async move {
-            match backend.check(CHECK_BUDGET).await {
+            let backend = service.backend();
+            match service.check(CHECK_BUDGET).await {
                 Ok(warnings) => {
                     for warning in warnings {
                         tracing::warn!("memory server {}: {warning}", backend.destination());

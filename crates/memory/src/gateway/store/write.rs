@@ -13,7 +13,6 @@ use crate::{
     audit_json::{StoreAudit, shown_error},
     consume::Errand,
     metrics,
-    turn::Turn,
 };
 
 /// The part of the budget that is kept for recording what came of it, at most.
@@ -53,9 +52,14 @@ impl Call {
             return Ok(answer);
         }
         let ends = self.backend_deadline();
-        let turn = Turn::take(backend, &write.memory.target_space, &write.sha);
-        // Whoever has the same memory in hand may hang; then this one is deferred like theirs.
-        let turn = timeout_at(ends, turn).await.ok();
+        let turn = self.service.turns();
+        let turn = turn.take(&write.memory.target_space, &write.sha);
+        let turn = match timeout_at(ends, turn).await {
+            Ok(Ok(turn)) => Some(turn),
+            Ok(Err(error)) => return Ok(self.unread(&error)),
+            // Whoever has the turn may hang; then this one is deferred like theirs.
+            Err(_) => None,
+        };
         match self.open(&write, &grounds, false).await {
             Ok(Opened::Pending | Opened::Kept(_)) => {}
             Ok(Opened::Known(found)) => return Ok(self.known(&write, &found).await),
@@ -68,7 +72,7 @@ impl Call {
         let tried = match &turn {
             Some(_) => self.try_backend(&write.memory, ends).await,
             None => {
-                let why = "the same memory is being stored by another request";
+                let why = "others are still writing; nothing was sent";
                 Err(BackendError::Unreachable(why.to_owned()))
             }
         };
