@@ -13,8 +13,8 @@ pub(crate) mod reconcile;
 pub(crate) mod search;
 pub(crate) mod settings;
 pub(crate) mod shelf;
-
 pub(crate) mod turns;
+
 /// The names of all cases of the logbook, by topic. After those of `alarms` doctor has something to
 /// say, and they check what.
 #[doc(hidden)]
@@ -109,12 +109,12 @@ macro_rules! each_memory_case {
                 a_search_stays_in_its_spaces
                 scripts_without_spaces_are_found_by_their_parts
                 candidates_and_events_are_found;
-        }
-    };
-}
             turns:
                 a_turn_is_one_holders_until_it_is_left
                 a_turn_that_is_not_kept_is_free_again
                 whoever_found_it_held_is_next
                 a_place_is_void_unless_one_asks_again
                 a_turn_asked_for_by_ten_at_once_is_one_holders;
+        }
+    };
+}

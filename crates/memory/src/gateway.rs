@@ -28,13 +28,11 @@ pub(crate) use self::{
     evidence::{EvidenceRead, EvidenceUpload},
     governance::GovernanceUpdate,
     query::QueryRequest,
-    store::Sketch,
 };
 use crate::{
     Backend, BackendError, Caller, Logbook, MemoryOptions, Settings, report, tools::Refusal,
     turn::Turns,
 };
-use crate::{Backend, Caller, Logbook, MemoryOptions, Settings, report, tools::Refusal};
 
 /// The memory gateway. Clones share everything.
 #[derive(Clone)]
@@ -51,8 +49,8 @@ struct Inner {
     places: Arc<Semaphore>,
     /// The settings as they were read last. Whatever is decided by them is compared with the
     /// database before it is written.
-    turns: Turns,
     settings: Mutex<Option<Arc<Settings>>>,
+    turns: Turns,
 }
 
 /// More requests than a server takes at once.
@@ -73,10 +71,10 @@ impl MemoryService {
         logbook: Arc<dyn Logbook>,
         backend: Arc<dyn Backend>,
         options: MemoryOptions,
-        let turns = Turns::at(backend.as_ref(), &logbook);
     ) -> Self {
-            turns,
+        let turns = Turns::at(backend.as_ref(), &logbook);
         let inner = Arc::new(Inner {
+            turns,
             logbook,
             backend,
             options,
@@ -121,6 +119,7 @@ impl MemoryService {
     pub fn options(&self) -> &MemoryOptions {
         &self.inner.options
     }
+
     /// Whether the memory server can be used now; what is wrong with it, if anything, in sentences.
     pub async fn check(&self, budget: Duration) -> Result<Vec<String>, BackendError> {
         let ends = Instant::now() + budget;
@@ -140,7 +139,6 @@ impl MemoryService {
     fn turns(&self) -> &Turns {
         &self.inner.turns
     }
-
 
     fn settings_seen(&self) -> Option<Arc<Settings>> {
         self.settings_kept().clone()
