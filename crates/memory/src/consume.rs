@@ -303,6 +303,14 @@ impl Run<'_> {
         };
         *count += 1;
         metrics::consumed(self.repo.repo_id, outcome);
+        // The next one would be stored as well, and the cursor would know of neither.
+        if answer.is_audit_open {
+            let message = answer.message.clone().unwrap_or_default();
+            return Err(Stopped {
+                source_id: Some(change.source_id.clone()),
+                ..Stopped::new("AUDIT_NOT_ENDED", message)
+            });
+        }
         Ok(())
     }
 

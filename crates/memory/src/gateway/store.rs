@@ -103,6 +103,9 @@ pub struct StoreAnswer {
     /// What it was about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<Value>,
+    /// Whether it is stored and its audit has not been ended.
+    #[serde(skip)]
+    pub(crate) is_audit_open: bool,
 }
 
 /// How much longer than the budget a request may take to write down what came of it.
@@ -252,6 +255,7 @@ impl Call {
             error_code: None,
             retryable: None,
             context: None,
+            is_audit_open: false,
         }
     }
 

@@ -10,6 +10,9 @@ use crate::{
     NewItem, OutboxRow, OutboxStatus, gateway::refused,
 };
 
+/// Namespaces whose values say how far something has come: they move with what they stand for.
+const RESERVED: [&str; 2] = [crate::consume::NAMESPACE, consign_scm::NAMESPACE];
+
 pub(super) async fn dispatch(
     service: &MemoryService,
     name: &str,
@@ -144,6 +147,10 @@ async fn set_kv(service: &MemoryService, mut arguments: Arguments) -> Answer {
     let value = arguments.value("value_json");
     arguments.end()?;
     let value = value.ok_or_else(|| super::missing("value_json"))?;
+    if RESERVED.contains(&namespace.as_str()) {
+        let why = "is kept by consign itself; `consign scm rewind` sets cursors back";
+        return Err(wrong("namespace", why));
+    }
     let set = service.logbook().set_kv(&namespace, &key, &value).await;
     set.map_err(refused)?;
     Ok(json!({"ok": true, "namespace": namespace, "key": key}))

@@ -29,15 +29,7 @@ impl Facts {
     pub(super) fn of(repo: &Repo, change: &Change) -> Self {
         let meta = change.meta_json.as_object().cloned().unwrap_or_default();
         let paths = paths(&meta);
-        let paths_total = number(
-            &meta,
-            &[
-                "paths_total",
-                "path_count",
-                "changed_paths",
-                "files_changed",
-            ],
-        );
+        let paths_total = number(&meta, "paths_total");
         let paths_total = paths_total.unwrap_or_default().max(paths.len() as u64);
         let (summary, paragraphs) = told(&change.message);
         let named = match &repo.project_key {
@@ -136,8 +128,8 @@ fn paths(meta: &Map<String, Value>) -> Vec<String> {
     paths.filter(|path| !path.is_empty()).collect()
 }
 
-fn number(meta: &Map<String, Value>, names: &[&str]) -> Option<u64> {
-    names.iter().find_map(|name| meta.get(*name)?.as_u64())
+fn number(meta: &Map<String, Value>, name: &str) -> Option<u64> {
+    meta.get(name)?.as_u64()
 }
 
 /// `merge of 2 parents`, `+10 -2 lines`.
@@ -150,7 +142,7 @@ fn numbers(meta: &Map<String, Value>, is_merge: bool) -> Option<String> {
         0 => "merge".to_owned(),
         parents => format!("merge of {parents} parents"),
     });
-    let lines = number(meta, &["additions"]).zip(number(meta, &["deletions"]));
+    let lines = number(meta, "additions").zip(number(meta, "deletions"));
     let lines = lines.map(|(more, less)| format!("+{more} -{less} lines"));
     let told: Vec<String> = merge.into_iter().chain(lines).collect();
     (!told.is_empty()).then(|| told.join(", "))

@@ -200,6 +200,7 @@ impl Call {
         };
         StoreAnswer {
             memory_id: Some(stored.memory_id.clone()),
+            is_audit_open: message.is_some(),
             message,
             ..self.written(write.action, &write.memory.target_space)
         }

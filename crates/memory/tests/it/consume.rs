@@ -1,0 +1,6 @@
+//! What is known of repositories becomes memories.
+
+mod bench;
+mod order;
+mod policy;
+mod trouble;

@@ -1,0 +1,141 @@
+//! What goes wrong, and that nothing is lost or stored twice for it.
+
+use consign_memory::OutboxStatus;
+use consign_scm::Provider;
+
+use super::bench::{Bench, counts, reason};
+use crate::support::Manner;
+
+/// Somebody has to change a key: nothing is consumed until then.
+#[tokio::test]
+async fn a_memory_server_that_refuses_us_stops_it() {
+    for status in [401, 403, 404] {
+        let bench = Bench::new(Provider::Git).await;
+        bench.record(&["first", "second"]).await;
+        bench.desk.server.behave(Manner::Status(status));
+        let done = bench.consume().await;
+        assert_eq!(
+            (counts(&done), reason(&done)),
+            ([0; 4], Some("OPENMEMORY_REFUSED")),
+            "{status}"
+        );
+        assert_eq!(bench.cursor().await, None);
+        assert_eq!(bench.desk.rows().await.len(), 0);
+        bench.desk.server.behave(Manner::Well);
+        assert_eq!(counts(&bench.consume().await), [2, 0, 0, 0]);
+    }
+}
+
+/// Nobody could write another text: it dies where it is seen, and the next one is stored.
+#[tokio::test]
+async fn a_card_that_is_refused_for_its_content_is_put_into_the_outbox() {
+    for status in [400, 413, 422, 500, 503, 408, 429] {
+        let bench = Bench::new(Provider::Git).await;
+        bench.record(&["first"]).await;
+        bench.desk.server.behave(Manner::Status(status));
+        let done = bench.consume().await;
+        assert_eq!(
+            (counts(&done), reason(&done)),
+            ([0, 0, 1, 0], None),
+            "{status}"
+        );
+        assert_eq!(bench.desk.rows().await.len(), 1);
+        assert!(bench.cursor().await.is_some());
+    }
+}
+
+#[tokio::test]
+async fn a_card_that_is_refused_for_its_content_dies_visibly() {
+    let bench = Bench::new(Provider::Git).await;
+    bench.record(&["first"]).await;
+    bench.desk.hurry().await;
+    bench.desk.server.behave(Manner::Status(422));
+    bench.consume().await;
+    bench
+        .desk
+        .work_until("it is dead", async || {
+            bench.desk.rows().await[0].status == OutboxStatus::Dead
+        })
+        .await;
+    let told = bench.desk.told().await;
+    assert!(
+        told.last()
+            .unwrap()
+            .starts_with("reject outbox_flush_dead failed"),
+        "{told:?}"
+    );
+}
+
+/// What cannot be audited is not done, and the cursor knows.
+#[tokio::test]
+async fn it_stops_where_nothing_can_be_audited() {
+    let bench = Bench::new(Provider::Svn).await;
+    bench.record(&["first", "second"]).await;
+    bench.desk.break_writes("write_audit").await;
+    let done = bench.consume().await;
+    assert_eq!(
+        (counts(&done), reason(&done)),
+        ([0; 4], Some("AUDIT_WRITE_FAILED"))
+    );
+    assert_eq!(bench.desk.server.stores(), 0);
+    bench.desk.mend("write_audit").await;
+    assert_eq!(counts(&bench.consume().await), [2, 0, 0, 0]);
+}
+
+/// The memory server has it, and nobody wrote that down: it is asked before it is sent again.
+#[tokio::test]
+async fn what_was_stored_without_an_end_of_its_audit_is_not_stored_again() {
+    let bench = Bench::new(Provider::Git).await;
+    bench.record(&["first", "second", "third"]).await;
+    bench.desk.break_updates("write_audit").await;
+    let done = bench.consume().await;
+    assert_eq!(
+        (counts(&done), reason(&done)),
+        ([1, 0, 0, 0], Some("AUDIT_NOT_ENDED"))
+    );
+    assert_eq!(bench.cursor().await, None);
+    assert_eq!(bench.desk.server.writes(), 1, "the next one waits");
+    bench.desk.mend("write_audit").await;
+    let done = bench.consume().await;
+    assert_eq!(reason(&done), None);
+    assert_eq!(done.cards(), 3);
+    let positions = bench.positions().await;
+    assert_eq!(done.position, positions[2]);
+    assert_eq!(bench.desk.server.kept().len(), 3);
+    assert_eq!(bench.desk.server.writes(), 3, "none is stored twice");
+}
+
+/// Neither stored nor kept: the change is still to come.
+#[tokio::test]
+async fn it_stops_where_nothing_can_be_put_off() {
+    let bench = Bench::new(Provider::Git).await;
+    bench.record(&["first"]).await;
+    bench.desk.server.behave(Manner::Down);
+    bench.desk.break_writes("message").await;
+    let done = bench.consume().await;
+    let reason = reason(&done).unwrap();
+    assert!(reason.starts_with("OUTBOX_"), "{reason}");
+    assert_eq!(bench.cursor().await, None);
+    bench.desk.mend("message").await;
+    assert_eq!(counts(&bench.consume().await), [0, 0, 1, 0]);
+}
+
+/// The answer was lost, the memory was not.
+#[tokio::test]
+async fn a_lost_answer_is_asked_about_by_whoever_delivers() {
+    let bench = Bench::new(Provider::Git).await;
+    bench.record(&["first", "second"]).await;
+    bench.desk.hurry().await;
+    bench.consume().await;
+    bench.record(&["third"]).await;
+    bench.desk.server.behave(Manner::LoseAnswers);
+    assert_eq!(counts(&bench.consume().await), [0, 0, 1, 0]);
+    bench.desk.server.behave(Manner::Well);
+    bench
+        .desk
+        .work_until("the outbox is empty", async || {
+            bench.desk.rows().await[0].status == OutboxStatus::Sent
+        })
+        .await;
+    assert_eq!(bench.desk.server.kept().len(), 3);
+}
