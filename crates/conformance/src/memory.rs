@@ -8,6 +8,7 @@ pub(crate) mod audits;
 pub(crate) mod defer;
 pub(crate) mod facts;
 pub(crate) mod follow;
+pub(crate) mod open;
 pub(crate) mod outbox;
 pub(crate) mod reconcile;
 pub(crate) mod search;
@@ -34,6 +35,13 @@ macro_rules! each_memory_case {
                 the_end_of_an_audit_is_laid_over_it
                 audits_are_found_by_every_filter
                 audits_make_no_users;
+            open:
+                a_write_begins_with_its_audit
+                a_write_of_what_is_stored_does_not_begin
+                a_write_by_settings_of_yesterday_does_not_begin
+                a_write_by_nobody_does_not_begin
+                a_kept_memory_is_there_with_its_audit
+                a_memory_begun_by_ten_at_once_is_kept_once;
             outbox:
                 due_memories_are_claimed_by_one_worker
                 the_oldest_due_are_claimed_first

@@ -3,6 +3,7 @@
 mod doctor;
 mod evidence;
 mod failures;
+mod hangs;
 mod roles;
 mod sql;
 

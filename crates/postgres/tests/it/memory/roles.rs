@@ -22,6 +22,7 @@ const WRITE: &[&str] = &[
     "create_user",
     "enqueue_memory",
     "put_memory",
+    "open_write",
     "defer_memory",
     "create_item",
     "add_event",

@@ -1,0 +1,229 @@
+//! How a write begins: everything that is asked before it, and its audit, at once.
+
+use std::sync::Arc;
+
+use consign_memory::{
+    AuditEnd, AuditFilter, AuditStatus, Found, NewMemory, NewUser, Opened, Opening, SettingsChange,
+    payload_sha,
+};
+use serde_json::{Map, Value, json};
+use tokio::task::JoinSet;
+
+use super::shelf::{Shelf, at, audit, corr, memory, stored};
+use crate::{
+    Harness,
+    stage::{all, refused},
+};
+
+/// A write that takes nothing for granted.
+fn opening(n: u64, text: &str) -> Opening {
+    Opening {
+        audit: audit(n, text, AuditStatus::Pending),
+        settings: None,
+        user_id: None,
+        is_deduplicated: true,
+        kept: None,
+    }
+}
+
+fn keeping(n: u64, memory: NewMemory) -> Opening {
+    Opening {
+        kept: Some(memory.clone()),
+        ..opening(n, &memory.payload_md)
+    }
+}
+
+async fn open(shelf: &Shelf<'_>, opening: &Opening) -> Opened {
+    let opened = shelf.book.open_write(opening).await;
+    opened.expect("open_write answers")
+}
+
+async fn is_kept(shelf: &Shelf<'_>, text: &str) -> bool {
+    let kept = shelf.book.kept("team:p", &payload_sha(text)).await;
+    kept.expect("kept answers").is_some()
+}
+
+async fn set_policy(shelf: &Shelf<'_>, n: u64, policy: Value) {
+    let Value::Object(policy_json) = policy else {
+        panic!("an object: {policy}");
+    };
+    let change = SettingsChange {
+        project_key: "p".to_owned(),
+        team_write_enabled: Some(true),
+        policy_json,
+        replace: true,
+        updated_by: None,
+    };
+    let mut told = audit(n, "", AuditStatus::Success);
+    told.target_space = "governance:p".to_owned();
+    let changed = shelf.book.change_settings(&change, &told).await;
+    changed.expect("change_settings answers");
+}
+
+/// The audit is there before anybody is called, once for each request.
+pub(crate) async fn a_write_begins_with_its_audit(harness: &dyn Harness) {
+    let shelf = Shelf::bare(harness);
+    assert_eq!(open(&shelf, &opening(1, "text")).await, Opened::Pending);
+    let begun = shelf.audit_of(1).await;
+    let expected = audit(1, "text", AuditStatus::Pending);
+    assert_eq!(begun.status, AuditStatus::Pending);
+    assert_eq!(begun.evidence_refs_json, expected.evidence_refs_json);
+    assert_eq!(begun.payload_sha, expected.payload_sha);
+    assert_eq!(begun.actor_user_id, expected.actor_user_id);
+    let again = shelf.book.open_write(&opening(1, "other")).await;
+    refused(again, "invalid_input");
+    let mut nameless = opening(2, "text");
+    nameless.audit.correlation_id = None;
+    refused(shelf.book.open_write(&nameless).await, "invalid_input");
+    assert!(shelf.finalize(1, &stored("mem-1")).await);
+    assert_eq!(shelf.audits(&AuditFilter::default()).await.len(), 1);
+}
+
+/// T28: what is stored is answered instead, and nothing is written.
+pub(crate) async fn a_write_of_what_is_stored_does_not_begin(harness: &dyn Harness) {
+    let shelf = Shelf::new(harness).await;
+    assert_eq!(open(&shelf, &opening(1, "direct")).await, Opened::Pending);
+    assert!(shelf.finalize(1, &stored("mem-1")).await);
+    let direct = Found {
+        outbox_id: None,
+        memory_id: Some("mem-1".to_owned()),
+    };
+    assert_eq!(
+        open(&shelf, &opening(2, "direct")).await,
+        Opened::Known(direct)
+    );
+    let id = shelf.put_text("sent").await;
+    assert_eq!(open(&shelf, &opening(3, "sent")).await, Opened::Pending);
+    shelf.claim("w1", 1).await;
+    assert!(shelf.ack(id, "w1", Some("mem-2")).await);
+    let sent = Found {
+        outbox_id: Some(id),
+        memory_id: Some("mem-2".to_owned()),
+    };
+    for opening in [opening(4, "sent"), keeping(4, memory("sent"))] {
+        assert_eq!(open(&shelf, &opening).await, Opened::Known(sent.clone()));
+    }
+    assert!(!is_kept(&shelf, "sent").await);
+    // Whoever knows better writes it all the same.
+    let mut anyway = opening(5, "direct");
+    anyway.is_deduplicated = false;
+    assert_eq!(open(&shelf, &anyway).await, Opened::Pending);
+    for n in [2, 4] {
+        let filter = AuditFilter {
+            correlation_id: Some(corr(n)),
+            ..AuditFilter::default()
+        };
+        assert_eq!(shelf.audits(&filter).await, [], "request {n}");
+    }
+}
+
+/// A change of the policy holds for whoever asks after it, whatever they have seen before.
+pub(crate) async fn a_write_by_settings_of_yesterday_does_not_begin(harness: &dyn Harness) {
+    let shelf = Shelf::bare(harness);
+    let unseen = shelf.book.settings("p").await.expect("settings answers");
+    set_policy(&shelf, 90, json!({"max_chars": 10, "b": [1, {"c": null}]})).await;
+    let seen = Arc::new(shelf.book.settings("p").await.expect("settings answers"));
+    let by = |n, settings: &Arc<_>| Opening {
+        settings: Some(Arc::clone(settings)),
+        ..opening(n, &format!("text {n}"))
+    };
+    assert_eq!(open(&shelf, &by(1, &Arc::new(unseen))).await, Opened::Stale);
+    assert_eq!(open(&shelf, &by(2, &seen)).await, Opened::Pending);
+    set_policy(&shelf, 91, json!({"max_chars": 11, "b": [1, {"c": null}]})).await;
+    assert_eq!(open(&shelf, &by(3, &seen)).await, Opened::Stale);
+    set_policy(&shelf, 92, json!({"max_chars": 10, "b": [1, {"c": null}]})).await;
+    assert_eq!(open(&shelf, &by(4, &seen)).await, Opened::Pending);
+    let mut other = (*seen).clone();
+    other.team_write_enabled = false;
+    assert_eq!(open(&shelf, &by(5, &Arc::new(other))).await, Opened::Stale);
+    let mut other = (*seen).clone();
+    other.project_key = "nobody's".to_owned();
+    let kept = Opening {
+        kept: Some(memory("text 6")),
+        ..by(6, &Arc::new(other))
+    };
+    assert_eq!(open(&shelf, &kept).await, Opened::Stale);
+    assert!(!is_kept(&shelf, "text 6").await);
+}
+
+/// Nobody is a user because somebody took them for one (T22).
+pub(crate) async fn a_write_by_nobody_does_not_begin(harness: &dyn Harness) {
+    let shelf = Shelf::bare(harness);
+    let by = Opening {
+        user_id: Some("bob".to_owned()),
+        ..opening(1, "text")
+    };
+    assert_eq!(open(&shelf, &by).await, Opened::Stale);
+    assert_eq!(shelf.audits(&AuditFilter::default()).await, []);
+    let user = NewUser {
+        user_id: "bob".to_owned(),
+        display_name: "Bob".to_owned(),
+    };
+    let made = shelf.book.create_user(&user).await;
+    made.expect("create_user answers");
+    assert_eq!(open(&shelf, &by).await, Opened::Pending);
+}
+
+/// Where the memory is kept in the same database, it and its audit are there at once.
+pub(crate) async fn a_kept_memory_is_there_with_its_audit(harness: &dyn Harness) {
+    let shelf = Shelf::bare(harness);
+    let new = NewMemory {
+        kind: Some("FACT".to_owned()),
+        actor_user_id: Some("alice".to_owned()),
+        meta_json: Map::from_iter([("pr".to_owned(), json!(7))]),
+        ..memory("Leases run out.")
+    };
+    let Opened::Kept(kept) = open(&shelf, &keeping(1, new.clone())).await else {
+        panic!("kept");
+    };
+    assert!(kept.is_new);
+    let ended = shelf.audit_of(1).await;
+    assert_eq!(ended.status, AuditStatus::Success);
+    assert_eq!(at(&ended.evidence_refs_json, "/memory_id"), &kept.memory_id);
+    let event = at(&ended.evidence_refs_json, "/gateway_event");
+    assert_eq!(event["memory_id"], json!(kept.memory_id));
+    assert_eq!(event["operation"], "memory_store");
+    let spaces = ["team:p".to_owned()];
+    let found = shelf.book.search_kept("leases", &spaces, 10).await;
+    let found = found.expect("search_kept answers");
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].meta_json, new.meta_json);
+    // It is known from then on, and cannot be ended once more.
+    let known = Found {
+        outbox_id: None,
+        memory_id: Some(kept.memory_id.clone()),
+    };
+    let again = keeping(2, new.clone());
+    assert_eq!(open(&shelf, &again).await, Opened::Known(known));
+    let late = AuditEnd {
+        status: AuditStatus::Failed,
+        ..stored("mem-1")
+    };
+    assert!(!shelf.finalize(1, &late).await);
+    let mut anyway = keeping(3, new);
+    anyway.is_deduplicated = false;
+    let Opened::Kept(twice) = open(&shelf, &anyway).await else {
+        panic!("kept");
+    };
+    assert_eq!((twice.memory_id, twice.is_new), (kept.memory_id, false));
+}
+
+/// One of them keeps it; the others find that out, whenever they come.
+pub(crate) async fn a_memory_begun_by_ten_at_once_is_kept_once(harness: &dyn Harness) {
+    let shelf = Shelf::bare(harness);
+    let other = harness.another_logbook().await.expect("a logbook");
+    let mut tasks = JoinSet::new();
+    for n in 0..10 {
+        let book = Arc::clone(if n % 2 == 0 { &shelf.book } else { &other });
+        tasks.spawn(async move {
+            let opened = book.open_write(&keeping(n, memory("text"))).await;
+            opened.expect("open_write answers")
+        });
+    }
+    let opened = all(tasks).await;
+    let is_new = |opened: &&Opened| matches!(opened, Opened::Kept(kept) if kept.is_new);
+    assert_eq!(opened.iter().filter(is_new).count(), 1, "{opened:?}");
+    let is_known = |opened: &&Opened| matches!(opened, Opened::Known(_));
+    assert_eq!(opened.iter().filter(is_known).count(), 9, "{opened:?}");
+    assert_eq!(shelf.audits(&AuditFilter::default()).await.len(), 1);
+}
