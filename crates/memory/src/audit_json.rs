@@ -9,8 +9,9 @@
 
 mod governance;
 mod store;
+mod unfit;
 
-pub use self::{governance::GovernanceAudit, store::StoreAudit};
+pub use self::{governance::GovernanceAudit, store::StoreAudit, unfit::UnfitAudit};
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};

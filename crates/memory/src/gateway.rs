@@ -28,6 +28,7 @@ pub(crate) use self::{
     evidence::{EvidenceRead, EvidenceUpload},
     governance::GovernanceUpdate,
     query::QueryRequest,
+    store::Sketch,
 };
 use crate::{
     Backend, BackendError, Caller, Logbook, MemoryOptions, Settings, report, tools::Refusal,

@@ -7,11 +7,11 @@ mod schema;
 use metrics::counter;
 use serde_json::{Map, Value, json};
 
-pub(crate) use self::arguments::{Arguments, missing, wrong};
+pub(crate) use self::arguments::{Arguments, NUL, has_nul, missing, wrong};
 pub use self::schema::{ToolInfo, list};
 use crate::{
     Caller, Correlation, MemoryService,
-    gateway::{EvidenceRead, EvidenceUpload, GovernanceUpdate, QueryRequest, StoreRequest},
+    gateway::{EvidenceRead, EvidenceUpload, GovernanceUpdate, QueryRequest, Sketch, StoreRequest},
     metrics::CALLS_TOTAL,
 };
 
@@ -98,7 +98,14 @@ pub async fn call(
         (None, _) => Err(unknown(name)),
         (Some(_), Value::Object(fields)) => dispatch(service, name, fields, &caller).await,
         (Some(_), Value::Null) => dispatch(service, name, Map::new(), &caller).await,
-        (Some(_), _) => Err(wrong("arguments", "must be an object")),
+        (Some(tool), _) => {
+            let refusal = wrong("arguments", "must be an object");
+            if tool.name == "memory_store" {
+                let nothing = Sketch::default();
+                service.refused_store(nothing, &refusal, &caller).await;
+            }
+            Err(refusal)
+        }
     };
     let mut body = answer.unwrap_or_else(Refusal::body);
     body["correlation_id"] = json!(correlation_id);
@@ -121,20 +128,32 @@ fn unknown(name: &str) -> Refusal {
 
 type Answer = Result<Value, Refusal>;
 
+/// Stores a memory. What is no request for that is refused, and audited all the same.
+async fn store(service: &MemoryService, fields: Map<String, Value>, caller: &Caller) -> Answer {
+    let sketch = Sketch::of_fields(&fields);
+    let mut arguments = Arguments::new(fields);
+    let request = StoreRequest::take(&mut arguments);
+    match request.and_then(|request| arguments.end().map(|()| request)) {
+        Ok(request) => Ok(json!(service.store(request, caller).await)),
+        Err(refusal) => {
+            service.refused_store(sketch, &refusal, caller).await;
+            Err(refusal)
+        }
+    }
+}
+
 async fn dispatch(
     service: &MemoryService,
     name: &str,
     fields: Map<String, Value>,
     caller: &Caller,
 ) -> Answer {
+    if name == "memory_store" {
+        return store(service, fields, caller).await;
+    }
     let mut arguments = Arguments::new(fields);
     let taken = &mut arguments;
     match name {
-        "memory_store" => {
-            let request = StoreRequest::take(taken)?;
-            arguments.end()?;
-            Ok(json!(service.store(request, caller).await))
-        }
         "memory_query" => {
             let request = QueryRequest::take(taken)?;
             arguments.end()?;

@@ -3,6 +3,7 @@
 mod audit;
 mod decide;
 mod defer;
+mod unfit;
 mod write;
 
 use std::{sync::Arc, time::Duration};
@@ -17,7 +18,8 @@ use tokio::{
 };
 use tracing::{Instrument, Span, error, warn};
 
-use self::decide::Grounds;
+pub(crate) use self::unfit::Sketch;
+use self::{decide::Grounds, unfit::Unfit};
 use super::MemoryService;
 use crate::{
     Action, AuditEnd, AuditStatus, Caller, Correlation,
@@ -106,6 +108,9 @@ pub struct StoreAnswer {
     /// Whether it is stored and its audit has not been ended.
     #[serde(skip)]
     pub(crate) is_audit_open: bool,
+    /// Why it could never be stored, while that is not audited.
+    #[serde(skip)]
+    pub(crate) unfit: Option<Unfit>,
 }
 
 /// How much longer than the budget a request may take to write down what came of it.
@@ -169,6 +174,18 @@ impl MemoryService {
 
 impl Call {
     async fn run(self: &Arc<Self>, request: StoreRequest) -> StoreAnswer {
+        let sketch = Sketch::of(&request);
+        let mut answer = self.answered(request).await;
+        if let Some(unfit) = answer.unfit.take() {
+            let message = answer.message.as_deref().unwrap_or_default();
+            let who = (&self.caller, &self.correlation);
+            let audited = self.service.audit_unfit(sketch, &unfit, message, who);
+            audited.await;
+        }
+        answer
+    }
+
+    async fn answered(self: &Arc<Self>, request: StoreRequest) -> StoreAnswer {
         let asked = match self.read(request) {
             Ok(asked) => asked,
             Err(answer) => return *answer,
@@ -256,6 +273,7 @@ impl Call {
             retryable: None,
             context: None,
             is_audit_open: false,
+            unfit: None,
         }
     }
 

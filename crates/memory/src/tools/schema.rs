@@ -247,7 +247,10 @@ fn logbook() -> Vec<ToolInfo> {
             &["namespace", "key", "value_json"],
             json!({
                 "namespace": text("Whose."), "key": text("Which."),
-                "value_json": json!({"description": "Any JSON value but null."}),
+                "value_json": json!({
+                    "type": ["object", "array", "string", "number", "boolean"],
+                    "description": "Any JSON value but null.",
+                }),
             }),
         ),
         tool(

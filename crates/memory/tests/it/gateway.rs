@@ -7,3 +7,4 @@ mod governance;
 mod logbook;
 mod query;
 mod store;
+mod unfit;

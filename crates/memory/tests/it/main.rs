@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 mod consume;
+mod documented;
 mod flush;
 mod gateway;
 mod openmemory;

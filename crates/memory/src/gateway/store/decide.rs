@@ -3,10 +3,9 @@
 
 use std::sync::Arc;
 
-use consign_kernel::NewMessage;
 use serde_json::{Value, json};
 
-use super::{Call, StoreAnswer, StoreRequest, audit::Draft, write::Write};
+use super::{Call, StoreAnswer, StoreRequest, audit::Draft, unfit::Unfit, write::Write};
 use crate::{
     Action, AuditStatus, NewMemory, NewUser, Settings, UnknownActorPolicy,
     card::{Card, Trim},
@@ -14,6 +13,7 @@ use crate::{
     evidence::{self, Evidence, check_strict, classify, resolve_validate_refs},
     lane_policy, payload_sha,
     policy::{self, Decision, EvidenceMode, Policy, PolicyInput},
+    tools::{NUL, has_nul},
     uri::check_evidence_refs_json,
 };
 
@@ -175,7 +175,7 @@ impl Call {
             meta_json: asked.request.meta_json.clone(),
             evidence: asked.evidence.to_values(),
         };
-        self.check_message(&memory.message())?;
+        self.check_message(&memory)?;
         draft.final_space = Some(space);
         Ok(Write {
             sha: memory.payload_sha(),
@@ -191,13 +191,13 @@ impl Call {
         let options = self.service.options();
         let (text, trim) = match (request.payload_md.take(), request.card.take()) {
             (Some(_), Some(_)) => {
-                return Err(self.malformed("payload_md and card exclude each other"));
+                return Err(self.malformed("card", "payload_md and card exclude each other"));
             }
             (Some(text), None) => (text, Trim::default()),
-            (None, None) => return Err(self.malformed("payload_md is missing")),
+            (None, None) => return Err(self.malformed("payload_md", "payload_md is missing")),
             (None, Some(fields)) => {
                 let card = Card::read(&fields);
-                let card = card.map_err(|why| self.malformed(&format!("card: {why}")))?;
+                let card = card.map_err(|why| self.malformed("card", &format!("card: {why}")))?;
                 if request.evidence.is_empty() && request.evidence_refs.is_empty() {
                     request.evidence = card.evidence_values();
                 }
@@ -208,7 +208,15 @@ impl Call {
         };
         if text.len() > options.payload_max_bytes {
             let most = options.payload_max_bytes;
-            return Err(self.malformed(&format!("payload_md is over {most} bytes")));
+            let why = format!("payload_md is over {most} bytes");
+            let mut answer = self.malformed("payload_md", &why);
+            if let Some(unfit) = &mut answer.unfit {
+                unfit.payload_sha = Some(payload_sha(&text));
+            }
+            return Err(answer);
+        }
+        if let Some(what) = with_nul(&text, &request) {
+            return Err(self.malformed(what, &format!("{what} {NUL}")));
         }
         let space = request.target_space.take();
         let asked = Asked {
@@ -225,14 +233,12 @@ impl Call {
             ("actor_user_id", asked.request.actor_user_id.as_ref()),
         ];
         if asked.space.trim().is_empty() {
-            return Err(self.malformed("target_space must not be empty"));
+            return Err(self.malformed("target_space", "target_space must not be empty"));
         }
         for (what, name) in names {
-            let is_plain =
-                |name: &String| name.len() <= NAME_BYTES_MAX && !name.chars().any(char::is_control);
-            if !name.is_none_or(is_plain) {
+            if !name.is_none_or(|name| is_plain(name)) {
                 let why = format!("{what} must be one line of at most {NAME_BYTES_MAX} bytes");
-                return Err(self.malformed(&why));
+                return Err(self.malformed(what, &why));
             }
         }
         Ok(asked)
@@ -339,7 +345,7 @@ impl Call {
         team_write_enabled: bool,
     ) -> Result<Decision, Refused> {
         let spaces = self.service.options().spaces();
-        let spaces = spaces.map_err(|why| self.malformed(&why))?;
+        let spaces = spaces.map_err(|why| self.malformed("target_space", &why))?;
         // What somebody writes whom nobody knows is nobody's in particular.
         let nobodys = spaces.private_of(None);
         let mut decision = policy::decide(&PolicyInput {
@@ -376,13 +382,17 @@ impl Call {
     }
 
     /// What could not be deferred is refused now, not when the memory server is down.
-    fn check_message(&self, message: &NewMessage) -> Result<(), Refused> {
+    fn check_message(&self, memory: &NewMemory) -> Result<(), Refused> {
         let policy = lane_policy(self.service.options());
-        message.validate(0, &policy).map_err(|error| {
-            let answer = self.error("OUTBOX_VALIDATION_FAILED", error.to_string(), false);
+        memory.message().validate(0, &policy).map_err(|error| {
+            let code = "OUTBOX_VALIDATION_FAILED";
             Box::new(StoreAnswer {
                 action: "reject",
-                ..answer
+                unfit: Some(Unfit {
+                    reason: code.to_owned(),
+                    payload_sha: Some(memory.payload_sha()),
+                }),
+                ..self.error(code, error.to_string(), false)
             })
         })
     }
@@ -405,14 +415,34 @@ impl Call {
         })
     }
 
-    /// Refuses what is no request to store anything. Nothing was decided, so nothing is audited.
-    fn malformed(&self, why: &str) -> Refused {
-        let answer = self.error("INVALID_PARAMETER", why, false);
+    /// Refuses what is no request to store anything; its audit names the argument.
+    fn malformed(&self, parameter: &str, why: &str) -> Refused {
         Box::new(StoreAnswer {
             action: "reject",
-            ..answer
+            unfit: Some(Unfit::parameter(parameter)),
+            ..self.error("INVALID_PARAMETER", why, false)
         })
     }
+}
+
+/// The argument that holds what not every database can keep. Names are looked at by themselves.
+fn with_nul(text: &str, request: &StoreRequest) -> Option<&'static str> {
+    let holds_nul = |text: &str| text.contains('\0');
+    let mut beside = request.meta_json.iter();
+    if holds_nul(text) {
+        Some("payload_md")
+    } else if beside.any(|(name, value)| holds_nul(name) || has_nul(value)) {
+        Some("meta_json")
+    } else if request.evidence_refs.iter().any(|it| holds_nul(it)) {
+        Some("evidence_refs")
+    } else {
+        request.evidence.iter().any(has_nul).then_some("evidence")
+    }
+}
+
+/// Whether it can be a name: short, and one line.
+pub(super) fn is_plain(name: &str) -> bool {
+    name.len() <= NAME_BYTES_MAX && !name.chars().any(char::is_control)
 }
 
 fn reject_code(reason: &str) -> &'static str {

@@ -1,0 +1,198 @@
+//! Requests that are none: refused, and audited like every other.
+
+use consign_memory::Caller;
+use serde_json::{Value, json};
+
+use crate::support::Desk;
+
+/// Facts 5.1 and 5.2: one final audit for whatever reached the tool. Arguments, the code of the
+/// answer, the reason and the space of the audit.
+#[tokio::test]
+async fn what_is_no_request_is_audited_once() {
+    let desk = Desk::with(|options| options.payload_max_bytes = 100).await;
+    let long = "x".repeat(101);
+    let name = "n".repeat(201);
+    let invalid = "INVALID_PARAMETER";
+    let table = [
+        (
+            json!({}),
+            "MISSING_REQUIRED_PARAMETER",
+            "payload_md",
+            "team:p",
+        ),
+        (
+            json!({"target_space": "private:ada"}),
+            "MISSING_REQUIRED_PARAMETER",
+            "payload_md",
+            "private:ada",
+        ),
+        (json!([]), invalid, "arguments", "team:p"),
+        (json!({"payload_md": 7}), invalid, "payload_md", "team:p"),
+        (json!({"payload_md": long}), invalid, "payload_md", "team:p"),
+        (
+            json!({"payload_md": "x", "target_space": ""}),
+            invalid,
+            "target_space",
+            "team:p",
+        ),
+        (
+            json!({"payload_md": "x", "target_space": name}),
+            invalid,
+            "target_space",
+            "team:p",
+        ),
+        (
+            json!({"payload_md": "x", "target_space": "team:\nx"}),
+            invalid,
+            "target_space",
+            "team:p",
+        ),
+        (
+            json!({"payload_md": "x", "kind": "a\tb", "target_space": "team:x"}),
+            invalid,
+            "kind",
+            "team:x",
+        ),
+        (
+            json!({"payload_md": "x", "actor_user_id": name}),
+            invalid,
+            "actor_user_id",
+            "team:p",
+        ),
+        (
+            json!({"payload_md": "x", "card": {}}),
+            invalid,
+            "card",
+            "team:p",
+        ),
+        (json!({"card": {"kind": "NONE"}}), invalid, "card", "team:p"),
+        (
+            json!({"payload_md": "x", "evidence": "u"}),
+            invalid,
+            "evidence",
+            "team:p",
+        ),
+        (
+            json!({"payload_md": "x", "payload": 1}),
+            invalid,
+            "payload",
+            "team:p",
+        ),
+        (
+            json!({"payload_md": "x", "a b\u{0}": 1}),
+            invalid,
+            "unknown",
+            "team:p",
+        ),
+    ];
+    for (index, (arguments, code, parameter, space)) in table.into_iter().enumerate() {
+        let answer = desk.call("memory_store", arguments.clone()).await;
+        assert_eq!(answer["error_code"], code, "{arguments}: {answer}");
+        assert_eq!(answer["retryable"], false, "{answer}");
+        let audits = desk.audits().await;
+        assert_eq!(audits.len(), index + 1, "{arguments}");
+        let audit = audits.last().unwrap();
+        let reason = format!("reject invalid_parameter:{parameter} failed");
+        assert_eq!(crate::support::told(audit), reason, "{arguments}");
+        assert_eq!(audit.target_space, space, "{arguments}");
+        let id = answer["correlation_id"].as_str();
+        assert_eq!(audit.correlation_id.as_deref(), id, "{arguments}");
+        let told = &audit.evidence_refs_json;
+        assert_eq!(told["extra"]["correlation_id"], answer["correlation_id"]);
+        assert_eq!(told["gateway_event"]["operation"], "memory_store");
+        let message = told["extra"]["last_error"].as_str().unwrap();
+        assert!(
+            !message.is_empty() && !message.contains('\0'),
+            "{message:?}"
+        );
+    }
+    assert_eq!(desk.server.stores(), 0);
+    // They are writes that did not succeed, and the report's equations hold.
+    let report = desk.service.report().await;
+    assert_eq!(report["total_writes"], 15, "{report}");
+    assert_eq!(report["success_rate"], 0.0, "{report}");
+}
+
+/// The audit says whose token it was, and which text was too long.
+#[tokio::test]
+async fn the_audit_has_what_could_be_read() {
+    let desk = Desk::with(|options| options.payload_max_bytes = 3).await;
+    let ada = Caller {
+        actor: Some("ada".to_owned()),
+        is_authenticated: true,
+        ..Caller::default()
+    };
+    let request = json!({"payload_md": "test", "actor_user_id": "bob"});
+    desk.call_as(&ada, "memory_store", request).await;
+    desk.call("memory_store", json!({"actor_user_id": "bob"}))
+        .await;
+    let audits = desk.audits().await;
+    let actors: Vec<_> = audits
+        .iter()
+        .map(|audit| audit.actor_user_id.as_deref())
+        .collect();
+    assert_eq!(actors, [Some("ada"), Some("bob")]);
+    let sha = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
+    assert_eq!(audits[0].payload_sha.as_deref(), Some(sha));
+    assert_eq!(audits[0].evidence_refs_json["payload_sha"], sha);
+    assert_eq!(audits[1].payload_sha, None);
+}
+
+/// What the outbox could never hold is refused before anybody is asked, with its audit.
+#[tokio::test]
+async fn what_could_not_be_kept_is_audited() {
+    let desk = Desk::new().await;
+    let meta: Value = (0..5_000).map(|n| json!(format!("{n:01000}"))).collect();
+    let request = json!({
+        "payload_md": "x", "target_space": "private:ada", "meta_json": {"much": meta},
+    });
+    let answer = desk.call("memory_store", request).await;
+    assert_eq!(answer["error_code"], "OUTBOX_VALIDATION_FAILED", "{answer}");
+    assert_eq!(answer["action"], "reject", "{answer}");
+    let told = desk.told().await;
+    assert_eq!(told, ["reject OUTBOX_VALIDATION_FAILED failed"]);
+    let audits = desk.audits().await;
+    assert_eq!(audits[0].target_space, "private:ada");
+    assert!(audits[0].payload_sha.is_some());
+    assert_eq!(desk.server.stores(), 0);
+}
+
+/// Numbers that JSON readers round are refused, not changed.
+#[tokio::test]
+async fn a_number_that_would_be_rounded_is_refused() {
+    let desk = Desk::new().await;
+    let request = |number: &str| -> Value {
+        let text = format!(
+            r#"{{"payload_md": "x", "target_space": "private:ada", "meta_json": {{"n": [{number}]}}}}"#
+        );
+        serde_json::from_str(&text).unwrap()
+    };
+    let refused = desk
+        .call("memory_store", request("18446744073709551616"))
+        .await;
+    assert_eq!(refused["error_code"], "INVALID_PARAMETER", "{refused}");
+    assert_eq!(refused["details"]["parameter"], "meta_json");
+    let kept = desk
+        .call("memory_store", request("18446744073709551615"))
+        .await;
+    assert_eq!(kept["ok"], true, "{kept}");
+    let told = desk.told().await;
+    let told: Vec<&str> = told.iter().map(String::as_str).collect();
+    let expected = [
+        "reject invalid_parameter:meta_json failed",
+        "allow policy:private_space success",
+    ];
+    assert_eq!(told, expected);
+}
+
+/// Nothing was done and nothing will be: the refusal stands when it cannot be audited.
+#[tokio::test]
+async fn a_refusal_stands_without_its_audit() {
+    let desk = Desk::new().await;
+    desk.break_writes("write_audit").await;
+    let answer = desk.call("memory_store", json!({})).await;
+    assert_eq!(
+        answer["error_code"], "MISSING_REQUIRED_PARAMETER",
+        "{answer}"
+    );
+}
