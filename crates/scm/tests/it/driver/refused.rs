@@ -1,0 +1,112 @@
+//! Records that the database refuses (seed 003, T59).
+
+use consign_scm::{Mode, NoHooks};
+use serde_json::json;
+
+use super::script::{Script, commit, refused};
+use crate::stage::Stage;
+
+fn batches() -> Vec<Vec<consign_scm::NewCommit>> {
+    let first = vec![commit(1), commit(2)];
+    let second = vec![commit(3), refused(4), commit(5), commit(6), refused(7)];
+    vec![first, second, vec![commit(8)]]
+}
+
+fn names(numbers: &[u64]) -> Vec<String> {
+    numbers
+        .iter()
+        .map(|number| format!("{number:040x}"))
+        .collect()
+}
+
+#[tokio::test]
+async fn strictly_the_first_one_ends_it() {
+    let stage = Stage::new().await;
+    let repo = stage.add("/scripted", None).await;
+    let script = Script::new(batches());
+    for _ in 0..2 {
+        let error = stage
+            .synchronizer(&repo, &script, &NoHooks)
+            .sync()
+            .await
+            .unwrap_err();
+        assert_eq!(error.code(), "SCM_RECORD_REFUSED");
+        assert!(
+            error.to_string().contains(&names(&[4])[0]),
+            "it is named: {error}"
+        );
+        let changes = stage.changes(&repo).await;
+        let written: Vec<String> = changes
+            .into_iter()
+            .map(|change| change.rev_or_sha)
+            .collect();
+        assert_eq!(written, names(&[1, 2, 3]));
+        assert_eq!(
+            stage.watermark(&repo).await.place,
+            *json!({"batch": 1}).as_object().unwrap()
+        );
+    }
+    assert_eq!(stage.events().await, []);
+}
+
+#[tokio::test]
+async fn with_best_effort_they_are_skipped_and_noted() {
+    let stage = Stage::new().await;
+    let repo = stage.add("/scripted", None).await;
+    let script = Script::new(batches());
+    let mut run = stage.synchronizer(&repo, &script, &NoHooks);
+    run.options.mode = Mode::BestEffort;
+    let synced = run.sync().await.unwrap();
+    assert_eq!((synced.written, synced.skipped), (6, 2));
+    let changes = stage.changes(&repo).await;
+    let written: Vec<String> = changes
+        .into_iter()
+        .map(|change| change.rev_or_sha)
+        .collect();
+    assert_eq!(
+        written,
+        names(&[1, 2, 3, 5, 6, 8]),
+        "in the order of history"
+    );
+    assert_eq!(stage.watermark(&repo).await.place["batch"], json!(3));
+    let events = stage.events().await;
+    let skipped: Vec<_> = events
+        .iter()
+        .map(|(event, payload)| (event.as_str(), &payload["record"]))
+        .collect();
+    let [four, seven] = [4, 7].map(|number| json!(names(&[number])[0]));
+    assert_eq!(
+        skipped,
+        [
+            ("scm_record_skipped", &four),
+            ("scm_record_skipped", &seven)
+        ]
+    );
+}
+
+/// The very first batch: there is no watermark yet, and afterwards it says "from the beginning".
+#[tokio::test]
+async fn a_first_batch_can_be_refused_as_well() {
+    for (mode, code) in [
+        (Mode::Strict, Some("SCM_RECORD_REFUSED")),
+        (Mode::BestEffort, None),
+    ] {
+        let stage = Stage::new().await;
+        let repo = stage.add("/scripted", None).await;
+        let script = Script::new(vec![vec![commit(1), refused(2), commit(3)]]);
+        let mut run = stage.synchronizer(&repo, &script, &NoHooks);
+        run.options.mode = mode;
+        let synced = run.sync().await;
+        assert_eq!(synced.as_ref().err().map(consign_scm::ScmError::code), code);
+        let place = stage.watermark(&repo).await.place;
+        assert_eq!(place.contains_key("batch"), code.is_none(), "{place:?}");
+        let whole = Script::new(vec![vec![commit(1), commit(2), commit(3)], vec![commit(4)]]);
+        stage
+            .synchronizer(&repo, &whole, &NoHooks)
+            .sync()
+            .await
+            .unwrap();
+        let expected = if code.is_some() { 4 } else { 3 };
+        assert_eq!(stage.changes(&repo).await.len(), expected, "{mode:?}");
+    }
+}

@@ -1,0 +1,196 @@
+//! A repository behind a web server: retried, refused, slow.
+
+use std::{sync::atomic::Ordering, time::Duration};
+
+use axum::http::StatusCode;
+use base64::{Engine, prelude::BASE64_STANDARD};
+use consign_scm::{NoHooks, ScmError};
+
+use super::server::{Mood, Server};
+use crate::stage::{SOON, Stage, Work, git};
+
+/// A repository and its bare copy, as web servers without Git's help serve it.
+async fn served(stage: &Stage) -> (Work, Server) {
+    let work = Work::new(stage.path("work"));
+    work.commits(3);
+    let root = stage.path("www");
+    std::fs::create_dir(&root).unwrap();
+    git(
+        &root,
+        &["clone", "-q", "--bare", work.url(), "repo.git"],
+        b"",
+    );
+    git(&root.join("repo.git"), &["update-server-info"], b"");
+    let server = Server::start(root).await;
+    (work, server)
+}
+
+fn waits(stage: &Stage) -> u32 {
+    stage.waits.load(Ordering::SeqCst)
+}
+
+#[tokio::test]
+async fn a_repository_is_mirrored_and_kept_up_to_date() {
+    let stage = Stage::new().await;
+    let (work, server) = served(&stage).await;
+    let repo = stage.add(&server.url(), None).await;
+    assert_eq!(stage.sync(&repo).await.unwrap().written, 3);
+    assert_eq!(stage.sync(&repo).await.unwrap().written, 0);
+    work.commits(1);
+    let bare = stage.path("www/repo.git");
+    git(&bare, &["fetch", "-q", work.url(), "main:main"], b"");
+    git(&bare, &["update-server-info"], b"");
+    assert_eq!(stage.sync(&repo).await.unwrap().written, 1);
+    assert_eq!(waits(&stage), 0);
+    // A mirror is a copy: whoever removes it loses nothing.
+    std::fs::remove_dir_all(stage.path("mirrors")).unwrap();
+    let source = consign_scm::open(&repo, &stage.options).unwrap();
+    let run = stage.synchronizer(&repo, &*source, &NoHooks);
+    assert_eq!(run.materialize(None, None).await.unwrap().fetched, 4);
+    assert_eq!(stage.sync(&repo).await.unwrap().written, 0);
+}
+
+/// Seed 003: network failures are tried three times.
+#[tokio::test]
+async fn a_failing_server_is_tried_three_times() {
+    let stage = Stage::new().await;
+    let (_work, server) = served(&stage).await;
+    let repo = stage.add(&server.url(), None).await;
+    for status in [
+        StatusCode::INTERNAL_SERVER_ERROR,
+        StatusCode::SERVICE_UNAVAILABLE,
+        StatusCode::TOO_MANY_REQUESTS,
+    ] {
+        server.set(Mood::Failing(status, u32::MAX));
+        server.asked.lock().unwrap().clear();
+        stage.waits.store(0, Ordering::SeqCst);
+        let error = stage.sync(&repo).await.unwrap_err();
+        assert!(
+            matches!(error, ScmError::Network { tries: 3, .. }),
+            "{status}: {error}"
+        );
+        assert_eq!(
+            (waits(&stage), server.asked.lock().unwrap().len()),
+            (2, 3),
+            "{status}"
+        );
+        assert_eq!(stage.stored(&repo).await, None);
+    }
+    server.set(Mood::Failing(StatusCode::BAD_GATEWAY, 2));
+    assert_eq!(
+        stage.sync(&repo).await.unwrap().written,
+        3,
+        "the third try counts"
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_or_says_nothing_is_tried_three_times() {
+    let mut stage = Stage::new().await;
+    let (_work, server) = served(&stage).await;
+    let repo = stage.add("http://127.0.0.1:1/repo.git", None).await;
+    let error = stage.sync(&repo).await.unwrap_err();
+    assert!(
+        matches!(error, ScmError::Network { tries: 3, .. }),
+        "{error}"
+    );
+    let repo = stage.add(&server.url(), None).await;
+    server.set(Mood::Hanging);
+    stage.options.silence_max = Duration::from_secs(1);
+    let error = stage.sync(&repo).await.unwrap_err();
+    assert!(
+        matches!(error, ScmError::Network { tries: 3, .. }),
+        "{error}"
+    );
+}
+
+/// Seed 003: refused credentials end it at once, and are never shown.
+#[tokio::test]
+async fn refused_credentials_end_it_at_once() {
+    let mut stage = Stage::new().await;
+    let (_work, server) = served(&stage).await;
+    let repo = stage.add(&server.url(), None).await;
+    let right = format!("Basic {}", BASE64_STANDARD.encode("oauth2:tulip"));
+    *server.header.lock().unwrap() = Some(right.clone());
+    for secret in [None, Some("wrong-tulip")] {
+        if let Some(secret) = secret {
+            stage.token(secret);
+        }
+        server.asked.lock().unwrap().clear();
+        let error = stage.sync(&repo).await.unwrap_err();
+        assert_eq!(error.code(), "SCM_AUTH_FAILED", "{error}");
+        let shown = format!("{error} {error:?} {:?}", stage.options);
+        let encoded = BASE64_STANDARD.encode("oauth2:wrong-tulip");
+        assert!(
+            !shown.contains("tulip") && !shown.contains(&encoded),
+            "{shown}"
+        );
+        assert_eq!(waits(&stage), 0);
+        assert_eq!(server.asked.lock().unwrap().len(), 1, "asked once");
+    }
+    stage.token("tulip");
+    assert_eq!(stage.sync(&repo).await.unwrap().written, 3);
+    assert_eq!(
+        server.asked.lock().unwrap().last().unwrap().as_ref(),
+        Some(&right)
+    );
+    let config =
+        std::fs::read_to_string(stage.path(&format!("mirrors/{}.git/config", repo.repo_id)));
+    assert!(
+        !config.unwrap().contains("Authorization"),
+        "the mirror does not keep it"
+    );
+    server.set(Mood::Failing(StatusCode::FORBIDDEN, u32::MAX));
+    assert_eq!(
+        stage.sync(&repo).await.unwrap_err().code(),
+        "SCM_AUTH_FAILED"
+    );
+}
+
+#[tokio::test]
+async fn credentials_do_not_follow_to_another_server() {
+    let mut stage = Stage::new().await;
+    let (_work, server) = served(&stage).await;
+    let other = Server::start(stage.path("www")).await;
+    server.set(Mood::Sending(format!("http://{}", other.address)));
+    stage.token("tulip");
+    let repo = stage.add(&server.url(), None).await;
+    let error = stage.sync(&repo).await.unwrap_err();
+    assert_eq!(error.code(), "SCM_NOT_FOUND", "{error}");
+    assert_eq!(*other.asked.lock().unwrap(), [], "nobody came");
+    stage.options.credential = None;
+    assert_eq!(
+        stage.sync(&repo).await.unwrap().written,
+        3,
+        "without any, it may go there"
+    );
+}
+
+/// The process ends: so does the program, with all it started.
+#[tokio::test]
+async fn a_fetch_ends_when_the_process_does() {
+    let stage = Stage::new().await;
+    let (_work, server) = served(&stage).await;
+    server.set(Mood::Hanging);
+    let repo = stage.add(&server.url(), None).await;
+    let syncing = stage.sync(&repo);
+    let stopping = async {
+        let is_asked = || async { !server.asked.lock().unwrap().is_empty() };
+        consign_testkit::eventually("the server is asked", SOON, is_asked).await;
+        stage.stop.send_replace(true);
+    };
+    let (synced, ()) = tokio::join!(syncing, stopping);
+    assert_eq!(synced.unwrap_err().code(), "SCM_STOPPED");
+    let port = server.address.port().to_string();
+    let is_gone = || async { !is_anybody_asking(&port) };
+    consign_testkit::eventually("nobody is left", SOON, is_gone).await;
+}
+
+/// Whether a process of Git has the server's port among its arguments.
+fn is_anybody_asking(port: &str) -> bool {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let arguments =
+        processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
+    let mut arguments = arguments.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    arguments.any(|line| line.contains("git") && line.contains(&format!(":{port}/")))
+}

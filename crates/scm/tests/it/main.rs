@@ -1,0 +1,7 @@
+//! One binary for all tests of synchronisation.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+mod architecture;
+mod driver;
+mod git;
+mod stage;
