@@ -15,6 +15,7 @@ pub(crate) mod list;
 pub(crate) mod operate;
 pub(crate) mod order;
 pub(crate) mod poison;
+pub(crate) mod pulse;
 pub(crate) mod races;
 pub(crate) mod read;
 pub(crate) mod redrive;
@@ -117,6 +118,11 @@ macro_rules! each_case {
                 the_kernels_own_code_cannot_be_borrowed
                 a_token_speaks_for_its_own_lease_only
                 a_token_from_a_lost_timeline_is_refused;
+            pulse:
+                what_processes_do_adds_up_by_lane_and_minute
+                processes_show_until_nobody_has_heard_of_them_for_a_day
+                a_pulse_that_cannot_be_true_is_refused
+                whoever_looks_at_a_payload_is_recorded;
             uncertain:
                 an_uncertain_report_is_resent_where_the_lane_says_so
                 uncertain_reports_exhaust_the_tries

@@ -10,6 +10,7 @@ mod limits;
 mod message;
 mod operator;
 mod payload;
+mod pulse;
 mod redrive;
 pub mod reference;
 mod reference_store;
@@ -35,6 +36,7 @@ pub use limits::{
 pub use message::{Enqueued, Message, MessageId, NewMessage};
 pub use operator::{AuditEntry, By, Move, Moved};
 pub use payload::same_payload;
+pub use pulse::{Done, LaneMinutes, LanePulse, PULSE_STEP_MAX, PULSES_KEPT, Process, Pulse};
 pub use redrive::{Redrive, RedriveId, RedrivePlan, RedriveState, redrive_by};
 pub use reference_store::{ManualClock, ReferenceStore};
 pub use retry::RetrySchedule;

@@ -14,6 +14,7 @@ mod enqueue;
 mod expire;
 mod groups;
 mod operate;
+mod pulse;
 mod read;
 mod redrive;
 mod resolve;
@@ -33,7 +34,7 @@ use jiff::{SignedDuration, Timestamp};
 pub use twin::Flaw;
 
 use crate::{
-    Attempt, AuditEntry, By, Fence, Lane, LaneName, LateResult, Message, MessageId,
+    Attempt, AuditEntry, By, Done, Fence, Lane, LaneName, LateResult, Message, MessageId, Process,
     RUN_MESSAGES_MAX, Redrive, RedriveId, Token,
     error::{Error, Result},
     suggest::nearest,
@@ -56,6 +57,8 @@ pub struct Reference {
     late: BTreeMap<(MessageId, Token), LateResult>,
     redrives: BTreeMap<RedriveId, RedriveRow>,
     audit: Vec<AuditEntry>,
+    processes: BTreeMap<String, Process>,
+    pulses: BTreeMap<(Timestamp, LaneName), Done>,
     last_message: i64,
     last_run: u64,
     last_fence: i64,

@@ -11,9 +11,10 @@ use uuid::Uuid;
 
 use crate::{
     Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DeadLetter, Enqueued, Expired,
-    Explanation, Filter, Finding, Lane, LaneName, LanePolicy, LateResult, Lease, LeaseView, Listed,
-    MessageId, Moved, NewMessage, Page, Redrive, RedriveId, RedrivePlan, ReleaseAnswer,
-    RenewAnswer, Report, SettleAnswer, Store, Token, error::Result, reference::Reference,
+    Explanation, Filter, Finding, Lane, LaneMinutes, LaneName, LanePolicy, LateResult, Lease,
+    LeaseView, Listed, Message, MessageId, Moved, NewMessage, Page, Process, Pulse, Redrive,
+    RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report, SettleAnswer, Store, Token,
+    error::Result, reference::Reference,
 };
 
 /// A clock that moves only when told to. Clones share the time.
@@ -245,6 +246,31 @@ impl Store for ReferenceStore {
     async fn resume_redrive(&self, id: RedriveId, by: &By) -> Result<Redrive> {
         let now = self.now();
         self.inner().reference.resume_redrive(now, id, by)
+    }
+
+    async fn reveal(&self, id: MessageId, by: &By) -> Result<Option<Message>> {
+        let now = self.now();
+        self.inner().reference.reveal(now, id, by)
+    }
+
+    async fn pulse(&self, pulse: &Pulse) -> Result<()> {
+        let now = self.now();
+        self.inner().reference.pulse(now, pulse)
+    }
+
+    async fn pulses(
+        &self,
+        lane: Option<&LaneName>,
+        minutes: u32,
+        step: u32,
+    ) -> Result<Vec<LaneMinutes>> {
+        let now = self.now();
+        Ok(self.inner().reference.pulses(now, lane, minutes, step))
+    }
+
+    async fn processes(&self) -> Result<Vec<Process>> {
+        let now = self.now();
+        Ok(self.inner().reference.processes(now))
     }
 
     async fn explain(&self, id: MessageId) -> Result<Option<Explanation>> {

@@ -6,9 +6,9 @@ use async_trait::async_trait;
 
 use crate::{
     Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DeadLetter, Enqueued, Expired,
-    Explanation, Filter, Finding, Lane, LaneName, LanePolicy, LateResult, Lease, LeaseView, Listed,
-    MessageId, Moved, NewMessage, Page, Redrive, RedriveId, RedrivePlan, ReleaseAnswer,
-    RenewAnswer, Report, SettleAnswer, Token, error::Result,
+    Explanation, Filter, Finding, Lane, LaneMinutes, LaneName, LanePolicy, LateResult, Lease,
+    LeaseView, Listed, Message, MessageId, Moved, NewMessage, Page, Process, Pulse, Redrive,
+    RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report, SettleAnswer, Token, error::Result,
 };
 
 /// Everything the engine asks of a database.
@@ -127,6 +127,27 @@ pub trait Store: Send + Sync {
 
     /// Lets a stopped redrive go on from where it was. One that is not stopped stays as it is.
     async fn resume_redrive(&self, id: RedriveId, by: &By) -> Result<Redrive>;
+
+    /// Shows a message with its payload, and records that somebody looked.
+    async fn reveal(&self, id: MessageId, by: &By) -> Result<Option<Message>>;
+
+    // --- watching
+
+    /// Takes note of a process: that it lives, and what it did since its last pulse. Kept for
+    /// [`PULSES_KEPT`](crate::PULSES_KEPT), for those who watch; nothing else depends on it.
+    async fn pulse(&self, pulse: &Pulse) -> Result<()>;
+
+    /// What was done in the last `minutes`, the current one included, added up by `step` of them
+    /// (1 to 60), by lane and time; of one lane if given. Where nothing was done there is nothing.
+    async fn pulses(
+        &self,
+        lane: Option<&LaneName>,
+        minutes: u32,
+        step: u32,
+    ) -> Result<Vec<LaneMinutes>>;
+
+    /// The processes that were heard of lately, by name.
+    async fn processes(&self) -> Result<Vec<Process>>;
 
     // --- reading
 

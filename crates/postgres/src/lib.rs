@@ -14,6 +14,7 @@ mod operate;
 mod options;
 mod orders;
 mod payments;
+mod pulse;
 mod read;
 mod redrive;
 mod rows;

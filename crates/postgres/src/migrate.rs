@@ -77,6 +77,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!("00", 25, "logbook_roles"),
     migration!("00", 26, "scm"),
     migration!("00", 27, "scm_roles"),
+    migration!("00", 28, "pulse"),
 ];
 
 /// Held while migrating, so that programs that start together migrate one after the other.

@@ -3,9 +3,9 @@
 use async_trait::async_trait;
 use consign_kernel::{
     Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DeadLetter, Enqueued, Expired,
-    Explanation, Filter, Finding, Lane, LaneName, LanePolicy, LateResult, Lease, LeaseView, Listed,
-    MessageId, Moved, NewMessage, Page, Redrive, RedriveId, RedrivePlan, ReleaseAnswer,
-    RenewAnswer, Report, Result, SettleAnswer, Store, Token,
+    Explanation, Filter, Finding, Lane, LaneMinutes, LaneName, LanePolicy, LateResult, Lease,
+    LeaseView, Listed, Message, MessageId, Moved, NewMessage, Page, Process, Pulse, Redrive,
+    RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report, Result, SettleAnswer, Store, Token,
 };
 use sqlx::{
     Postgres,
@@ -202,6 +202,23 @@ impl Store for PostgresStore {
             false => "SELECT * FROM consign.resolve($1, false, $2, $3)",
         };
         self.move_by_hand(function, ids, by).await
+    }
+    async fn reveal(&self, id: MessageId, by: &By) -> Result<Option<Message>> {
+        self.reveal_impl(id, by).await
+    }
+    async fn pulse(&self, pulse: &Pulse) -> Result<()> {
+        self.pulse_impl(pulse).await
+    }
+    async fn pulses(
+        &self,
+        lane: Option<&LaneName>,
+        minutes: u32,
+        step: u32,
+    ) -> Result<Vec<LaneMinutes>> {
+        self.pulses_impl(lane, minutes, step).await
+    }
+    async fn processes(&self) -> Result<Vec<Process>> {
+        self.processes_impl().await
     }
     async fn start_redrive(&self, plan: &RedrivePlan, by: &By) -> Result<Redrive> {
         self.start_redrive_impl(plan, by).await

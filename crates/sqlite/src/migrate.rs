@@ -135,6 +135,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "scm",
         sql: include_str!("../migrations/0008_scm.sql"),
     },
+    Migration {
+        version: 9,
+        name: "pulse",
+        sql: include_str!("../migrations/0009_pulse.sql"),
+    },
 ];
 
 /// Every migration, first to last.

@@ -11,9 +11,9 @@ use std::{
 use async_trait::async_trait;
 use consign_kernel::{
     Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DeadLetter, Enqueued, Error,
-    Expired, Explanation, Filter, Finding, Lane, LaneName, LanePolicy, LateResult, Lease,
-    LeaseView, Listed, MessageId, Moved, NewMessage, Page, Redrive, RedriveId, RedrivePlan,
-    ReleaseAnswer, RenewAnswer, Report, Result, SettleAnswer, Store, Token,
+    Expired, Explanation, Filter, Finding, Lane, LaneMinutes, LaneName, LanePolicy, LateResult,
+    Lease, LeaseView, Listed, Message, MessageId, Moved, NewMessage, Page, Process, Pulse, Redrive,
+    RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report, Result, SettleAnswer, Store, Token,
 };
 use sqlx::{Sqlite, SqliteConnection, SqlitePool, sqlite::SqlitePoolOptions};
 use uuid::Uuid;
@@ -24,7 +24,7 @@ use crate::{
     fail, lanes,
     migrate::{migrate, status},
     options::{Clock, SqliteOptions},
-    read, redrive,
+    pulse, read, redrive,
     wait::Waiters,
     witness,
     writer::Writer,
@@ -299,6 +299,34 @@ impl Store for SqliteStore {
             &ids,
             as_delivered,
             &by
+        ))
+    }
+
+    async fn reveal(&self, id: MessageId, by: &By) -> Result<Option<Message>> {
+        write!(self, "show a payload", (by), |work| work.reveal(id, &by))
+    }
+
+    async fn pulse(&self, pulse: &Pulse) -> Result<()> {
+        write!(self, "tell of a process", (pulse), |work| work
+            .pulse(&pulse))
+    }
+
+    async fn pulses(
+        &self,
+        lane: Option<&LaneName>,
+        minutes: u32,
+        step: u32,
+    ) -> Result<Vec<LaneMinutes>> {
+        let now = self.inner.clock.now();
+        snapshot!(self, "read what was done", |tx| pulse::pulses(
+            &mut tx, now, lane, minutes, step
+        ))
+    }
+
+    async fn processes(&self) -> Result<Vec<Process>> {
+        let now = self.inner.clock.now();
+        snapshot!(self, "read the processes", |tx| pulse::processes(
+            &mut tx, now
         ))
     }
 

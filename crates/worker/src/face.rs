@@ -2,12 +2,13 @@
 
 use std::{
     sync::{
-        Mutex,
+        Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
 };
 
+use consign_kernel::Done;
 use tokio::time::Instant;
 
 /// Written by the lane, read by handles.
@@ -22,6 +23,8 @@ pub(crate) struct Face {
     pub(crate) concurrency_now: AtomicU32,
     pub(crate) paused: AtomicBool,
     pub(crate) unrecorded: AtomicUsize,
+    /// Recorded since it was last asked, and how long it took.
+    done: Mutex<(Done, Duration)>,
     tick_us: AtomicU64,
     /// Whether there is an error, so that the lock is rarely taken.
     has_error: AtomicBool,
@@ -39,10 +42,37 @@ impl Face {
             concurrency_now: AtomicU32::new(0),
             paused: AtomicBool::new(false),
             unrecorded: AtomicUsize::new(0),
+            done: Mutex::default(),
             tick_us: AtomicU64::new(0),
             has_error: AtomicBool::new(false),
             error: Mutex::default(),
         }
+    }
+
+    /// Notes what was recorded.
+    pub(crate) fn count(&self, done: Done) {
+        self.done().0.add(done);
+    }
+
+    /// Notes how long a delivery took.
+    pub(crate) fn took(&self, took: Duration) {
+        self.done().1 += took;
+    }
+
+    /// What was recorded since this was last asked.
+    pub(crate) fn take_done(&self) -> Done {
+        let mut slot = self.done();
+        let took_ms = slot.1.as_millis() as u64;
+        slot.1 -= Duration::from_millis(took_ms);
+        Done {
+            took_ms,
+            ..std::mem::take(&mut slot.0)
+        }
+    }
+
+    fn done(&self) -> MutexGuard<'_, (Done, Duration)> {
+        // Numbers are whole at any moment.
+        self.done.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn tick(&self, now: Instant) {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use consign_kernel::LanePulse;
 use serde::Serialize;
 use tokio::sync::watch;
 
@@ -83,6 +84,15 @@ impl WorkerHandle {
             draining: *self.shared.orders.borrow() != Order::Work,
             lanes: self.shared.lanes.iter().map(|lane| lane.status()).collect(),
         }
+    }
+
+    /// What its lanes have recorded since this was last asked: for one that tells of the process.
+    pub fn take_done(&self) -> Vec<LanePulse> {
+        let lane = |lane: &Arc<Context>| LanePulse {
+            lane: lane.lane.clone(),
+            done: lane.face.take_done(),
+        };
+        self.shared.lanes.iter().map(lane).collect()
     }
 
     /// Stops claiming, gives back what has not started, and lets deliveries finish within the

@@ -5,9 +5,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use consign_kernel::{
     Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DeadLetter, Enqueued, Expired,
-    Explanation, Filter, Finding, Lane, LaneName, LanePolicy, LateResult, Lease, LeaseView, Listed,
-    ManualClock, MessageId, Moved, NewMessage, Page, Redrive, RedriveId, RedrivePlan,
-    ReferenceStore, ReleaseAnswer, RenewAnswer, Report, Result, SettleAnswer, Store, Token,
+    Explanation, Filter, Finding, Lane, LaneMinutes, LaneName, LanePolicy, LateResult, Lease,
+    LeaseView, Listed, ManualClock, Message, MessageId, Moved, NewMessage, Page, Process, Pulse,
+    Redrive, RedriveId, RedrivePlan, ReferenceStore, ReleaseAnswer, RenewAnswer, Report, Result,
+    SettleAnswer, Store, Token,
 };
 use jiff::SignedDuration;
 
@@ -56,6 +57,10 @@ skewed! {
     fn step_redrive(limit: u32) -> Option<Redrive>;
     fn stop_redrive(id: RedriveId, by: &By) -> Redrive;
     fn resume_redrive(id: RedriveId, by: &By) -> Redrive;
+    fn reveal(id: MessageId, by: &By) -> Option<Message>;
+    fn pulse(pulse: &Pulse) -> ();
+    fn pulses(lane: Option<&LaneName>, minutes: u32, step: u32) -> Vec<LaneMinutes>;
+    fn processes() -> Vec<Process>;
     fn explain(id: MessageId) -> Option<Explanation>;
     fn history(id: MessageId) -> Vec<Attempt>;
     fn late(id: MessageId) -> Vec<LateResult>;

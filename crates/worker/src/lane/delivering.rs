@@ -227,6 +227,7 @@ impl LaneLoop {
     fn finish(&mut self, held: &mut Held, landed: Landed, now: Instant) {
         let verdict = landed.verdict;
         self.speed.observe(landed.took);
+        self.context.face.took(landed.took);
         let seconds = self.context.meters.delivery_seconds(verdict.outcome);
         seconds.record(landed.took.as_secs_f64());
         let is_probe = std::mem::take(&mut held.is_probe);

@@ -3,7 +3,8 @@
 use std::{mem, sync::Arc};
 
 use consign_kernel::{
-    BeginAnswer, ClaimedMessage, Fence, MessageId, Outcome, ReleaseAnswer, Report, SettleAnswer,
+    BeginAnswer, ClaimedMessage, Done, Fence, MessageId, Outcome, ReleaseAnswer, Report,
+    SettleAnswer,
 };
 use tokio::time::Instant;
 use tracing::{info, warn};
@@ -161,6 +162,7 @@ impl LaneLoop {
 
     fn count(&mut self, reports: &[Report]) {
         let summary = &mut self.summary;
+        let before = *summary;
         for (outcome, total) in [
             (Outcome::Delivered, &mut summary.delivered),
             (Outcome::Retry, &mut summary.retried),
@@ -174,6 +176,13 @@ impl LaneLoop {
                 self.context.meters.attempts(outcome).increment(count);
             }
         }
+        self.context.face.count(Done {
+            delivered: summary.delivered - before.delivered,
+            retried: summary.retried - before.retried,
+            dead: summary.dead - before.dead,
+            uncertain: summary.uncertain - before.uncertain,
+            took_ms: 0,
+        });
     }
 
     fn begun(&mut self, held: &mut Held, answer: BeginAnswer) {

@@ -9,9 +9,10 @@ use std::{
 use async_trait::async_trait;
 use consign_kernel::{
     Attempt, AuditEntry, BeginAnswer, By, Certainty, Claim, Counts, Cursor, DeadLetter, Enqueued,
-    Error, Expired, Explanation, Filter, Finding, Lane, LaneName, LanePolicy, LateResult, Lease,
-    LeaseView, Listed, MessageId, Moved, NewMessage, Page, Redrive, RedriveId, RedrivePlan,
-    ReleaseAnswer, RenewAnswer, Report, Result, SettleAnswer, Store, Token,
+    Error, Expired, Explanation, Filter, Finding, Lane, LaneMinutes, LaneName, LanePolicy,
+    LateResult, Lease, LeaseView, Listed, Message, MessageId, Moved, NewMessage, Page, Process,
+    Pulse, Redrive, RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report, Result,
+    SettleAnswer, Store, Token,
 };
 
 use super::Gate;
@@ -164,6 +165,10 @@ pass_on! {
     step_redrive(limit: u32) -> Option<Redrive>;
     stop_redrive(id: RedriveId, by: &By) -> Redrive;
     resume_redrive(id: RedriveId, by: &By) -> Redrive;
+    reveal(id: MessageId, by: &By) -> Option<Message>;
+    pulse(pulse: &Pulse) -> ();
+    pulses(lane: Option<&LaneName>, minutes: u32, step: u32) -> Vec<LaneMinutes>;
+    processes() -> Vec<Process>;
     explain(id: MessageId) -> Option<Explanation>;
     history(id: MessageId) -> Vec<Attempt>;
     late(id: MessageId) -> Vec<LateResult>;

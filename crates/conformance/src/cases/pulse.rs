@@ -1,0 +1,189 @@
+//! Signs of life, and looks at payloads.
+
+use std::time::Duration;
+
+use consign_kernel::{By, Done, LaneMinutes, LanePulse, MessageId, Pulse};
+use jiff::Timestamp;
+
+use crate::{
+    Harness,
+    stage::{Stage, by, refused, s},
+};
+
+fn done(delivered: u64, retried: u64) -> Done {
+    Done {
+        delivered,
+        retried,
+        dead: 1,
+        uncertain: 2,
+        took_ms: delivered * 10,
+    }
+}
+
+fn pulse(process: &str, lanes: &[(&str, Done)]) -> Pulse {
+    let lane = |(lane, done): &(&str, Done)| LanePulse {
+        lane: lane.parse().expect("a lane's name"),
+        done: *done,
+    };
+    Pulse {
+        process: process.into(),
+        version: "1.2.3".into(),
+        running_for: Duration::from_secs(90),
+        lanes: lanes.iter().map(lane).collect(),
+    }
+}
+
+/// The beginning of the `step` minutes a time is in.
+fn begin(at: Timestamp, step: i64) -> Timestamp {
+    let seconds = at.as_second() - at.as_second().rem_euclid(step * 60);
+    Timestamp::from_second(seconds).expect("a time")
+}
+
+pub(crate) async fn what_processes_do_adds_up_by_lane_and_minute(harness: &dyn Harness) {
+    let stage = Stage::new(harness).await;
+    let store = &stage.store;
+    // Neither the beginning nor the end of a minute, whatever time it is.
+    let now = stage.now().await;
+    stage
+        .advance(s(100 - now.as_second().rem_euclid(60) as u64))
+        .await;
+    let now = stage.now().await;
+    let tell = async |pulse| store.pulse(&pulse).await.expect("pulse answers");
+    tell(pulse(
+        "a",
+        &[("mail", done(5, 1)), ("jobs", Done::default())],
+    ))
+    .await;
+    tell(pulse("a", &[("mail", done(1, 0))])).await;
+    tell(pulse("b", &[("mail", done(2, 2)), ("jobs", done(7, 0))])).await;
+    stage.advance(s(60)).await;
+    tell(pulse("b", &[("mail", done(3, 0))])).await;
+
+    let at = |lane: &str, at: Timestamp, done: Done| LaneMinutes {
+        lane: lane.parse().expect("a lane's name"),
+        minute: at,
+        done,
+    };
+    let sum = |of: &[Done]| {
+        let mut sum = Done::default();
+        of.iter().for_each(|done| sum.add(*done));
+        sum
+    };
+    let first = sum(&[done(5, 1), done(1, 0), done(2, 2)]);
+    let minute = begin(now, 1);
+    let next = begin(stage.now().await, 1);
+    let all = store.pulses(None, 60, 1).await.expect("pulses answers");
+    let expected = [
+        at("jobs", minute, done(7, 0)),
+        at("mail", minute, first),
+        at("mail", next, done(3, 0)),
+    ];
+    assert_eq!(all, expected);
+    let mail = "mail".parse().expect("a lane's name");
+    let one = store.pulses(Some(&mail), 60, 1).await;
+    assert_eq!(one.expect("pulses answers"), expected[1..]);
+    let latest = store.pulses(Some(&mail), 1, 1).await;
+    assert_eq!(
+        latest.expect("pulses answers"),
+        expected[2..],
+        "this minute"
+    );
+    let hours = store
+        .pulses(Some(&mail), 1_440, 60)
+        .await
+        .expect("pulses answers");
+    let total = sum(&hours.iter().map(|hour| hour.done).collect::<Vec<_>>());
+    assert_eq!(total, sum(&[first, done(3, 0)]));
+    assert_eq!(hours[0].minute, begin(now, 60));
+}
+
+pub(crate) async fn processes_show_until_nobody_has_heard_of_them_for_a_day(harness: &dyn Harness) {
+    let stage = Stage::new(harness).await;
+    let store = &stage.store;
+    let tell = async |pulse| store.pulse(&pulse).await.expect("pulse answers");
+    let lanes = [
+        ("mail", done(1, 1)),
+        ("jobs", Done::default()),
+        ("mail", Done::default()),
+    ];
+    tell(pulse("a", &lanes)).await;
+    tell(pulse("b", &[])).await;
+    let then = stage.now().await;
+    let known = store.processes().await.expect("processes answers");
+    assert_eq!(known.len(), 2);
+    let a = &known[0];
+    assert_eq!((a.name.as_str(), a.version.as_str()), ("a", "1.2.3"));
+    assert_eq!((a.started_at, a.seen_at), (then - s(90), then));
+    let lanes: Vec<&str> = a.lanes.iter().map(|lane| lane.as_str()).collect();
+    assert_eq!(lanes, ["jobs", "mail"]);
+    assert_eq!((known[1].name.as_str(), known[1].lanes.len()), ("b", 0));
+
+    stage.advance(s(20 * 3_600)).await;
+    tell(pulse("b", &[])).await;
+    stage.advance(s(6 * 3_600)).await;
+    let known = store.processes().await.expect("processes answers");
+    let names: Vec<&str> = known.iter().map(|process| process.name.as_str()).collect();
+    assert_eq!(names, ["b"], "nobody heard of the other for a day");
+    tell(pulse("b", &[])).await;
+    let old = store.pulses(None, 10_000, 1).await.expect("pulses answers");
+    assert_eq!(old, [], "what is older than a day is forgotten");
+}
+
+pub(crate) async fn a_pulse_that_cannot_be_true_is_refused(harness: &dyn Harness) {
+    let stage = Stage::new(harness).await;
+    let mad = Done {
+        delivered: u64::MAX,
+        ..Done::default()
+    };
+    for wrong in [
+        pulse("", &[]),
+        pulse("a\0", &[]),
+        pulse(&"a".repeat(257), &[]),
+        pulse("a", &[("mail", mad)]),
+    ] {
+        refused(stage.store.pulse(&wrong).await, "invalid_input");
+    }
+    assert_eq!(
+        stage.store.processes().await.expect("processes answers"),
+        []
+    );
+}
+
+pub(crate) async fn whoever_looks_at_a_payload_is_recorded(harness: &dyn Harness) {
+    let stage = Stage::new(harness).await;
+    let id = stage.dead_one().await;
+    let looks = async || {
+        let audit = stage.store.audit(Some(id), None, 100).await;
+        let audit = audit.expect("audit answers");
+        let look = |entry: &consign_kernel::AuditEntry| entry.action == "reveal";
+        audit.into_iter().filter(look).collect::<Vec<_>>()
+    };
+    assert_eq!(looks().await, []);
+    let curious = By::new("grace", "a customer asks");
+    let shown = stage
+        .store
+        .reveal(id, &curious)
+        .await
+        .expect("reveal answers");
+    let message = stage.explain(id).await.message;
+    assert_eq!(shown, Some(message));
+    let [look] = &looks().await[..] else {
+        panic!("one look, one record");
+    };
+    assert_eq!(
+        (look.actor.as_str(), look.reason.as_str()),
+        ("grace", "a customer asks")
+    );
+    assert_eq!(
+        look.lane.as_ref(),
+        shown.as_ref().map(|message| &message.lane)
+    );
+
+    let nobody = stage.store.reveal(MessageId(i64::MAX), &by()).await;
+    assert_eq!(nobody.expect("reveal answers"), None);
+    refused(
+        stage.store.reveal(id, &By::new("grace", " ")).await,
+        "invalid_input",
+    );
+    assert_eq!(looks().await.len(), 1, "who is refused sees nothing");
+}

@@ -1,0 +1,139 @@
+//! Signs of life: which processes there are, and what they have done lately.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    LaneName, OWNER_BYTES_MAX,
+    error::{Error, Result},
+};
+
+/// How long signs of life are kept.
+pub const PULSES_KEPT: Duration = Duration::from_secs(25 * 3_600);
+/// The longest step over which they are added up.
+pub const PULSE_STEP_MAX: u32 = 60;
+
+const VERSION_BYTES_MAX: usize = 100;
+const LANES_MAX: usize = 10_000;
+
+/// What a process tells of itself, every few seconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pulse {
+    /// Its name, as in leases.
+    pub process: String,
+    /// Which program it is.
+    pub version: String,
+    /// How long it has been running.
+    pub running_for: Duration,
+    /// The lanes it works on, with what it did since its last pulse.
+    pub lanes: Vec<LanePulse>,
+}
+
+/// What a process did in a lane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LanePulse {
+    /// The lane.
+    pub lane: LaneName,
+    /// What it did.
+    pub done: Done,
+}
+
+/// Results by outcome, and the time they took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Done {
+    /// Delivered.
+    pub delivered: u64,
+    /// Failed, to be tried again if tries are left.
+    pub retried: u64,
+    /// Failed for good.
+    pub dead: u64,
+    /// Nobody knows.
+    pub uncertain: u64,
+    /// All the deliveries together, in milliseconds.
+    pub took_ms: u64,
+}
+
+impl Done {
+    /// How many results there were.
+    pub fn results(&self) -> u64 {
+        self.delivered + self.failed()
+    }
+
+    /// How many of them were no deliveries.
+    pub fn failed(&self) -> u64 {
+        self.retried + self.dead + self.uncertain
+    }
+
+    /// Adds what was done elsewhere.
+    pub fn add(&mut self, other: Self) {
+        self.delivered += other.delivered;
+        self.retried += other.retried;
+        self.dead += other.dead;
+        self.uncertain += other.uncertain;
+        self.took_ms += other.took_ms;
+    }
+}
+
+/// What all processes together did in a lane, over some minutes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaneMinutes {
+    /// The lane.
+    pub lane: LaneName,
+    /// The first of the minutes, by the database's clock.
+    pub minute: Timestamp,
+    /// What was done.
+    pub done: Done,
+}
+
+/// A process as it was last heard of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Process {
+    /// Its name, as in leases.
+    pub name: String,
+    /// Which program it is.
+    pub version: String,
+    /// When it was started, by the database's clock.
+    pub started_at: Timestamp,
+    /// When it was last heard of, by the database's clock.
+    pub seen_at: Timestamp,
+    /// The lanes it works on, by name.
+    pub lanes: Vec<LaneName>,
+}
+
+impl Pulse {
+    /// Refuses what no store could keep.
+    pub fn validate(&self) -> Result<()> {
+        for (what, text, bytes_max) in [
+            ("process", &self.process, OWNER_BYTES_MAX),
+            ("version", &self.version, VERSION_BYTES_MAX),
+        ] {
+            if text.trim().is_empty() || text.len() > bytes_max || text.contains('\0') {
+                let why = format!("must be 1 to {bytes_max} bytes without U+0000");
+                return Err(Error::invalid(what, why));
+            }
+        }
+        if self.lanes.len() > LANES_MAX {
+            let why = format!("must be at most {LANES_MAX}");
+            return Err(Error::invalid("lanes", why));
+        }
+        let sums = self.lanes.iter().flat_map(|LanePulse { done, .. }| {
+            [
+                done.delivered,
+                done.retried,
+                done.dead,
+                done.uncertain,
+                done.took_ms,
+            ]
+        });
+        // Far above what a process can do in a minute, far below what a database can add up.
+        match sums.max().is_none_or(|most| most < 1 << 40) {
+            true => Ok(()),
+            false => Err(Error::invalid(
+                "lanes",
+                "holds a number that cannot be true",
+            )),
+        }
+    }
+}

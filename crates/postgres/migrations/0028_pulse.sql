@@ -1,0 +1,80 @@
+-- Signs of life: which processes there are, and what they have done lately. Kept for a day, for those
+-- who watch; nothing that is delivered depends on them.
+
+CREATE TABLE consign.process (
+    name       text PRIMARY KEY,
+    version    text NOT NULL,
+    started_at timestamptz NOT NULL,
+    seen_at    timestamptz NOT NULL,
+    lanes      text[] NOT NULL
+);
+
+-- A row per process, so that processes never wait for each other.
+CREATE TABLE consign.pulse (
+    minute    timestamptz NOT NULL,
+    lane      text NOT NULL,
+    process   text NOT NULL,
+    delivered bigint NOT NULL,
+    retried   bigint NOT NULL,
+    dead      bigint NOT NULL,
+    uncertain bigint NOT NULL,
+    took_ms   bigint NOT NULL,
+    PRIMARY KEY (minute, lane, process)
+);
+
+-- A process tells of itself: the lanes it works on, with what it did in them since it did so last.
+-- Workers in other languages may do so too; then their work shows in the charts.
+CREATE FUNCTION consign.pulse(p_process text, p_version text, p_running_for interval, p_lanes text[],
+                              p_delivered bigint[], p_retried bigint[], p_dead bigint[], p_uncertain bigint[],
+                              p_took_ms bigint[])
+    RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_now    timestamptz := consign.clock();
+    v_minute timestamptz := date_trunc('minute', v_now, 'UTC');
+BEGIN
+    IF coalesce(btrim(p_process), '') = '' OR octet_length(p_process) > 256 THEN
+        RAISE EXCEPTION 'process: must be 1 to 256 bytes' USING ERRCODE = 'CN006';
+    END IF;
+    IF coalesce(btrim(p_version), '') = '' OR octet_length(p_version) > 100 THEN
+        RAISE EXCEPTION 'version: must be 1 to 100 bytes' USING ERRCODE = 'CN006';
+    END IF;
+    INSERT INTO consign.process AS p (name, version, started_at, seen_at, lanes)
+        VALUES (p_process, p_version, v_now - greatest(coalesce(p_running_for, '0'), '0'), v_now,
+                (SELECT coalesce(array_agg(DISTINCT u ORDER BY u), '{}') FROM unnest(p_lanes) u WHERE u IS NOT NULL))
+        ON CONFLICT (name) DO UPDATE SET version = excluded.version, started_at = excluded.started_at,
+            seen_at = excluded.seen_at, lanes = excluded.lanes;
+    INSERT INTO consign.pulse AS p (minute, lane, process, delivered, retried, dead, uncertain, took_ms)
+        SELECT v_minute, u.lane, p_process, sum(coalesce(u.delivered, 0)), sum(coalesce(u.retried, 0)), sum(coalesce(u.dead, 0)),
+               sum(coalesce(u.uncertain, 0)), sum(coalesce(u.took_ms, 0))
+            FROM unnest(p_lanes, p_delivered, p_retried, p_dead, p_uncertain, p_took_ms)
+                AS u (lane, delivered, retried, dead, uncertain, took_ms)
+            WHERE u.lane IS NOT NULL AND (u.delivered > 0 OR u.retried > 0 OR u.dead > 0 OR u.uncertain > 0 OR u.took_ms > 0)
+            GROUP BY u.lane
+        ON CONFLICT (minute, lane, process) DO UPDATE SET delivered = p.delivered + excluded.delivered,
+            retried = p.retried + excluded.retried, dead = p.dead + excluded.dead,
+            uncertain = p.uncertain + excluded.uncertain, took_ms = p.took_ms + excluded.took_ms;
+    DELETE FROM consign.pulse p WHERE p.ctid = ANY (ARRAY(
+        SELECT o.ctid FROM consign.pulse o WHERE o.minute < v_now - interval '25 hours' LIMIT 1000 FOR UPDATE SKIP LOCKED));
+    DELETE FROM consign.process p WHERE p.ctid = ANY (ARRAY(
+        SELECT o.ctid FROM consign.process o WHERE o.seen_at < v_now - interval '25 hours' LIMIT 1000 FOR UPDATE SKIP LOCKED));
+END $$;
+REVOKE ALL ON FUNCTION consign.pulse(text, text, interval, text[], bigint[], bigint[], bigint[], bigint[], bigint[]) FROM PUBLIC;
+
+-- Records that somebody looks at a message's payload, and shows it. No row: there is no such message.
+CREATE FUNCTION consign.reveal(p_id bigint, p_actor text, p_reason text) RETURNS SETOF consign.message
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    PERFORM consign.require_reason(p_actor, p_reason);
+    PERFORM consign.record_action(p_id, 'reveal', p_actor, p_reason, consign.clock());
+    RETURN QUERY SELECT m.* FROM consign.message m WHERE m.id = p_id;
+END $$;
+REVOKE ALL ON FUNCTION consign.reveal(bigint, text, text) FROM PUBLIC;
+
+GRANT EXECUTE ON FUNCTION
+    consign.pulse(text, text, interval, text[], bigint[], bigint[], bigint[], bigint[], bigint[])
+    TO consign_worker, consign_operator;
+GRANT EXECUTE ON FUNCTION consign.reveal(bigint, text, text) TO consign_operator;
+GRANT SELECT ON consign.process, consign.pulse TO consign_auditor, consign_operator;

@@ -1,0 +1,4 @@
+SELECT name, version, started_at, seen_at, lanes
+    FROM consign.process
+    WHERE seen_at >= consign.clock() - interval '25 hours'
+    ORDER BY name COLLATE "C"

@@ -1,0 +1,94 @@
+//! Signs of life, and looks at payloads.
+
+use consign_kernel::{
+    By, Done, LaneMinutes, LaneName, LanePulse, Message, MessageId, PULSE_STEP_MAX, Process, Pulse,
+    Result,
+};
+use sqlx::postgres::PgRow;
+
+use crate::{PostgresStore, rows};
+
+impl PostgresStore {
+    pub(crate) async fn reveal_impl(&self, id: MessageId, by: &By) -> Result<Option<Message>> {
+        by.validate()?;
+        let statement = sqlx::query("SELECT * FROM consign.reveal($1, $2, $3)")
+            .bind(id.0)
+            .bind(&by.actor)
+            .bind(&by.reason);
+        let rows = self.fetch("show a payload", statement).await?;
+        let message = |row| rows::message(row, rows::lane_name(row, "lane")?);
+        rows.first().map(message).transpose()
+    }
+
+    pub(crate) async fn pulse_impl(&self, pulse: &Pulse) -> Result<()> {
+        pulse.validate()?;
+        let lanes: Vec<&str> = pulse.lanes.iter().map(|done| done.lane.as_str()).collect();
+        let numbers = |number: fn(&Done) -> u64| -> Vec<i64> {
+            let number = |lane: &LanePulse| number(&lane.done) as i64;
+            pulse.lanes.iter().map(number).collect()
+        };
+        let sql = "SELECT consign.pulse($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+        let statement = sqlx::query(sql)
+            .bind(&pulse.process)
+            .bind(&pulse.version)
+            .bind(rows::interval(pulse.running_for))
+            .bind(lanes)
+            .bind(numbers(|done| done.delivered))
+            .bind(numbers(|done| done.retried))
+            .bind(numbers(|done| done.dead))
+            .bind(numbers(|done| done.uncertain))
+            .bind(numbers(|done| done.took_ms));
+        self.fetch("tell of a process", statement).await.map(drop)
+    }
+
+    pub(crate) async fn pulses_impl(
+        &self,
+        lane: Option<&LaneName>,
+        minutes: u32,
+        step: u32,
+    ) -> Result<Vec<LaneMinutes>> {
+        let statement = sqlx::query(include_str!("../sql/pulses.sql"))
+            .bind(lane.map(LaneName::as_str))
+            .bind(i64::from(minutes))
+            .bind(i64::from(step.clamp(1, PULSE_STEP_MAX)));
+        let rows = self.fetch("read what was done", statement).await?;
+        rows.iter().map(minutes_of).collect()
+    }
+
+    pub(crate) async fn processes_impl(&self) -> Result<Vec<Process>> {
+        let statement = sqlx::query(include_str!("../sql/processes.sql"));
+        let rows = self.fetch("read the processes", statement).await?;
+        rows.iter().map(process).collect()
+    }
+}
+
+fn minutes_of(row: &PgRow) -> Result<LaneMinutes> {
+    Ok(LaneMinutes {
+        lane: rows::lane_name(row, "lane")?,
+        minute: rows::time(row, "minute")?,
+        done: Done {
+            delivered: rows::count(row, "delivered")?,
+            retried: rows::count(row, "retried")?,
+            dead: rows::count(row, "dead")?,
+            uncertain: rows::count(row, "uncertain")?,
+            took_ms: rows::count(row, "took_ms")?,
+        },
+    })
+}
+
+fn process(row: &PgRow) -> Result<Process> {
+    let lanes: Vec<String> = rows::column(row, "lanes")?;
+    Ok(Process {
+        name: rows::column(row, "name")?,
+        version: rows::column(row, "version")?,
+        started_at: rows::time(row, "started_at")?,
+        seen_at: rows::time(row, "seen_at")?,
+        lanes: lanes
+            .iter()
+            .map(|lane| {
+                lane.parse()
+                    .map_err(|_| rows::corrupt("a lane of a process"))
+            })
+            .collect::<Result<_>>()?,
+    })
+}

@@ -1,0 +1,1 @@
+DELETE FROM process WHERE seen_at < ?1

@@ -1,0 +1,1 @@
+DELETE FROM pulse WHERE minute < ?1

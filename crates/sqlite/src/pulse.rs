@@ -1,0 +1,132 @@
+//! Signs of life, and looks at payloads.
+
+use consign_kernel::{
+    By, Done, LaneMinutes, LaneName, Message, MessageId, PULSE_STEP_MAX, PULSES_KEPT, Process,
+    Pulse,
+};
+use jiff::Timestamp;
+use sqlx::SqliteConnection;
+
+use crate::{
+    error::{Failure, Result},
+    job::Work,
+    read, rows, sql,
+};
+
+const MINUTE_MICROS: i64 = 60_000_000;
+
+impl Work<'_> {
+    /// Records that somebody looks at a message's payload.
+    pub(crate) async fn reveal(&mut self, id: MessageId, by: &By) -> Result<Option<Message>> {
+        by.validate()?;
+        let message = read::message(&mut *self.connection, id).await?;
+        if let Some(message) = &message {
+            let action = [(Some(&message.lane), Some(id))];
+            self.record_actions(by, "reveal", &action).await?;
+        }
+        Ok(message)
+    }
+
+    /// Takes note of a process, and adds what it did to the minute it is in.
+    pub(crate) async fn pulse(&mut self, pulse: &Pulse) -> Result<()> {
+        pulse.validate()?;
+        let now = rows::micros(self.now);
+        let running_for = i64::try_from(pulse.running_for.as_micros()).unwrap_or(i64::MAX);
+        let mut lanes: Vec<&str> = pulse.lanes.iter().map(|done| done.lane.as_str()).collect();
+        lanes.sort_unstable();
+        lanes.dedup();
+        sqlx::query(sql!("process_put"))
+            .bind(&pulse.process)
+            .bind(&pulse.version)
+            .bind(now.saturating_sub(running_for))
+            .bind(now)
+            .bind(rows::json(&lanes))
+            .execute(&mut *self.connection)
+            .await?;
+        for lane in pulse
+            .lanes
+            .iter()
+            .filter(|lane| lane.done != Done::default())
+        {
+            sqlx::query(sql!("pulse_add"))
+                .bind(now - now.rem_euclid(MINUTE_MICROS))
+                .bind(lane.lane.as_str())
+                .bind(lane.done.delivered as i64)
+                .bind(lane.done.retried as i64)
+                .bind(lane.done.dead as i64)
+                .bind(lane.done.uncertain as i64)
+                .bind(lane.done.took_ms as i64)
+                .execute(&mut *self.connection)
+                .await?;
+        }
+        for forget in [sql!("pulse_forget"), sql!("process_forget")] {
+            sqlx::query(forget)
+                .bind(since(self.now))
+                .execute(&mut *self.connection)
+                .await?;
+        }
+        Ok(())
+    }
+}
+
+/// Since when signs of life are kept.
+fn since(now: Timestamp) -> i64 {
+    rows::micros(now) - PULSES_KEPT.as_micros() as i64
+}
+
+pub(crate) async fn pulses(
+    connection: &mut SqliteConnection,
+    now: Timestamp,
+    lane: Option<&LaneName>,
+    minutes: u32,
+    step: u32,
+) -> Result<Vec<LaneMinutes>> {
+    let now = rows::micros(now);
+    let this = now - now.rem_euclid(MINUTE_MICROS);
+    type Columns = (String, i64, i64, i64, i64, i64, i64);
+    let found: Vec<Columns> = sqlx::query_as(sql!("pulse_list"))
+        .bind(lane.map(LaneName::as_str))
+        .bind(this - (i64::from(minutes) - 1) * MINUTE_MICROS)
+        .bind(i64::from(step.clamp(1, PULSE_STEP_MAX)) * MINUTE_MICROS)
+        .fetch_all(connection)
+        .await?;
+    let count = |number: i64| {
+        let corrupt = |_| Failure::corrupt(format!("{number} results in a minute"));
+        u64::try_from(number).map_err(corrupt)
+    };
+    let minutes = |(lane, minute, delivered, retried, dead, uncertain, took_ms): Columns| {
+        Ok(LaneMinutes {
+            lane: rows::lane_name(&lane)?,
+            minute: rows::timestamp(minute)?,
+            done: Done {
+                delivered: count(delivered)?,
+                retried: count(retried)?,
+                dead: count(dead)?,
+                uncertain: count(uncertain)?,
+                took_ms: count(took_ms)?,
+            },
+        })
+    };
+    found.into_iter().map(minutes).collect()
+}
+
+pub(crate) async fn processes(
+    connection: &mut SqliteConnection,
+    now: Timestamp,
+) -> Result<Vec<Process>> {
+    type Columns = (String, String, i64, i64, String);
+    let found: Vec<Columns> = sqlx::query_as(sql!("process_list"))
+        .bind(since(now))
+        .fetch_all(connection)
+        .await?;
+    let process = |(name, version, started_at, seen_at, lanes): Columns| {
+        Ok(Process {
+            name,
+            version,
+            started_at: rows::timestamp(started_at)?,
+            seen_at: rows::timestamp(seen_at)?,
+            lanes: rows::document(&lanes)?,
+        })
+    };
+    found.into_iter().map(process).collect()
+}
