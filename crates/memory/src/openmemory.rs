@@ -45,7 +45,7 @@ pub struct OpenMemory {
     dialect: Dialect,
     private_prefix: String,
     /// What is known of the server; forgotten whenever it could not be reached, because another one
-    /// may come back.
+    /// may come back, and when it does not know what the other one knew.
     known: StdMutex<Known>,
     /// Writes to a server go one at a time: its transactions get into each other.
     turn: Arc<Mutex<()>>,
@@ -127,6 +127,26 @@ impl OpenMemory {
         answer
     }
 
+    /// Asks again, once, if the answer is what a server of another generation says: it may have taken
+    /// the place of the one that was known.
+    async fn either<T>(
+        &self,
+        answer: Answer<T>,
+        again: impl AsyncFnOnce() -> Answer<T>,
+    ) -> Answer<T> {
+        match answer {
+            Err(error) if self.dialect == Dialect::Auto && is_of_another(&error) => {
+                let known = std::mem::take(&mut *self.known());
+                match known.speaks {
+                    Some(_) => self.noted(again().await),
+                    // It was asked a moment ago.
+                    None => Err(error),
+                }
+            }
+            answer => self.noted(answer),
+        }
+    }
+
     /// The user a space belongs to.
     fn user_of<'a>(&self, space: &'a str) -> Option<&'a str> {
         space.strip_prefix(self.private_prefix.as_str())
@@ -146,22 +166,50 @@ impl Backend for OpenMemory {
     async fn store(&self, memory: &NewMemory, budget: Duration) -> Answer<StoredMemory> {
         let ends = Instant::now() + budget;
         let _turn = self.turn(ends).await?;
-        self.noted(self.store_in_turn(memory, ends).await)
+        let stored = self.store_in_turn(memory, ends).await;
+        // The first one may have arrived.
+        let again = async || match self.find_until(memory, ends).await? {
+            Some(stored) => Ok(stored),
+            None => self.store_in_turn(memory, ends).await,
+        };
+        self.either(stored, again).await
     }
 
     async fn find(&self, memory: &NewMemory, budget: Duration) -> Answer<Option<StoredMemory>> {
         let ends = Instant::now() + budget;
-        self.noted(self.find_until(memory, ends).await)
+        let found = self.find_until(memory, ends).await;
+        self.either(found, async || self.find_until(memory, ends).await)
+            .await
     }
 
     async fn search(&self, search: &Search, budget: Duration) -> Answer<Vec<Hit>> {
         let ends = Instant::now() + budget;
-        self.noted(self.search_until(search, ends).await)
+        let found = self.search_until(search, ends).await;
+        self.either(found, async || self.search_until(search, ends).await)
+            .await
     }
 
     async fn check(&self, budget: Duration) -> Answer<Vec<String>> {
         let ends = Instant::now() + budget;
         let _turn = self.turn(ends).await?;
-        self.noted(self.check_in_turn(ends).await)
+        let checked = self.check_in_turn(ends).await;
+        self.either(checked, async || self.check_in_turn(ends).await)
+            .await
+    }
+}
+
+/// What a server says to a request in another dialect than its own: there is no such path, or the user
+/// is not for the request to say.
+fn is_of_another(error: &BackendError) -> bool {
+    match error {
+        BackendError::Api {
+            status: 404 | 405, ..
+        } => true,
+        BackendError::Api {
+            status: 403,
+            message,
+            ..
+        } => message.contains("tenant_mismatch"),
+        _ => false,
     }
 }

@@ -65,7 +65,7 @@ impl OpenMemory {
         }
     }
 
-    fn page(&self, user: Option<&str>, seen: usize, most: usize) -> Url {
+    pub(super) fn page(&self, user: Option<&str>, seen: usize, most: usize) -> Url {
         let mut url = self.at(&["memory", "all"]);
         let mut query = url.query_pairs_mut();
         query

@@ -1,13 +1,22 @@
 //! Searching, in the spaces that were asked for and nowhere else.
+//!
+//! Spaces are ours, not the server's. It is asked for more than is wanted, what it finds elsewhere is
+//! dropped, and while that leaves too little it is asked for more still: memories of other spaces that
+//! fit better must not hide those of this one. Where the server knows users, a private space is asked
+//! for by itself.
+
+mod round;
 
 use std::{
     collections::BTreeSet,
     sync::atomic::{AtomicU64, Ordering},
 };
 
+use futures_util::future::try_join_all;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
+use self::round::Round;
 use super::{
     Answer, OpenMemory,
     dialect::Speaks,
@@ -15,28 +24,115 @@ use super::{
 };
 use crate::{BackendError, Hit, Search};
 
-/// Spaces are ours, not the server's: what it finds in others is dropped, so it is asked for more.
+/// How much more than is wanted it is asked for, and how much more each time.
 const OVERFETCH: u32 = 5;
-const FETCHED_MAX: u32 = 200;
-/// How many rows are read at a time.
-const READERS: usize = 8;
+/// More is not asked for: each name has to be read.
+const FETCHED_MAX: u32 = 800;
+/// What the newer server takes at most.
+const FETCHED_MAX_HEAD: u32 = 200;
+/// How many searches of one request go on at a time.
+const SEARCHES: usize = 4;
+
+/// Spaces that can be asked for together.
+struct Part<'a> {
+    /// Whose memories alone are asked for.
+    user: Option<&'a str>,
+    spaces: BTreeSet<&'a str>,
+}
 
 impl OpenMemory {
     pub(super) async fn search_until(&self, search: &Search, ends: Instant) -> Answer<Vec<Hit>> {
         let speaks = self.speaks(ends).await?;
-        let mut hits = match speaks {
-            Speaks::Python => self.search_whole(search, ends).await?,
-            Speaks::Js1 | Speaks::JsHead => self.search_names(speaks, search, ends).await?,
+        let parts = self.parts(speaks, search);
+        let mut found = Vec::new();
+        for some in parts.chunks(SEARCHES) {
+            let mut searches = Vec::new();
+            for part in some {
+                searches.push(self.search_part(speaks, search, part, ends));
+            }
+            found.extend(try_join_all(searches).await?);
+        }
+        Ok(woven(found, search.top_k as usize))
+    }
+
+    /// Private spaces one by one where the server knows their users; all others together.
+    fn parts<'a>(&self, speaks: Speaks, search: &'a Search) -> Vec<Part<'a>> {
+        let spaces: BTreeSet<&str> = search.spaces.iter().map(String::as_str).collect();
+        let user_of = |space| self.user_of(space).filter(|_| speaks != Speaks::JsHead);
+        let (owned, shared): (BTreeSet<&str>, BTreeSet<&str>) = spaces
+            .into_iter()
+            .partition(|space| user_of(space).is_some());
+        let owned = owned.into_iter().map(|space| Part {
+            user: user_of(space),
+            spaces: BTreeSet::from([space]),
+        });
+        let shared = (!shared.is_empty()).then_some(Part {
+            user: None,
+            spaces: shared,
+        });
+        owned.chain(shared).collect()
+    }
+
+    async fn search_part(
+        &self,
+        speaks: Speaks,
+        search: &Search,
+        part: &Part<'_>,
+        ends: Instant,
+    ) -> Answer<Vec<Hit>> {
+        let wanted = search.top_k as usize;
+        let most = match speaks {
+            Speaks::JsHead => FETCHED_MAX_HEAD,
+            Speaks::Js1 | Speaks::Python => FETCHED_MAX,
         };
-        hits.truncate(search.top_k as usize);
-        Ok(hits)
+        // Half of the time is for going on.
+        let enough = Instant::now() + ends.saturating_duration_since(Instant::now()) / 2;
+        let mut round = Round::new(search.top_k.saturating_mul(OVERFETCH).clamp(1, most));
+        loop {
+            let is_first = round.hits.is_empty();
+            match self
+                .search_round(speaks, search, part, &mut round, ends)
+                .await
+            {
+                Ok(()) => {}
+                // What was found before is better than nothing.
+                Err(_) if !is_first => break,
+                Err(error) => return Err(error),
+            }
+            let is_over = round.is_last || round.fetched >= most || Instant::now() >= enough;
+            if round.hits.len() >= wanted || is_over {
+                break;
+            }
+            round.fetched = round.fetched.saturating_mul(OVERFETCH).min(most);
+        }
+        Ok(round.hits)
+    }
+
+    async fn search_round(
+        &self,
+        speaks: Speaks,
+        search: &Search,
+        part: &Part<'_>,
+        round: &mut Round,
+        ends: Instant,
+    ) -> Answer<()> {
+        match speaks {
+            Speaks::Python => self.search_whole(search, part, round, ends).await,
+            Speaks::Js1 | Speaks::JsHead => self.search_names(search, part, round, ends).await,
+        }
     }
 
     /// The Python server answers with everything that is needed.
-    async fn search_whole(&self, search: &Search, ends: Instant) -> Answer<Vec<Hit>> {
+    async fn search_whole(
+        &self,
+        search: &Search,
+        part: &Part<'_>,
+        round: &mut Round,
+        ends: Instant,
+    ) -> Answer<()> {
         let body = json!({
-            "query": search.query, "limit": fetched(search), "filters": search.filters,
-            "user_id": self.only_user(search),
+            "query": search.query, "limit": round.fetched, "filters": search.filters,
+            "user_id": part.user,
         });
         let answer = self.post(&["memory", "search"], &body, ends).await?;
         let Some(rows) = answer.get("results").and_then(Value::as_array) else {
@@ -44,29 +140,29 @@ impl OpenMemory {
                 "/memory/search answers no results".into(),
             ));
         };
-        let wanted = wanted(search);
-        Ok(rows
-            .iter()
-            .filter_map(|row| hit(row, score(row), &wanted))
-            .collect())
+        round.is_last = rows.len() < round.fetched as usize;
+        let hits = rows.iter().filter_map(|row| part.hit(row, score(row)));
+        round.hits = hits.collect();
+        Ok(())
     }
 
     /// The others answer with names, some of them of memories that are gone: each is read.
     async fn search_names(
         &self,
-        speaks: Speaks,
         search: &Search,
+        part: &Part<'_>,
+        round: &mut Round,
         ends: Instant,
-    ) -> Answer<Vec<Hit>> {
+    ) -> Answer<()> {
         let mut filters: Map<String, Value> = search.filters.clone();
         filters.entry("sector").or_insert_with(|| json!("semantic"));
         // Answers are kept for a minute by what was asked; this asks something else each time, and
         // fits every memory all the same.
         filters.insert("min_score".into(), json!(never_asked()));
-        if let (Speaks::Js1, Some(user)) = (speaks, self.only_user(search)) {
+        if let Some(user) = part.user {
             filters.insert("user_id".into(), json!(user));
         }
-        let body = json!({"query": search.query, "k": fetched(search), "filters": filters});
+        let body = json!({"query": search.query, "k": round.fetched, "filters": filters});
         let answer = self.post(&["memory", "query"], &body, ends).await?;
         let Some(matches) = answer.get("matches").and_then(Value::as_array) else {
             return Err(BackendError::Protocol(
@@ -77,92 +173,64 @@ impl OpenMemory {
             // The older server says the same when its search fails.
             self.reads(ends).await?;
         }
-        self.read_each(matches, search, ends).await
-    }
-
-    async fn read_each(
-        &self,
-        matches: &[Value],
-        search: &Search,
-        ends: Instant,
-    ) -> Answer<Vec<Hit>> {
-        let wanted = wanted(search);
-        let mut hits = Vec::new();
-        for part in matches.chunks(READERS) {
-            let mut reading = Vec::new();
-            for found in part {
-                let name = found.get("id").and_then(Value::as_str).unwrap_or_default();
-                reading.push((score(found), self.get(self.at(&["memory", name]), ends)));
-            }
-            for (score, row) in together(reading).await {
-                match row {
-                    Ok(row) => hits.extend(hit(&row, score, &wanted)),
-                    // Deleted since, or another tenant's.
-                    Err(BackendError::Api {
-                        status: 403 | 404, ..
-                    }) => {}
-                    Err(error) => return Err(error),
-                }
-            }
-            if hits.len() >= search.top_k as usize {
-                break;
-            }
+        self.read_each(matches, part, round, search.top_k as usize, ends)
+            .await?;
+        if matches.len() < round.fetched as usize {
+            // It looks for users only among those it would have answered with, three times as many.
+            let looked_at = round.fetched.saturating_mul(3);
+            round.is_last = part.user.is_none() || !self.has_more_than(looked_at, ends).await?;
         }
-        Ok(hits)
+        Ok(())
     }
 
     /// Whether it can read its memories at all.
     async fn reads(&self, ends: Instant) -> Answer<()> {
         self.healthy(ends).await?;
-        let mut url = self.at(&["memory", "all"]);
-        url.query_pairs_mut().append_pair("l", "1");
-        self.get(url, ends).await.map(drop)
+        self.has_more_than(0, ends).await.map(drop)
     }
 
-    /// The user whose memories alone are asked for.
-    fn only_user<'a>(&self, search: &'a Search) -> Option<&'a str> {
-        match search.spaces.as_slice() {
-            [space] => self.user_of(space),
-            _ => None,
+    /// Whether it has more memories than so many.
+    async fn has_more_than(&self, count: u32, ends: Instant) -> Answer<bool> {
+        let page = self.get(self.page(None, count as usize, 1), ends).await?;
+        let items = page.get("items").and_then(Value::as_array);
+        Ok(items.is_some_and(|items| !items.is_empty()))
+    }
+}
+
+impl Part<'_> {
+    /// A row of a space that was asked for.
+    fn hit(&self, row: &Value, score: Option<f64>) -> Option<Hit> {
+        let metadata = metadata_of(row);
+        let space = space_of(&metadata)
+            .filter(|space| self.spaces.contains(space))?
+            .to_owned();
+        Some(Hit {
+            id: row.get("id")?.as_str()?.to_owned(),
+            content: row.get("content")?.as_str()?.to_owned(),
+            score,
+            space,
+            metadata,
+        })
+    }
+}
+
+/// The best of each, then the second best of each, and so on: what was asked for apart cannot be
+/// compared.
+fn woven(found: Vec<Vec<Hit>>, most: usize) -> Vec<Hit> {
+    let mut found: Vec<_> = found.into_iter().map(Vec::into_iter).collect();
+    let mut hits = Vec::new();
+    loop {
+        let row: Vec<Hit> = found.iter_mut().filter_map(Iterator::next).collect();
+        if row.is_empty() || hits.len() >= most {
+            hits.truncate(most);
+            return hits;
         }
+        hits.extend(row);
     }
-}
-
-/// Waits for all, a few at a time by the caller's choice.
-async fn together<T, F>(reading: Vec<(T, F)>) -> Vec<(T, F::Output)>
-where
-    F: Future,
-{
-    let (keys, futures): (Vec<T>, Vec<F>) = reading.into_iter().unzip();
-    let outputs = futures_util::future::join_all(futures).await;
-    keys.into_iter().zip(outputs).collect()
-}
-
-fn fetched(search: &Search) -> u32 {
-    search.top_k.saturating_mul(OVERFETCH).clamp(1, FETCHED_MAX)
-}
-
-fn wanted(search: &Search) -> BTreeSet<&str> {
-    search.spaces.iter().map(String::as_str).collect()
 }
 
 fn score(row: &Value) -> Option<f64> {
     row.get("score").and_then(Value::as_f64)
-}
-
-/// A row of a space that was asked for.
-fn hit(row: &Value, score: Option<f64>, wanted: &BTreeSet<&str>) -> Option<Hit> {
-    let metadata = metadata_of(row);
-    let space = space_of(&metadata)
-        .filter(|space| wanted.contains(space))?
-        .to_owned();
-    Some(Hit {
-        id: row.get("id")?.as_str()?.to_owned(),
-        content: row.get("content")?.as_str()?.to_owned(),
-        score,
-        space,
-        metadata,
-    })
 }
 
 /// A salience below every memory's, another one each time.

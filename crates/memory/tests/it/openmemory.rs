@@ -5,6 +5,8 @@ mod fake;
 mod hazards;
 mod other_dialects;
 mod outages;
+mod replaced;
+mod starved;
 
 use std::time::Duration;
 

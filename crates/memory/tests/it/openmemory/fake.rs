@@ -14,14 +14,14 @@ use axum::{
 };
 use serde_json::{Value, json};
 
-type Rows = Arc<Mutex<BTreeMap<String, Value>>>;
+pub(super) type Rows = Arc<Mutex<BTreeMap<String, Value>>>;
 type Reply = (StatusCode, Json<Value>);
 
 fn ok(body: Value) -> Reply {
     (StatusCode::OK, Json(body))
 }
 
-async fn serve(router: Router) -> String {
+pub(super) async fn serve(router: Router) -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address: SocketAddr = listener.local_addr().unwrap();
     tokio::spawn(async move { axum::serve(listener, router).await });
@@ -53,20 +53,28 @@ fn add(rows: &Rows, body: &Value) -> (String, bool) {
     (id, false)
 }
 
-fn matching(rows: &Rows, query: &str) -> Vec<Value> {
+/// The best first: those with the most words of the query among theirs.
+fn matching(rows: &Rows, query: &str, most: &Value) -> Vec<Value> {
     let wanted = words(query);
-    let fits = |row: &&Value| !words(row["content"].as_str().unwrap()).is_disjoint(&wanted);
-    rows.lock()
-        .unwrap()
-        .values()
-        .filter(fits)
-        .cloned()
-        .collect()
+    let fit = |row: &Value| {
+        let words = words(row["content"].as_str().unwrap());
+        words.intersection(&wanted).count() * 1_000 / words.len().max(1)
+    };
+    let mut fitting: Vec<Value> = rows.lock().unwrap().values().cloned().collect();
+    fitting.retain(|row| fit(row) > 0);
+    fitting.sort_by_key(|row| std::cmp::Reverse(fit(row)));
+    fitting.truncate(usize::try_from(most.as_u64().unwrap_or(8)).unwrap());
+    fitting
 }
 
 /// The newer JavaScript server: the key is the user, and bodies are checked.
 pub(super) async fn js_head(key: &'static str) -> (String, Rows) {
     let rows = Rows::default();
+    let router = js_head_router(key, Arc::clone(&rows));
+    (serve(router).await, rows)
+}
+
+pub(super) fn js_head_router(key: &'static str, rows: Rows) -> Router {
     let refuse = move |headers: &HeaderMap| {
         let given = headers.get("authorization").and_then(|it| it.to_str().ok());
         (given != Some(&format!("Bearer {key}"))).then(|| {
@@ -82,7 +90,7 @@ pub(super) async fn js_head(key: &'static str) -> (String, Rows) {
             Json(json!({"error": "invalid_input", "details": []})),
         )
     };
-    let router = Router::new()
+    Router::new()
         .route("/health", get(|| async { Json(json!({"ok": true})) }))
         .route("/memory/add", post(move |State(rows): State<Rows>, headers: HeaderMap, Json(body): Json<Value>| async move {
             if let Some(refused) = refuse(&headers) {
@@ -104,7 +112,10 @@ pub(super) async fn js_head(key: &'static str) -> (String, Rows) {
             let Some(query) = body["query"].as_str() else {
                 return invalid();
             };
-            let names = matching(&rows, query);
+            if body["k"].as_u64().is_some_and(|k| k > 200) {
+                return invalid();
+            }
+            let names = matching(&rows, query, &body["k"]);
             let names = names.iter().map(|row| json!({"id": row["id"], "content": row["content"], "score": 0.0}));
             ok(json!({"query": query, "matches": names.collect::<Vec<_>>()}))
         }))
@@ -130,8 +141,7 @@ pub(super) async fn js_head(key: &'static str) -> (String, Rows) {
             rows.lock().unwrap().remove(&id);
             Json(json!({"ok": true}))
         }))
-        .with_state(Arc::clone(&rows));
-    (serve(router).await, rows)
+        .with_state(rows)
 }
 
 /// The Python server: no reading of single memories.
@@ -151,15 +161,17 @@ pub(super) async fn python() -> (String, Rows) {
                 },
             ),
         )
-        .route(
-            "/memory/search",
-            post(
-                |State(rows): State<Rows>, Json(body): Json<Value>| async move {
-                    let found = matching(&rows, body["query"].as_str().unwrap());
-                    Json(json!({"results": found}))
-                },
-            ),
-        )
-        .with_state(Arc::clone(&rows));
+        .with_state(Arc::clone(&rows))
+        .merge(python_search(Arc::clone(&rows)));
     (serve(router).await, rows)
+}
+
+pub(super) fn python_search(rows: Rows) -> Router {
+    let search = |State(rows): State<Rows>, Json(body): Json<Value>| async move {
+        let found = matching(&rows, body["query"].as_str().unwrap(), &body["limit"]);
+        Json(json!({"results": found}))
+    };
+    Router::new()
+        .route("/memory/search", post(search))
+        .with_state(rows)
 }

@@ -1,0 +1,101 @@
+//! One question to the server and the reading of what it names; the next one asks for more.
+
+use std::collections::HashMap;
+
+use futures_util::{FutureExt, future::join_all};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::{Part, score};
+use crate::{
+    BackendError, Hit,
+    openmemory::{Answer, OpenMemory},
+};
+
+/// How many rows are read at a time.
+const READERS: usize = 8;
+
+pub(super) struct Round {
+    /// How many it is asked for.
+    pub(super) fetched: u32,
+    /// What is of the spaces that were asked for, best first.
+    pub(super) hits: Vec<Hit>,
+    /// Whether asking for more would bring no more.
+    pub(super) is_last: bool,
+    /// What was read so far, by name; nothing: it is elsewhere, or gone.
+    read: HashMap<String, Option<Hit>>,
+}
+
+impl Round {
+    pub(super) fn new(fetched: u32) -> Self {
+        Self {
+            fetched,
+            hits: Vec::new(),
+            is_last: false,
+            read: HashMap::new(),
+        }
+    }
+}
+
+impl OpenMemory {
+    /// Reads what was named, in its order, until there is enough.
+    pub(super) async fn read_each(
+        &self,
+        matches: &[Value],
+        part: &Part<'_>,
+        round: &mut Round,
+        enough: usize,
+        ends: Instant,
+    ) -> Answer<()> {
+        let mut hits = Vec::new();
+        for some in matches.chunks(READERS) {
+            self.read(some, part, &mut round.read, ends).await?;
+            let read = some.iter().filter_map(|found| {
+                let hit = round.read.get(name(found))?.clone()?;
+                Some(Hit {
+                    score: score(found),
+                    ..hit
+                })
+            });
+            hits.extend(read);
+            if hits.len() >= enough {
+                break;
+            }
+        }
+        round.hits = hits;
+        Ok(())
+    }
+
+    /// Reads those that were not read yet.
+    async fn read(
+        &self,
+        some: &[Value],
+        part: &Part<'_>,
+        known: &mut HashMap<String, Option<Hit>>,
+        ends: Instant,
+    ) -> Answer<()> {
+        let mut reading = Vec::new();
+        for name in some.iter().map(name) {
+            if !known.contains_key(name) {
+                let row = self.get(self.at(&["memory", name]), ends);
+                reading.push(row.map(move |row| (name, row)));
+            }
+        }
+        for (name, row) in join_all(reading).await {
+            let hit = match row {
+                Ok(row) => part.hit(&row, None),
+                // Deleted since, or another tenant's.
+                Err(BackendError::Api {
+                    status: 403 | 404, ..
+                }) => None,
+                Err(error) => return Err(error),
+            };
+            known.insert(name.to_owned(), hit);
+        }
+        Ok(())
+    }
+}
+
+fn name(found: &Value) -> &str {
+    found.get("id").and_then(Value::as_str).unwrap_or_default()
+}
