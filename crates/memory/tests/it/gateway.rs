@@ -5,6 +5,8 @@ mod defer;
 mod evidence;
 mod governance;
 mod logbook;
+mod nul;
 mod query;
 mod store;
+mod turns;
 mod unfit;

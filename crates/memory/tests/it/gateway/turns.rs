@@ -1,0 +1,110 @@
+//! Several gateways on one database write to their memory server in turns.
+
+use std::{sync::Arc, time::Duration};
+
+use consign_memory::{Backend, Caller, Logbook, MemoryService, leave_turns, tools};
+use consign_testkit::eventually;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::support::{Desk, Manner, SOON};
+
+const TTL: Duration = Duration::from_secs(2);
+
+/// A gateway as another process would have it: it shares the database and the server, and nothing
+/// else that has to do with turns.
+fn another(desk: &Desk) -> MemoryService {
+    let store = Arc::new((*desk.store).clone());
+    MemoryService::new(store, desk.server.clone(), desk.options.clone())
+}
+
+async fn remember(service: &MemoryService, text: &str) -> Value {
+    let arguments = json!({"payload_md": text, "target_space": "team:p"});
+    let answer = tools::call(service, "memory_store", arguments, &Caller::anonymous()).await;
+    answer.body
+}
+
+#[tokio::test]
+async fn one_gateway_at_a_time_writes_to_a_server() {
+    let desk = Desk::new().await;
+    desk.open_team().await;
+    let other = another(&desk);
+    desk.server.behave(Manner::Wait);
+    let service = desk.service.clone();
+    let first = tokio::spawn(async move { remember(&service, "x").await });
+    eventually("it is being stored", SOON, async || {
+        desk.server.stores() == 1
+    })
+    .await;
+    // What the other one has cannot be stored meanwhile, nor is it sent.
+    let second = remember(&other, "y").await;
+    assert_eq!(second["action"], "deferred", "{second}");
+    let message = second["message"].as_str().unwrap();
+    assert!(message.contains("others are still writing"), "{message}");
+    assert_eq!(desk.server.stores(), 1);
+    desk.server.behave(Manner::Well);
+    desk.server.release();
+    first.await.unwrap();
+    let third = remember(&other, "z").await;
+    assert_eq!(third["action"], "allow", "{third}");
+}
+
+/// Both have much to write: neither waits until the other one has nothing more.
+#[tokio::test]
+async fn gateways_that_are_busy_let_each_other_in() {
+    let desk = Desk::with(|options| options.gateway_budget_ms = 20_000).await;
+    desk.open_team().await;
+    let other = another(&desk);
+    let mut writers = tokio::task::JoinSet::new();
+    for (name, service) in [("a", &desk.service), ("b", &other)] {
+        for n in 0..40 {
+            let service = service.clone();
+            writers.spawn(async move { remember(&service, &format!("{name} {n}")).await });
+        }
+    }
+    while let Some(answer) = writers.join_next().await {
+        let answer = answer.unwrap();
+        assert_eq!(answer["action"], "allow", "{answer}");
+    }
+    assert_eq!(desk.server.writes(), 80);
+}
+
+/// Nobody waits longer than a turn lasts for a gateway that is dead.
+#[tokio::test]
+async fn a_gateway_that_died_in_its_turn_keeps_the_others_for_two_seconds() {
+    let desk = Desk::with(|options| options.gateway_budget_ms = 20_000).await;
+    desk.open_team().await;
+    let server = desk.server.destination();
+    assert!(desk.store.take_turn(server, "dead", TTL).await.unwrap());
+    let since = Instant::now();
+    let stored = remember(&desk.service, "x").await;
+    assert_eq!(stored["action"], "allow", "{stored}");
+    assert!(since.elapsed() >= TTL - Duration::from_millis(100));
+    assert!(since.elapsed() < SOON);
+}
+
+/// A process that ends keeps nobody waiting at all.
+#[tokio::test]
+async fn turns_are_given_back_in_the_end() {
+    let desk = Desk::new().await;
+    desk.open_team().await;
+    let stored = remember(&desk.service, "x").await;
+    assert_eq!(stored["action"], "allow", "{stored}");
+    leave_turns().await;
+    let server = desk.server.destination();
+    assert!(desk.store.take_turn(server, "next", TTL).await.unwrap());
+}
+
+/// Without a turn nothing is written, and nobody says that it was.
+#[tokio::test]
+async fn a_logbook_without_turns_is_an_error() {
+    let desk = Desk::new().await;
+    desk.open_team().await;
+    desk.break_writes("memory_turn").await;
+    let refused = remember(&desk.service, "x").await;
+    assert_eq!(refused["error_code"], "LOGBOOK_UNAVAILABLE", "{refused}");
+    assert_eq!(desk.server.stores(), 0);
+    desk.mend("memory_turn").await;
+    let stored = remember(&desk.service, "x").await;
+    assert_eq!(stored["action"], "allow", "{stored}");
+}
