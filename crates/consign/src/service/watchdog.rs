@@ -80,6 +80,7 @@ mod tests {
             concurrency: 1,
             concurrency_now: 1,
             paused: false,
+            claiming: false,
             breaker: BreakerState::Closed,
             last_tick_age: Duration::from_secs(*age),
             unrecorded: 0,
