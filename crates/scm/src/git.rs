@@ -16,7 +16,14 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use serde_json::json;
 
-use self::{command::Git, commit::Commit, leg::Leg, read::Commits, remote::Place, walk::Walk};
+use self::{
+    command::Git,
+    commit::Commit,
+    leg::Leg,
+    read::Commits,
+    remote::Place,
+    walk::{HAND, Walk},
+};
 use crate::{
     Found, NewCommit, Note, Outlet, PatchWriter, Records, Repo, ScmError, Source, SourceOptions,
     Stream, Watermark,
@@ -24,6 +31,9 @@ use crate::{
 
 /// Few messages are long, but all of them could be.
 const BATCH_BYTES_MAX: usize = 4 << 20;
+
+/// Programs that compare files at the same time, if there are processors for them.
+const COMPARING_MAX: usize = 4;
 
 /// A Git repository.
 #[derive(Debug)]
@@ -151,7 +161,7 @@ impl GitSource {
             let place = leg.end(self.ts(&leg.target).await?.as_deref());
             return to.send(found(Vec::new(), place, 0, notes)).await;
         }
-        let mut commits = Commits::open(&self.git, walk.from(position).map_err(broken)?)?;
+        let mut commits = self.commits(walk, position).await?;
         let mut batch = Batch::default();
         while let Some(commit) = commits.next().await? {
             position += 1;
@@ -179,6 +189,17 @@ impl GitSource {
                 detail: format!("git told {position} of {total} commits"),
             }),
         }
+    }
+
+    /// The commits of a walk from a place on.
+    async fn commits(&self, walk: Walk, position: u64) -> Result<Commits, ScmError> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let hands = usize::try_from((walk.total() - position).div_ceil(HAND));
+        let hands = hands.unwrap_or(usize::MAX).min(cores).min(COMPARING_MAX);
+        let dealt = tokio::task::spawn_blocking(move || walk.deal(position, hands)).await;
+        let dealt = dealt.unwrap_or_else(|gone| Err(std::io::Error::other(gone)));
+        let (all, dealt) = dealt.map_err(|error| self.git.broken(&error))?;
+        Commits::open(&self.git, all, dealt)
     }
 
     /// When a commit was made.

@@ -56,7 +56,7 @@ const ENVIRONMENT: [(&str, &str); 11] = [
     ("GIT_PAGER", "cat"),
 ];
 /// Stronger than the repository's own.
-const SETTINGS: [(&str, &str); 14] = [
+const SETTINGS: [(&str, &str); 17] = [
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
     ("core.attributesFile", "/dev/null"),
@@ -71,6 +71,10 @@ const SETTINGS: [(&str, &str); 14] = [
     ("log.showSignature", "false"),
     ("http.lowSpeedLimit", "1"),
     ("init.defaultBranch", "main"),
+    // As much memory as does not slow it down, and no more the larger the repository is.
+    ("core.packedGitWindowSize", "1m"),
+    ("core.packedGitLimit", "32m"),
+    ("core.deltaBaseCacheLimit", "48m"),
 ];
 
 /// A repository, for the program.

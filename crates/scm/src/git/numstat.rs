@@ -24,8 +24,8 @@ pub(super) enum Field<'a> {
     Commit(&'a [u8]),
     /// A file.
     File {
-        additions: u64,
-        deletions: u64,
+        /// Added and deleted.
+        lines: (u64, u64),
         /// Absent: two fields follow, and the second is it.
         path: Option<&'a [u8]>,
     },
@@ -41,8 +41,7 @@ pub(super) fn field(bytes: &[u8]) -> Option<Field<'_>> {
     };
     let path = parts.next()?;
     Some(Field::File {
-        additions: count(first)?,
-        deletions: count(second)?,
+        lines: (count(first)?, count(second)?),
         path: (!path.is_empty()).then_some(path),
     })
 }
@@ -56,7 +55,7 @@ fn count(digits: &[u8]) -> Option<u64> {
 
 impl Numbers {
     /// Adds a file.
-    pub(super) fn add(&mut self, additions: u64, deletions: u64, path: &[u8]) {
+    pub(super) fn add(&mut self, (additions, deletions): (u64, u64), path: &[u8]) {
         self.additions = self.additions.saturating_add(additions);
         self.deletions = self.deletions.saturating_add(deletions);
         self.paths_total += 1;
@@ -75,8 +74,7 @@ mod tests {
     #[test]
     fn fields_are_told_apart() {
         let file = |additions, deletions, path| Field::File {
-            additions,
-            deletions,
+            lines: (additions, deletions),
             path,
         };
         let table: [(&[u8], Option<Field<'_>>); 8] = [
@@ -99,13 +97,13 @@ mod tests {
     fn the_first_paths_are_kept_and_all_are_counted() {
         let mut numbers = Numbers::default();
         for n in 0..60 {
-            numbers.add(1, 2, format!("f{n}").as_bytes());
+            numbers.add((1, 2), format!("f{n}").as_bytes());
         }
         assert_eq!((numbers.additions, numbers.deletions), (60, 120));
         assert_eq!((numbers.paths.len(), numbers.paths_total), (50, 60));
         assert!(!numbers.is_lossy);
         let mut odd = Numbers::default();
-        odd.add(1, 0, b"a\xff\n");
+        odd.add((1, 0), b"a\xff\n");
         assert_eq!(odd.paths, ["a\u{fffd}\n"]);
         assert!(odd.is_lossy);
     }

@@ -1,5 +1,5 @@
-//! Reading many commits: two programs are told their names and answer in the same order, one with the
-//! commits themselves, the other with what they changed.
+//! Reading many commits: programs are told their names and answer in the same order, one with the
+//! commits themselves, others with what they changed.
 
 use std::process::Stdio;
 
@@ -14,6 +14,7 @@ use super::{
     command::{Git, Running},
     commit::Commit,
     numstat::{Field, Numbers, field},
+    walk::HAND,
 };
 use crate::{NewCommit, ScmError, derive};
 
@@ -28,38 +29,21 @@ const FIELD_BYTES_MAX: usize = 16 << 10;
 pub(super) struct Commits {
     git: Git,
     objects: (Running, BufReader<ChildStdout>),
-    changes: (Running, BufReader<ChildStdout>),
-    /// The commit whose files come next: its name was read to know that another's have ended.
-    ahead: Option<Vec<u8>>,
+    /// Comparing files is most of the work: several share it.
+    changes: Vec<Changes>,
+    read: u64,
     buffer: Vec<u8>,
 }
 
 impl Commits {
-    /// Those whose names two inputs hold.
-    pub(super) fn open(git: &Git, [one, other]: [Stdio; 2]) -> Result<Self, ScmError> {
-        let objects = ["cat-file", "--batch", "--buffer"];
-        // A merge is compared with the line it was merged into.
-        let changes = [
-            "diff-tree",
-            "--stdin",
-            "-r",
-            "-z",
-            "--numstat",
-            "-M",
-            "--root",
-            "--always",
-        ];
-        let safe = [
-            "--diff-merges=first-parent",
-            "--no-ext-diff",
-            "--no-textconv",
-        ];
-        let changes = [&changes[..], &safe[..]].concat();
+    /// Those whose names the inputs hold: all of them, and dealt out.
+    pub(super) fn open(git: &Git, all: Stdio, dealt: Vec<Stdio>) -> Result<Self, ScmError> {
+        let dealt = dealt.into_iter().map(|input| Changes::open(git, input));
         Ok(Self {
             git: git.clone(),
-            objects: start(git, &objects, one)?,
-            changes: start(git, &changes, other)?,
-            ahead: None,
+            objects: start(git, &["cat-file", "--batch", "--buffer"], all)?,
+            changes: dealt.collect::<Result<_, _>>()?,
+            read: 0,
             buffer: Vec::new(),
         })
     }
@@ -69,13 +53,16 @@ impl Commits {
         let Some((sha, commit, sha256, is_cut)) = self.object().await? else {
             return Ok(None);
         };
-        let numbers = self.numbers(&sha).await?;
+        let turn = (self.read / HAND) as usize % self.changes.len();
+        self.read += 1;
+        let numbers = self.changes[turn].numbers(&sha).await?;
         Ok(Some(record(sha, commit, sha256, is_cut, numbers)))
     }
 
-    /// Waits for both programs, which have nothing more to say.
+    /// Waits for the programs, which have nothing more to say.
     pub(super) async fn finish(self) -> Result<(), ScmError> {
-        for (running, _) in [self.objects, self.changes] {
+        let changes = self.changes.into_iter().map(|changes| changes.running);
+        for running in std::iter::once(self.objects.0).chain(changes) {
             let finished = running.finish().await?;
             finished.map_err(|failure| failure.here(&self.git.name))?;
         }
@@ -93,27 +80,62 @@ impl Commits {
         let (sha, kind) = (words.next().unwrap_or_default(), words.next());
         let size = words.next().and_then(|size| size.parse::<u64>().ok());
         let (Some("commit"), Some(size)) = (kind, size) else {
-            return Err(self.odd("cat-file", &header));
+            return Err(odd(&self.git, "cat-file", &header));
         };
         let mut context = Context::new(&SHA256);
         let kept = object(reader, size, &mut context).await;
         let kept = kept.map_err(|error| self.git.broken(&error))?;
-        let sha256 = context
-            .finish()
-            .as_ref()
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
         let is_cut = size > COMMIT_BYTES_MAX;
+        let sha256 = hex(context.finish().as_ref());
         Ok(Some((sha.to_owned(), Commit::parse(&kept), sha256, is_cut)))
     }
+}
 
-    /// What a commit changed.
+/// What commits changed, one after the other.
+#[derive(Debug)]
+struct Changes {
+    git: Git,
+    running: Running,
+    reader: BufReader<ChildStdout>,
+    /// The commit whose files come next: its name was read to know that another's have ended.
+    ahead: Option<Vec<u8>>,
+    buffer: Vec<u8>,
+}
+
+impl Changes {
+    fn open(git: &Git, names: Stdio) -> Result<Self, ScmError> {
+        let wanted = [
+            "diff-tree",
+            "--stdin",
+            "-r",
+            "-z",
+            "--numstat",
+            "-M",
+            "--root",
+        ];
+        // A merge is compared with the line it was merged into.
+        let safe = [
+            "--always",
+            "--diff-merges=first-parent",
+            "--no-ext-diff",
+            "--no-textconv",
+        ];
+        let (running, reader) = start(git, &[&wanted[..], &safe[..]].concat(), names)?;
+        Ok(Self {
+            git: git.clone(),
+            running,
+            reader,
+            ahead: None,
+            buffer: Vec::new(),
+        })
+    }
+
+    /// What the next commit changed, which is this one.
     async fn numbers(&mut self, sha: &str) -> Result<Numbers, ScmError> {
         let mut numbers = Numbers::default();
         let mut is_begun = match self.ahead.take() {
             Some(ahead) if ahead == sha.as_bytes() => true,
-            Some(ahead) => return Err(self.odd("diff-tree", &String::from_utf8_lossy(&ahead))),
+            Some(ahead) => return Err(self.odd(&String::from_utf8_lossy(&ahead))),
             None => false,
         };
         while self.field().await? {
@@ -125,50 +147,41 @@ impl Commits {
                 }
                 (
                     Some(Field::File {
-                        additions,
-                        deletions,
+                        lines,
                         path: Some(path),
                     }),
                     true,
-                ) => {
-                    numbers.add(additions, deletions, path);
-                }
-                (
-                    Some(Field::File {
-                        additions,
-                        deletions,
-                        path: None,
-                    }),
-                    true,
-                ) => {
+                ) => numbers.add(lines, path),
+                (Some(Field::File { lines, path: None }), true) => {
                     // The old name, then the new one.
                     if !(self.field().await? && self.field().await?) {
-                        return Err(self.odd("diff-tree", "half of a renamed file"));
+                        return Err(self.odd("half of a renamed file"));
                     }
-                    numbers.add(additions, deletions, &self.buffer);
+                    numbers.add(lines, &self.buffer);
                 }
-                _ => {
-                    let field = self.buffer.escape_ascii().to_string();
-                    return Err(self.odd("diff-tree", &field));
-                }
+                _ => return Err(self.odd(&self.buffer.escape_ascii().to_string())),
             }
         }
         match is_begun {
             true => Ok(numbers),
-            false => Err(self.odd("diff-tree", &format!("nothing about {sha}"))),
+            false => Err(self.odd(&format!("nothing about {sha}"))),
         }
     }
 
     async fn field(&mut self) -> Result<bool, ScmError> {
-        let read = line(&mut self.changes.1, &mut self.buffer, b'\0').await;
+        let read = line(&mut self.reader, &mut self.buffer, b'\0').await;
         read.map_err(|error| self.git.broken(&error))
     }
 
-    fn odd(&self, program: &str, what: &str) -> ScmError {
-        ScmError::Protocol {
-            source_name: self.git.name.clone(),
-            detail: format!("git {program}: {what}"),
-        }
+    fn odd(&self, what: &str) -> ScmError {
+        odd(&self.git, "diff-tree", what)
+    }
+}
+
+fn odd(git: &Git, program: &str, what: &str) -> ScmError {
+    ScmError::Protocol {
+        source_name: git.name.clone(),
+        detail: format!("git {program}: {what}"),
     }
 }
 
@@ -267,4 +280,8 @@ fn record(
         bulk_reason: derive::bulk_reason_of_lines(numbers.additions, numbers.deletions),
         meta_json: meta,
     }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

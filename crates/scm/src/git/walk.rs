@@ -2,9 +2,9 @@
 
 use std::{
     fs::{File, OpenOptions},
-    io::{self, Seek, SeekFrom},
+    io::{self, BufWriter, Read, Seek, SeekFrom, Write},
     os::unix::fs::FileExt,
-    path::Path,
+    path::{Path, PathBuf},
     process::{self, Stdio},
     sync::atomic::{AtomicU64, Ordering},
 };
@@ -12,12 +12,16 @@ use std::{
 use super::command::Git;
 use crate::ScmError;
 
+/// So many commits are dealt out at a time.
+pub(super) const HAND: u64 = 100;
+
 /// The names of commits, a line each, in a file that has no name: however many there are, they are
 /// not held in memory, and the programs that read commits take them from there.
 #[derive(Debug)]
 pub(super) struct Walk {
+    folder: PathBuf,
     list: File,
-    readers: [File; 2],
+    reader: File,
     line_bytes: u64,
     total: u64,
 }
@@ -37,17 +41,15 @@ impl Walk {
                 "{folder} cannot be used for lists of commits: {error}"
             ))
         };
-        let (list, readers) = open(folder).map_err(failed)?;
+        let (list, reader) = nameless(folder).map_err(failed)?;
         let without = base.map(|base| format!("^{base}"));
         let mut arguments = vec!["rev-list", "--reverse", "--topo-order", target];
         arguments.extend(without.as_deref());
         arguments.push("--");
         let stdout = list.try_clone().map_err(failed)?;
         let running = git.spawn(&arguments, Stdio::null(), stdout.into())?;
-        running
-            .finish()
-            .await?
-            .map_err(|failure| failure.here(&git.name))?;
+        let finished = running.finish().await?;
+        finished.map_err(|failure| failure.here(&git.name))?;
         let line_bytes = target.len() as u64 + 1;
         let bytes = list.metadata().map_err(failed)?.len();
         if bytes % line_bytes != 0 {
@@ -59,8 +61,9 @@ impl Walk {
             });
         }
         Ok(Self {
+            folder: folder.to_owned(),
             list,
-            readers,
+            reader,
             line_bytes,
             total: bytes / line_bytes,
         })
@@ -74,35 +77,51 @@ impl Walk {
     /// The commit at a place in the list.
     pub(super) fn get(&self, position: u64) -> io::Result<String> {
         let mut line = vec![0; self.line_bytes as usize - 1];
-        self.list
-            .read_exact_at(&mut line, position * self.line_bytes)?;
+        let offset = position * self.line_bytes;
+        self.list.read_exact_at(&mut line, offset)?;
         Ok(String::from_utf8_lossy(&line).into_owned())
     }
 
-    /// The list from a place on, for two programs that read it each at its own pace.
-    pub(super) fn from(self, position: u64) -> io::Result<[Stdio; 2]> {
+    /// The list from a place on, as it is and dealt out to several, [`HAND`] by [`HAND`] in turns.
+    /// Blocks.
+    pub(super) fn deal(mut self, position: u64, hands: usize) -> io::Result<(Stdio, Vec<Stdio>)> {
         let start = SeekFrom::Start(position * self.line_bytes);
-        let [mut one, mut other] = self.readers;
-        one.seek(start)?;
-        other.seek(start)?;
-        Ok([one.into(), other.into()])
+        self.reader.seek(start)?;
+        let mut files = Vec::new();
+        for _ in 0..hands {
+            let (file, reader) = nameless(&self.folder)?;
+            files.push((BufWriter::new(file), reader));
+        }
+        let mut hand = Vec::new();
+        for n in (0..hands).cycle() {
+            hand.clear();
+            let next = (&mut self.reader).take(HAND * self.line_bytes);
+            if { next }.read_to_end(&mut hand)? == 0 {
+                break;
+            }
+            files[n].0.write_all(&hand)?;
+        }
+        let mut dealt = Vec::new();
+        for (file, reader) in files {
+            file.into_inner().map_err(io::IntoInnerError::into_error)?;
+            dealt.push(reader.into());
+        }
+        self.reader.seek(start)?;
+        Ok((self.reader.into(), dealt))
     }
 }
 
-/// A file to write and twice the same to read, each with a place of its own. Its name is gone at once:
+/// A file to write and the same to read, each with a place of its own. Its name is gone at once:
 /// nothing is left behind, whatever happens.
-fn open(folder: &Path) -> io::Result<(File, [File; 2])> {
+fn nameless(folder: &Path) -> io::Result<(File, File)> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     std::fs::create_dir_all(folder)?;
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let path = folder.join(format!(".commits-{}-{number}", process::id()));
-    let list = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .open(&path)?;
-    let readers = File::open(&path).and_then(|one| Ok([one, File::open(&path)?]));
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(true);
+    let list = options.open(&path)?;
+    let reader = File::open(&path);
     std::fs::remove_file(&path)?;
-    Ok((list, readers?))
+    Ok((list, reader?))
 }
