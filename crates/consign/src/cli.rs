@@ -8,7 +8,7 @@ use crate::{
     commands::{
         bench, completions, config, demo, doctor, enqueue, explain, hold, lanes, leases, ls, mcp,
         memory, migrate, orders, pause, payments, reconcile, redrive, report, requeue, resolve,
-        serve, show, token, verify, work,
+        scm, serve, show, token, verify, work,
     },
     config::Sources,
     context::Context,
@@ -21,7 +21,7 @@ Exit codes:
   1  something is wrong: doctor found something, or a message could not be moved
   2  the command line or the configuration does not make sense
   3  the input was refused: unknown lane, key conflict, bad JSON
-  4  there is no such message, order, payment or redrive
+  4  there is no such message, order, payment, redrive or repository
   5  the database cannot be used: not reachable, not migrated, not permitted
   130, 143  serve and work: told twice to stop (SIGINT, SIGTERM), stopped at once";
 
@@ -81,6 +81,8 @@ enum Command {
     Payments(payments::PaymentsCommand),
     /// List and show memories that were put off; store and search as agents do
     Memory(memory::MemoryCommand),
+    /// Read repositories into the database, and make memories of their changes
+    Scm(scm::ScmCommand),
     /// Compare the outbox of memories with its audits
     Reconcile(reconcile::Reconcile),
     /// Show the reliability report of the gateway of memories
@@ -143,6 +145,7 @@ impl Cli {
             Command::Orders(command) => Box::pin(command.run(&context)).await,
             Command::Payments(command) => Box::pin(command.run(&context)).await,
             Command::Memory(command) => Box::pin(command.run(&context)).await,
+            Command::Scm(command) => Box::pin(command.run(&context)).await,
             Command::Mcp(command) => Box::pin(command.run(&context)).await,
             Command::Reconcile(command) => Box::pin(command.run(&context)).await,
             Command::Report(command) => Box::pin(command.run(&context)).await,

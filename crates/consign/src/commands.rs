@@ -22,6 +22,7 @@ pub(crate) mod redrive;
 pub(crate) mod report;
 pub(crate) mod requeue;
 pub(crate) mod resolve;
+pub(crate) mod scm;
 pub(crate) mod serve;
 pub(crate) mod show;
 pub(crate) mod token;

@@ -15,6 +15,7 @@ mod path;
 mod payments;
 mod problem;
 mod protocol;
+mod scm;
 mod secrets;
 mod settings;
 #[cfg(test)]
@@ -32,6 +33,7 @@ pub(crate) use self::{
     origin::Origin,
     path::KeyPath,
     problem::Problem,
+    scm::Scm,
     secrets::shown,
     settings::{LogFormat, Settings},
 };

@@ -11,6 +11,7 @@ use consign_kernel::{Error, Store};
 use consign_memory::Logbook;
 use consign_orders::Ledger;
 use consign_payments::Payments;
+use consign_scm::ScmLedger;
 
 pub(crate) use address::{Address, without_password};
 pub(crate) use postgres::Reach;
@@ -29,16 +30,19 @@ pub(crate) struct Opened {
     pub(crate) payments: Arc<dyn Payments>,
     /// The logbook of memories.
     pub(crate) memory: Arc<dyn Logbook>,
+    /// What is known of repositories.
+    pub(crate) scm: Arc<dyn ScmLedger>,
 }
 
 impl Opened {
-    fn new<S: Store + Ledger + Payments + Logbook + 'static>(store: S) -> Self {
+    fn new<S: Store + Ledger + Payments + Logbook + ScmLedger + 'static>(store: S) -> Self {
         let store = Arc::new(store);
         Self {
             store: Arc::clone(&store) as Arc<dyn Store>,
             ledger: Arc::clone(&store) as Arc<dyn Ledger>,
             payments: Arc::clone(&store) as Arc<dyn Payments>,
-            memory: store,
+            memory: Arc::clone(&store) as Arc<dyn Logbook>,
+            scm: store,
         }
     }
 }

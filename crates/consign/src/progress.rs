@@ -4,33 +4,56 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// A bar when the end is known, a counter when it is not, nothing when nobody watches.
 #[derive(Debug)]
-pub(crate) struct Progress(ProgressBar);
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    noun: &'static str,
+}
 
 impl Progress {
     pub(crate) fn new(total: Option<u64>, json: bool) -> Self {
+        Self::of("messages", total, json)
+    }
+
+    /// Of other things than messages.
+    pub(crate) fn of(noun: &'static str, total: Option<u64>, json: bool) -> Self {
         // The draw target for standard error is hidden by itself when that is not a terminal.
         let target = match json {
             true => ProgressDrawTarget::hidden(),
             false => ProgressDrawTarget::stderr(),
         };
-        let template = match total {
-            Some(_) => "{wide_bar} {pos}/{len} messages, {per_sec}, {eta} left",
-            None => "{spinner} {pos} messages, {per_sec}",
-        };
-        let style = ProgressStyle::with_template(template)
-            .expect("invariant: the templates above are well formed");
-        let bar = ProgressBar::with_draw_target(total, target).with_style(style);
-        Self(bar)
+        let bar = ProgressBar::with_draw_target(total, target);
+        bar.set_style(style(noun, total));
+        Self { bar, noun }
     }
 
     pub(crate) fn add(&self, messages: usize) {
-        self.0.inc(messages as u64);
+        self.bar.inc(messages as u64);
+    }
+
+    /// So much is done, of so much if that is known by now.
+    pub(crate) fn set(&self, done: u64, total: Option<u64>) {
+        if self.bar.length() != total {
+            self.bar.set_style(style(self.noun, total));
+            match total {
+                Some(total) => self.bar.set_length(total),
+                None => self.bar.unset_length(),
+            }
+        }
+        self.bar.set_position(done);
     }
 
     /// Leaves the line to what is printed next.
     pub(crate) fn clear(&self) {
-        self.0.finish_and_clear();
+        self.bar.finish_and_clear();
     }
+}
+
+fn style(noun: &str, total: Option<u64>) -> ProgressStyle {
+    let template = match total {
+        Some(_) => format!("{{wide_bar}} {{pos}}/{{len}} {noun}, {{per_sec}}, {{eta}} left"),
+        None => format!("{{spinner}} {{pos}} {noun}, {{per_sec}}"),
+    };
+    ProgressStyle::with_template(&template).expect("invariant: the templates above are well formed")
 }
 
 impl Drop for Progress {

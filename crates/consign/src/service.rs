@@ -18,6 +18,7 @@ mod redrives;
 mod reload;
 mod schema;
 mod signals;
+mod scm;
 mod systemd;
 mod watchdog;
 
@@ -28,7 +29,6 @@ use consign_server::{AppState, ServerOptions, check_exposure};
 use consign_worker::{LaneWork, Worker, WorkerHandle, WorkerOptions};
 use tokio::{task::JoinHandle, time::timeout};
 
-pub(crate) use self::memory::Memory;
 use self::{
     banner::Banner,
     http::Http,
@@ -36,10 +36,15 @@ use self::{
     orders::Orders,
     payments::Payments,
     signals::{Signals, Told},
+    scm::Rounds,
     systemd::Systemd,
     watchdog::Watchdog,
 };
 use crate::{
+pub(crate) use self::{
+    memory::Memory,
+    scm::{Hooks, Repositories, metrics as scm_metrics},
+};
     config::{Config, Sources},
     context::address_of,
     database::{Address, Opened, Reach},
@@ -162,6 +167,7 @@ impl Service {
             _ => running.until_told(&mut signals, &mut self, &**store).await,
         }
         let is_once = matches!(self.role, Role::Work { once: true, .. });
+        let rounds = self.start_rounds(&opened, protocols.memory.as_ref());
         let exit = running.drain(&mut signals, watchdog, is_once).await;
         for helper in helpers {
             helper.abort();
@@ -170,7 +176,13 @@ impl Service {
         Ok(exit)
     }
 
+        if let Some(rounds) = &rounds {
+            rounds.stop();
+        }
     fn reach(&self) -> Reach {
+        if let Some(rounds) = rounds.filter(|_| exit == Exit::Fine) {
+            rounds.ended().await;
+        }
         let database = &self.config.settings.database;
         Reach {
             pooler: database.pooler,
@@ -272,8 +284,17 @@ impl Service {
 struct Protocols {
     orders: Option<Orders>,
     payments: Option<Payments>,
+        if matches!(self.role, Role::Serve) {
+            helpers.push(tokio::spawn(scm::sample(Arc::clone(&opened.scm), every)));
+        }
     memory: Option<Memory>,
 }
+
+    /// Looks after repositories, where that is wanted.
+    fn start_rounds(&self, opened: &Opened, memory: Option<&Memory>) -> Option<Rounds> {
+        let rounds = || Rounds::start(Repositories::of(opened, memory, &self.config));
+        matches!(self.role, Role::Serve).then(rounds).flatten()
+    }
 
 impl Protocols {
     /// Gives up what turned out to be others' business.

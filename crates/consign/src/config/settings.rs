@@ -11,6 +11,7 @@ use super::{
     memory::{self, Memory},
     orders::{self, Orders},
     payments::{self, Payments},
+    scm::{self, Scm},
     tree,
 };
 
@@ -25,6 +26,7 @@ pub(crate) struct Settings {
     pub(crate) orders: Orders,
     pub(crate) payments: Payments,
     pub(crate) memory: Memory,
+    pub(crate) scm: Scm,
     /// By name.
     pub(crate) lanes: Vec<LaneConfig>,
 }
@@ -94,6 +96,7 @@ impl Settings {
         let orders = orders::read(entries, &mut problems);
         let payments = payments::read(entries, &mut problems);
         let memory = memory::read(entries, &mut problems);
+        let scm = scm::read(entries, &mut problems);
         if !problems.is_empty() {
             return Err(problems);
         }
@@ -124,6 +127,7 @@ impl Settings {
             orders: orders.expect("invariant: what cannot be read is a problem"),
             payments: payments.expect("invariant: what cannot be read is a problem"),
             memory: memory.expect("invariant: what cannot be read is a problem"),
+            scm: scm.expect("invariant: what cannot be read is a problem"),
             lanes,
         })
     }

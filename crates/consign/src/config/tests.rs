@@ -313,10 +313,10 @@ fn named_in(text: &str) -> BTreeSet<String> {
         let words = line.split_once(" = ").map(|(name, _)| name.trim());
         let name = words.map(|name| name.rsplit(' ').next().unwrap_or(name));
         if let Some(name) = name.filter(|_| !table.is_empty()) {
-            let name = if table == "payments.tenants" {
-                "*"
-            } else {
-                name
+            let is_named_by_users = ["payments.tenants", "scm.tokens", "scm.users"];
+            let name = match is_named_by_users.contains(&table.as_str()) {
+                true => "*",
+                false => name,
             };
             named.insert(format!("{table}.{name}"));
         }

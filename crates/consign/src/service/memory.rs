@@ -62,7 +62,8 @@ impl Memory {
     pub(crate) fn service(&self, opened: &Opened) -> Arc<MemoryService> {
         let backend = self.backend(opened);
         let logbook = Arc::clone(&opened.memory);
-        Arc::new(MemoryService::new(logbook, backend, self.options.clone()))
+        let service = MemoryService::new(logbook, backend, self.options.clone());
+        Arc::new(service.with_scm(Arc::clone(&opened.scm)))
     }
 
     /// Their lane with its sink.

@@ -43,6 +43,7 @@ pub(crate) fn install() -> Result<PrometheusHandle, Failure> {
     consign_orders::metrics::describe();
     consign_payments::metrics::describe();
     consign_memory::metrics::describe();
+    crate::service::scm_metrics::describe();
     Ok(handle)
 }
 

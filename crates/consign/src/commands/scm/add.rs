@@ -1,0 +1,215 @@
+//! `consign scm add`: makes a repository known.
+
+use std::path::Path;
+
+use clap::{Args, ValueEnum};
+use consign_scm::{NewRepo, Provider};
+
+use crate::{
+    context::Context,
+    failure::{Exit, Failure},
+    output::or_dash,
+};
+
+/// Longest name of a project: spaces of memories are named by it.
+const PROJECT_BYTES_MAX: usize = 100;
+
+/// Make a repository known. Adding it again changes its project or branch.
+#[derive(Args, Debug)]
+pub(super) struct Add {
+    /// A path, a URL, or the URL of a GitLab project; without credentials, which belong into scm.tokens
+    url: String,
+    /// What it is read as [default: guessed from the URL]
+    #[arg(long, value_enum)]
+    provider: Option<Kind>,
+    /// The project its memories belong to: they go to team:PROJECT [default: as memory.project_key says]
+    #[arg(long, value_parser = project)]
+    project: Option<String>,
+    /// The branch that is read [default: the one the repository calls its own]
+    #[arg(long)]
+    branch: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Kind {
+    Git,
+    Svn,
+    Gitlab,
+}
+
+impl Add {
+    pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
+        let url = plain_url(&self.url).map_err(|why| invalid(&why))?;
+        let provider = match self.provider {
+            Some(Kind::Git) => Provider::Git,
+            Some(Kind::Svn) => Provider::Svn,
+            Some(Kind::Gitlab) => Provider::Gitlab,
+            None => guess(&url),
+        };
+        if self.branch.is_some() && provider == Provider::Svn {
+            let why = "Subversion has no branches: add the URL of the folder that is one";
+            return Err(invalid(why));
+        }
+        let repo = NewRepo {
+            provider,
+            url,
+            project_key: self.project,
+            default_branch: self.branch,
+        };
+        let repo = context.open().await?.scm.add_repo(&repo).await?;
+        if context.out.is_json() {
+            context.out.json(&repo)?;
+            return Ok(Exit::Fine);
+        }
+        context.out.line(format_args!(
+            "repository {}: {} ({}), project {}, branch {}",
+            repo.repo_id,
+            crate::output::plain(&repo.url),
+            repo.provider.as_str(),
+            or_dash(repo.project_key.as_deref()),
+            or_dash(repo.default_branch.as_deref()),
+        ))?;
+        Ok(Exit::Fine)
+    }
+}
+
+fn invalid(why: &str) -> Failure {
+    Failure::new(Exit::Refused, "SCM_INVALID", why)
+}
+
+fn project(text: &str) -> Result<String, String> {
+    let is_plain = !text.chars().any(|c| c.is_control() || c.is_whitespace());
+    match is_plain && (1..=PROJECT_BYTES_MAX).contains(&text.len()) {
+        true => Ok(text.to_owned()),
+        false => Err(format!(
+            "a project is 1 to {PROJECT_BYTES_MAX} bytes without blanks"
+        )),
+    }
+}
+
+/// A URL as it is kept: whole paths, no slash at the end, no credentials.
+pub(super) fn plain_url(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    if text.is_empty() || text.starts_with('-') || text.contains(char::is_control) {
+        return Err("that is neither a URL nor a path".to_owned());
+    }
+    let whole = match text.split_once("://") {
+        Some((scheme, rest)) => {
+            let authority = rest.split('/').next().unwrap_or_default();
+            let user = authority.rsplit_once('@').map(|(user, _)| user);
+            let is_web =
+                scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
+            if user.is_some_and(|user| is_web || user.contains(':')) {
+                let why = "credentials do not belong into a URL: scm.tokens and scm.users are \
+                           for them";
+                return Err(why.to_owned());
+            }
+            text.to_owned()
+        }
+        None if is_ssh(text) => text.to_owned(),
+        // Others may run from another folder.
+        None => {
+            let path = std::path::absolute(text).map_err(|error| error.to_string())?;
+            let path = path.to_str().map(str::to_owned);
+            path.ok_or("the path is no text")?
+        }
+    };
+    let plain = whole.trim_end_matches('/');
+    match plain.is_empty() || plain.ends_with(':') {
+        true => Ok(whole),
+        false => Ok(plain.to_owned()),
+    }
+}
+
+/// `git@host:path`: a colon before any slash.
+fn is_ssh(text: &str) -> bool {
+    let place = text.split('/').next().unwrap_or_default();
+    place.contains(':') && !Path::new(text).exists()
+}
+
+/// What a URL is the URL of, as far as it says.
+fn guess(url: &str) -> Provider {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let scheme = scheme.to_ascii_lowercase();
+    if scheme == "svn" || scheme == "svn+ssh" {
+        return Provider::Svn;
+    }
+    if scheme == "file" || (scheme.is_empty() && !is_ssh(url)) {
+        let folder = Path::new(rest);
+        let is_svn = folder.join("format").is_file() && folder.join("db").join("uuid").is_file();
+        return if is_svn { Provider::Svn } else { Provider::Git };
+    }
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let host = host.to_ascii_lowercase();
+    let is_web = scheme == "http" || scheme == "https";
+    match () {
+        () if path.ends_with(".git") || !is_web => Provider::Git,
+        () if host.starts_with("gitlab.") || path.contains("api/v4/projects/") => Provider::Gitlab,
+        () if host.starts_with("svn.") || path.starts_with("svn/") || path.contains("/svn/") => {
+            Provider::Svn
+        }
+        () => Provider::Git,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_says_what_it_is_of() {
+        for (url, expected) in [
+            ("svn://h.example/r", Provider::Svn),
+            ("svn+ssh://me@h.example/r", Provider::Svn),
+            ("https://svn.h.example/r/trunk", Provider::Svn),
+            ("https://h.example/svn/r", Provider::Svn),
+            ("https://h.example/g/p.git", Provider::Git),
+            ("https://gitlab.example/g/p.git", Provider::Git),
+            ("https://gitlab.example/g/p", Provider::Gitlab),
+            ("https://h.example/api/v4/projects/42", Provider::Gitlab),
+            ("https://h.example/g/p", Provider::Git),
+            ("git@gitlab.example:g/p", Provider::Git),
+            ("ssh://git@gitlab.example/g/p", Provider::Git),
+            ("/srv/p", Provider::Git),
+        ] {
+            assert_eq!(guess(url), expected, "{url}");
+        }
+        let svn = tempfile::tempdir().unwrap();
+        std::fs::create_dir(svn.path().join("db")).unwrap();
+        for file in ["format", "db/uuid"] {
+            std::fs::write(svn.path().join(file), "5").unwrap();
+        }
+        let path = svn.path().to_str().unwrap();
+        assert_eq!(guess(path), Provider::Svn);
+        assert_eq!(guess(&format!("file://{path}")), Provider::Svn);
+    }
+
+    #[test]
+    fn a_url_is_kept_whole_and_without_credentials() {
+        for (text, kept) in [
+            ("https://h.example/g/p/", "https://h.example/g/p"),
+            ("ssh://git@h.example/p", "ssh://git@h.example/p"),
+            ("git@h.example:p.git", "git@h.example:p.git"),
+            ("/srv/p.git/", "/srv/p.git"),
+            ("file:///srv/p", "file:///srv/p"),
+            ("/", "/"),
+        ] {
+            assert_eq!(plain_url(text).as_deref(), Ok(kept), "{text}");
+        }
+        let here = plain_url("p").unwrap();
+        assert!(here.starts_with('/') && here.ends_with("/p"), "{here}");
+        for bad in [
+            "",
+            " ",
+            "--upload-pack=x",
+            "https://me:pw@h.example/p",
+            "https://token@h.example/p",
+            "ssh://me:pw@h.example/p",
+            "svn://me:pw@h.example/p",
+            "https://h.example/p\nx",
+        ] {
+            let why = plain_url(bad).unwrap_err();
+            assert!(!why.contains("pw"), "{bad:?}: {why}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! `consign scm consume`: makes memories of what is new.
+
+use clap::Args;
+use consign_memory::consume::{Consumed, Watch};
+use serde_json::{Value, json};
+
+use super::which::Which;
+use crate::{
+    context::Context,
+    failure::{Exit, Failure},
+    output::{Table, or_dash},
+    progress::Progress,
+    service::Repositories,
+};
+
+/// Make memories of what is new; exit code 1 if something stopped it.
+///
+/// What the memory server cannot take now waits in the outbox; `consign work` and `consign serve`
+/// deliver it.
+#[derive(Args, Debug)]
+pub(super) struct Consume {
+    #[command(flatten)]
+    which: Which,
+    /// At most this many changes of each repository
+    #[arg(long)]
+    limit: Option<u64>,
+}
+
+impl Consume {
+    pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
+        let repositories = Repositories::open_with_lane(context).await?;
+        let mut done = Vec::new();
+        for repo in self.which.among(repositories.ledger()).await? {
+            let progress = Progress::of("changes", None, context.out.is_json());
+            let watch = Watch {
+                is_stopping: &|| false,
+                progress: &|done| progress.set(done.cards(), None),
+            };
+            done.push(repositories.consume(&repo, self.limit, watch).await?);
+        }
+        let is_stopped = done.iter().any(|done| done.stopped.is_some());
+        match context.out.is_json() {
+            true => {
+                let items: Vec<Value> = done.iter().map(shown).collect();
+                context.out.json(&json!({"items": items}))?;
+            }
+            false if done.is_empty() => context.out.note("no repository is known")?,
+            false => print(context, &done)?,
+        }
+        Ok(if is_stopped { Exit::Wrong } else { Exit::Fine })
+    }
+}
+
+fn shown(done: &Consumed) -> Value {
+    let mut shown = json!(done);
+    shown["cards"] = json!(done.cards());
+    shown
+}
+
+fn print(context: &Context, done: &[Consumed]) -> Result<(), Failure> {
+    let mut table = Table::new([
+        ">repo",
+        ">stored",
+        ">redirected",
+        ">deferred",
+        ">known",
+        ">position",
+        "stopped by",
+    ]);
+    for done in done {
+        let stopped = done.stopped.as_ref().map(|stopped| stopped.reason);
+        table.row([
+            done.repo_id.to_string(),
+            done.stored.to_string(),
+            done.redirected.to_string(),
+            done.deferred.to_string(),
+            done.deduplicated.to_string(),
+            done.position.to_string(),
+            or_dash(stopped),
+        ]);
+    }
+    context.out.table(&table)?;
+    for done in done {
+        if let Some(stopped) = &done.stopped {
+            let at = stopped.source_id.as_deref().map(|id| format!(" at {id}"));
+            context.out.note(format_args!(
+                "{}: repository {} stopped{}: {}: {}; the next run tries again",
+                stopped.code,
+                done.repo_id,
+                at.unwrap_or_default(),
+                stopped.reason,
+                crate::output::plain(&stopped.message)
+            ))?;
+        }
+    }
+    Ok(())
+}
