@@ -47,29 +47,29 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION logbook.folded(text) FROM PUBLIC;
 
+-- These are expressions rather than queries, so that the server puts them in where they are called.
+--
 -- Words in lower case with spaces between them. Punctuation is listed rather than asked of the database's
 -- locale, which in many databases knows nothing beyond ASCII.
 CREATE FUNCTION logbook.plain_words(p_text text) RETURNS text
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-    AS $$
-    SELECT regexp_replace(logbook.folded(p_text),
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN regexp_replace(logbook.folded(p_text),
         '[\u0001-\u002F\u003A-\u0040\u005B-\u0060\u007B-\u00A9\u00AB-\u00B4\u00B6-\u00B9\u00BB-\u00BF\u2000-\u206F\u3000-\u3004\u3008-\u3020\u3030\uFE30-\uFE6F\uFF01-\uFF0F\uFF1A-\uFF20\uFF3B-\uFF40\uFF5B-\uFF65]+',
-        ' ', 'g') $$;
+        ' ', 'g');
 REVOKE ALL ON FUNCTION logbook.plain_words(text) FROM PUBLIC;
 
 -- The same with every character of a script that is written without spaces by itself.
 CREATE FUNCTION logbook.search_text(p_text text) RETURNS text
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-    AS $$
-    SELECT regexp_replace(logbook.plain_words(p_text),
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN regexp_replace(logbook.plain_words(p_text),
         '([\u0E00-\u0EFF\u1780-\u17FF\u2E80-\u2FDF\u3005-\u3007\u3021-\u302F\u3031-\u9FFF\uAC00-\uD7AF\uF900-\uFAFF\U00020000-\U0003FFFF])',
-        ' \1 ', 'g') $$;
+        ' \1 ', 'g');
 REVOKE ALL ON FUNCTION logbook.search_text(text) FROM PUBLIC;
 
 CREATE FUNCTION logbook.search_vector(p_text text) RETURNS tsvector
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
     -- More is not indexed: a tsvector ends at 1 MiB.
-    AS $$ SELECT to_tsvector('simple', left(logbook.search_text(left(p_text, 200000)), 250000)) $$;
+    RETURN to_tsvector('simple'::regconfig, left(logbook.search_text(left(p_text, 200000)), 250000));
 REVOKE ALL ON FUNCTION logbook.search_vector(text) FROM PUBLIC;
 
 CREATE TABLE logbook.items (
@@ -224,9 +224,10 @@ CREATE TABLE governance.write_audit (
 );
 CREATE UNIQUE INDEX write_audit_pending ON governance.write_audit (correlation_id) WHERE status = 'pending';
 CREATE INDEX write_audit_correlation ON governance.write_audit (correlation_id) WHERE correlation_id IS NOT NULL;
-CREATE INDEX write_audit_status ON governance.write_audit (status, created_at DESC);
+-- Nearly every audit ends as success, and is found by something else.
+CREATE INDEX write_audit_status ON governance.write_audit (status, created_at DESC) WHERE status <> 'success';
 CREATE INDEX write_audit_outbox ON governance.write_audit (outbox_id) WHERE outbox_id IS NOT NULL;
-CREATE INDEX write_audit_created ON governance.write_audit (created_at);
+CREATE INDEX write_audit_created ON governance.write_audit USING brin (created_at);
 -- What was stored without the outbox; see logbook.check_dedup.
 CREATE INDEX write_audit_stored ON governance.write_audit (target_space, payload_sha)
     WHERE status = 'success' AND evidence_refs_json ? 'memory_id';
@@ -349,11 +350,19 @@ REVOKE ALL ON FUNCTION governance.insert_write_audit(text, text, text, text, tex
 
 -- A patch laid over a document key by key; `extra` and `gateway_event` one level deeper.
 CREATE FUNCTION governance.patched(p_document jsonb, p_patch jsonb) RETURNS jsonb
-    LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+    LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
     AS $$
-    SELECT p_document || p_patch || coalesce(
-        (SELECT jsonb_object_agg(k, (p_document->k) || (p_patch->k)) FROM unnest(ARRAY['extra', 'gateway_event']) k
-             WHERE jsonb_typeof(p_document->k) = 'object' AND jsonb_typeof(p_patch->k) = 'object'), '{}') $$;
+DECLARE
+    v_patched jsonb := p_document || p_patch;
+    v_key     text;
+BEGIN
+    FOREACH v_key IN ARRAY ARRAY['extra', 'gateway_event'] LOOP
+        IF jsonb_typeof(p_document->v_key) = 'object' AND jsonb_typeof(p_patch->v_key) = 'object' THEN
+            v_patched := jsonb_set(v_patched, ARRAY[v_key], (p_document->v_key) || (p_patch->v_key));
+        END IF;
+    END LOOP;
+    RETURN v_patched;
+END $$;
 REVOKE ALL ON FUNCTION governance.patched(jsonb, jsonb) FROM PUBLIC;
 
 -- Ends the pending audit of a request; answers how many there were: one, or none. Absent action and

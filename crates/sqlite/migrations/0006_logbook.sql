@@ -169,7 +169,6 @@ CREATE TABLE write_audit (
              THEN CAST(evidence_refs_json ->> '$.outbox_id' AS INTEGER) END) VIRTUAL,
     CHECK (status <> 'pending' OR coalesce(correlation_id, '') <> '')
 ) STRICT;
-CREATE INDEX write_audit_created ON write_audit (created_at);
 CREATE INDEX write_audit_correlation ON write_audit (correlation_id)
 WHERE correlation_id IS NOT NULL;
 CREATE INDEX write_audit_outbox ON write_audit (outbox_id) WHERE outbox_id IS NOT NULL;

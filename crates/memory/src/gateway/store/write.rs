@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// The part of the budget that is kept for recording what came of it, at most.
-const RESERVE_MAX: Duration = Duration::from_millis(150);
+const RESERVE_MAX: Duration = Duration::from_millis(400);
 /// How much longer than its budget a backend may take before it is given up.
 const OVERTIME: Duration = Duration::from_millis(20);
 
@@ -143,7 +143,7 @@ impl Call {
     /// Until when the memory server may take. What is left of the budget is for the outbox.
     fn backend_deadline(&self) -> Instant {
         let budget = self.service.options().gateway_budget();
-        self.since + budget - (budget / 10).min(RESERVE_MAX)
+        self.since + budget - (budget / 8).min(RESERVE_MAX)
     }
 
     async fn try_backend(
