@@ -33,6 +33,10 @@ const SLEEPERS: &[(&str, &str)] = &[
         "rests before it looks for the database again",
     ),
     (
+        "crates/memory/src/turn/house.rs",
+        "rests before it asks for its turn again",
+    ),
+    (
         "crates/orders/src/broker/paper.rs",
         "a slow broker is what it plays",
     ),
