@@ -7,14 +7,15 @@ mod commits;
 mod diff;
 mod merge_requests;
 mod model;
+mod reached;
 mod reviews;
 mod time;
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 
-use self::{changed::Stamp, client::Client, model::Project};
+use self::{client::Client, model::Project, reached::Reached};
 use crate::{Outlet, PatchWriter, Repo, ScmError, Source, SourceOptions, Stream, Watermark};
 
 /// As many as GitLab gives.
@@ -26,8 +27,8 @@ pub struct GitlabSource {
     client: Client,
     branch: Option<String>,
     batch_records_max: usize,
-    /// The last merge request that was read in this run: reviews of younger ones come with the next.
-    known: Mutex<Option<Stamp>>,
+    /// The merge requests that were read in this run: reviews of others come with the next.
+    known: Mutex<Option<Reached>>,
 }
 
 impl GitlabSource {
@@ -39,6 +40,10 @@ impl GitlabSource {
             batch_records_max: options.batch_records_max.max(1),
             known: Mutex::new(None),
         })
+    }
+
+    fn known(&self) -> MutexGuard<'_, Option<Reached>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn page_size(&self) -> u64 {
@@ -63,13 +68,13 @@ impl Source for GitlabSource {
             Stream::GitlabMr | Stream::GitlabReviews if !project.has_merge_requests() => Ok(()),
             Stream::GitlabMr => {
                 let known = merge_requests::read(&self.client, size, from, to).await?;
-                *self.known.lock().unwrap_or_else(PoisonError::into_inner) = known;
+                *self.known() = Some(known);
                 Ok(())
             }
             Stream::GitlabReviews => {
-                let known = *self.known.lock().unwrap_or_else(PoisonError::into_inner);
+                let known = self.known().clone();
                 let sizes = (size, self.batch_records_max);
-                reviews::read(&self.client, sizes, from, known, to).await
+                reviews::read(&self.client, sizes, from, known.as_ref(), to).await
             }
             Stream::Gitlab | Stream::Git | Stream::Svn => {
                 let branch = self.branch.clone().or(project.default_branch);

@@ -7,15 +7,16 @@
 
 use std::collections::HashSet;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use reqwest::Url;
 use serde::Deserialize;
 
-use super::{client::Client, time};
+use super::{
+    client::Client,
+    reached::{Reached, Stamp},
+    time,
+};
 use crate::ScmError;
-
-/// Changes become visible when their transaction ends, a little later than the time they bear.
-const OVERLAP: SignedDuration = SignedDuration::from_secs(60);
 
 /// A merge request, as a list has it.
 #[derive(Clone, Debug, Deserialize)]
@@ -55,9 +56,6 @@ pub(super) struct Person {
     pub(super) name: Option<String>,
 }
 
-/// When something changed, and its number.
-pub(super) type Stamp = (Timestamp, i64);
-
 /// Merge requests from a time on.
 #[derive(Debug)]
 pub(super) struct Changed<'a> {
@@ -65,7 +63,7 @@ pub(super) struct Changed<'a> {
     page_size: u64,
     since: Option<Timestamp>,
     page: u64,
-    /// What was told at or after `since`.
+    /// What was told at or after `since`, or known before.
     told: HashSet<Stamp>,
     /// Whether the pages that are being turned by number brought something.
     has_news: bool,
@@ -73,14 +71,14 @@ pub(super) struct Changed<'a> {
 }
 
 impl<'a> Changed<'a> {
-    pub(super) fn new(client: &'a Client, page_size: u64, last: Option<Timestamp>) -> Self {
-        let earlier = |last: Timestamp| last.checked_sub(OVERLAP).unwrap_or(last);
+    /// Those that changed since, apart from what is known.
+    pub(super) fn new(client: &'a Client, page_size: u64, reached: &Reached) -> Self {
         Self {
             client,
             page_size,
-            since: last.map(earlier),
+            since: reached.since(),
             page: 1,
-            told: HashSet::new(),
+            told: reached.recent().collect(),
             has_news: false,
             is_done: false,
         }

@@ -1,61 +1,42 @@
 //! Merge requests, as they stand.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{
-    changed::{Changed, MergeRequest, Stamp},
+    changed::{Changed, MergeRequest},
     client::Client,
+    reached::{Reached, Stamp},
     time,
 };
-use crate::{Found, NewMergeRequest, Outlet, Place, Records, ScmError, Watermark, derive};
+use crate::{Found, NewMergeRequest, Outlet, Records, ScmError, Watermark, derive};
 
-/// The place a watermark stands for: which merge request was written last.
-pub(super) fn stored(from: &Watermark) -> Option<(jiff::Timestamp, Option<i64>)> {
-    let time = from.place.get("last_mr_updated_at")?.as_str()?;
-    let iid = from.place.get("last_mr_iid").and_then(Value::as_i64);
-    Some((time::parse(time)?, iid))
-}
-
-/// A place as watermarks have it.
-pub(super) fn place((time, iid): Stamp) -> Place {
-    let mut place = Place::new();
-    place.insert("last_mr_updated_at".into(), json!(time.to_string()));
-    place.insert("last_mr_iid".into(), json!(iid));
-    place
-}
-
-/// Reads what has changed; answers the last that is known then.
+/// Reads what has changed; answers what is known then.
 pub(super) async fn read(
     client: &Client,
     page_size: u64,
     from: &Watermark,
     to: &Outlet,
-) -> Result<Option<Stamp>, ScmError> {
-    let last = stored(from);
-    let mut at = last.map(|(time, iid)| (time, iid.unwrap_or_default()));
-    let mut changed = Changed::new(client, page_size, last.map(|(time, _)| time));
+) -> Result<Reached, ScmError> {
+    let mut reached = Reached::read(from);
+    let mut changed = Changed::new(client, page_size, &reached);
     while let Some(fresh) = changed.next().await? {
         for (stamp, _) in &fresh {
-            let known = at.map(|(time, iid)| (time, Some(iid)));
-            if time::advances(known, *stamp) {
-                at = Some(*stamp);
-            }
+            reached.add(*stamp);
         }
-        let Some(at) = at.filter(|_| !fresh.is_empty()) else {
+        let Some(place) = reached.to_place().filter(|_| !fresh.is_empty()) else {
             continue;
         };
-        let records = fresh
-            .into_iter()
-            .map(|(stamp, request)| record(stamp, request));
+        let records = fresh.into_iter();
+        let records = records.map(|(stamp, request)| record(stamp, request));
         to.send(Found {
             records: Records::MergeRequests(records.collect()),
-            place: place(at),
+            place,
             remaining: None,
             notes: Vec::new(),
         })
         .await?;
     }
-    Ok(at)
+    Ok(reached)
 }
 
 fn record((updated_at, iid): Stamp, request: MergeRequest) -> NewMergeRequest {

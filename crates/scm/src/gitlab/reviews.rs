@@ -12,9 +12,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    changed::{Changed, Person, Stamp},
+    changed::{Changed, Person},
     client::Client,
-    merge_requests::{place, stored},
+    reached::{Reached, Stamp},
     time,
 };
 use crate::{Found, NewReview, Outlet, Records, ScmError, Watermark, derive};
@@ -70,29 +70,30 @@ struct Approval {
     approved_at: Option<String>,
 }
 
-/// Reads what is new, of merge requests up to `until`: those behind it are not written down yet.
+/// Reads what is new, of merge requests that are written down: others may have been opened meanwhile.
 pub(super) async fn read(
     client: &Client,
     (page_size, batch_max): (u64, usize),
     from: &Watermark,
-    until: Option<Stamp>,
+    known: Option<&Reached>,
     to: &Outlet,
 ) -> Result<(), ScmError> {
-    let last = stored(from);
+    let reached = Reached::read(from);
     let last_event = from.place.get("last_event_ts").and_then(Value::as_str);
+    let mut changed = Changed::new(client, page_size, &reached);
     let mut sending = Sending {
         to,
         batch_max,
-        at: last.map(|(time, iid)| (time, iid.unwrap_or_default())),
+        reached,
         last_event: last_event.and_then(time::parse),
         reviews: Vec::new(),
         has_moved: false,
     };
-    let mut changed = Changed::new(client, page_size, last.map(|(time, _)| time));
     while let Some(fresh) = changed.next().await? {
         for (stamp, _) in fresh {
-            if until.is_some_and(|until| stamp > until) {
-                return sending.flush().await;
+            if known.is_some_and(|known| !known.covers(stamp)) {
+                // The next run finds it: it looks a little behind the place it begins at.
+                continue;
             }
             let reviews = of_merge_request(client, stamp.1).await?;
             sending.add(stamp, reviews).await?;
@@ -106,38 +107,31 @@ pub(super) async fn read(
 struct Sending<'a> {
     to: &'a Outlet,
     batch_max: usize,
-    at: Option<Stamp>,
+    reached: Reached,
     last_event: Option<Timestamp>,
     reviews: Vec<NewReview>,
     has_moved: bool,
 }
 
 impl Sending<'_> {
-    /// Adds the reviews of a merge request. The place moves behind it with the last of them.
+    /// Adds the reviews of a merge request. They stay together, however many they are: a place in the
+    /// middle of them would be none.
     async fn add(&mut self, stamp: Stamp, reviews: Vec<NewReview>) -> Result<(), ScmError> {
-        for review in reviews {
-            if self.reviews.len() >= self.batch_max && self.at.is_some() {
-                self.flush().await?;
-            }
-            self.last_event = self.last_event.max(review.ts);
-            self.reviews.push(review);
+        if self.reviews.len() + reviews.len() > self.batch_max && !self.reviews.is_empty() {
+            self.flush().await?;
         }
-        let known = self.at.map(|(time, iid)| (time, Some(iid)));
-        if time::advances(known, stamp) {
-            self.at = Some(stamp);
-            self.has_moved = true;
-        }
+        let last = reviews.iter().filter_map(|review| review.ts).max();
+        self.last_event = self.last_event.max(last);
+        self.reviews.extend(reviews);
+        self.reached.add(stamp);
+        self.has_moved = true;
         Ok(())
     }
 
     async fn flush(&mut self) -> Result<(), ScmError> {
-        let Some(at) = self
-            .at
-            .filter(|_| self.has_moved || !self.reviews.is_empty())
-        else {
+        let Some(mut place) = self.reached.to_place().filter(|_| self.has_moved) else {
             return Ok(());
         };
-        let mut place = place(at);
         if let Some(last_event) = self.last_event {
             place.insert("last_event_ts".into(), json!(last_event.to_string()));
         }

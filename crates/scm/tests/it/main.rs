@@ -4,4 +4,6 @@
 mod architecture;
 mod driver;
 mod git;
+mod gitlab;
 mod stage;
+mod svn;
