@@ -149,6 +149,7 @@ pub(crate) fn status(lane: &str) -> WorkerStatus {
         concurrency: 16,
         concurrency_now: 8,
         paused: false,
+        claiming: false,
         breaker: BreakerState::HalfOpen,
         last_tick_age: Duration::from_millis(1_500),
         unrecorded: 0,
