@@ -65,6 +65,8 @@ pub(crate) struct Service {
     /// To read the configuration again from.
     pub(crate) sources: Sources,
     pub(crate) role: Role,
+    /// Whether it delivers messages; else it only takes and shows them.
+    pub(crate) delivers: bool,
     /// Bring the database to this program's schema first.
     pub(crate) migrate: bool,
     pub(crate) out: Output,
@@ -128,6 +130,9 @@ impl Service {
         };
         protocols.keep(has);
         work.extend(protocols.work(&opened));
+        if !self.delivers {
+            work.clear();
+        }
         let store = &opened.store;
         let worker = self.start_worker(store, work, &address, &telemetry);
         let tenants = self.config.settings.payments.tenants.clone();

@@ -7,11 +7,13 @@ use std::{
 };
 
 use consign_orders::Reason;
+use serde_json::Value;
 use utoipa::{
     OpenApi,
     openapi::{
-        Content, PathItem, Ref, RefOr, Response, SecurityRequirement,
+        Content, PathItem, Ref, RefOr, Required, Response, Schema, SecurityRequirement,
         path::Operation,
+        request_body::RequestBody,
         security::{HttpAuthScheme, HttpBuilder, SecurityScheme},
     },
 };
@@ -139,7 +141,31 @@ fn document() -> utoipa::openapi::OpenApi {
             complete(operation, &endpoint);
         }
     }
+    for (path, tool) in memory::TOOLS {
+        let item = document.paths.paths.get_mut(*path);
+        if let Some(operation) = item.and_then(|item| operation(item, "post")) {
+            operation.request_body = Some(RefOr::T(arguments_of(tool)));
+        }
+    }
     document
+}
+
+/// What a route takes that is a tool's own.
+fn arguments_of(tool: &str) -> RequestBody {
+    let tool = consign_memory::tools::list()
+        .iter()
+        .find(|known| known.name == tool)
+        .expect("invariant: a route is named after a tool");
+    let schema = Value::Object(tool.input_schema.clone());
+    let schema: Schema =
+        serde_json::from_value(schema).expect("invariant: the schema of a tool is one of OpenAPI");
+    let mut body = RequestBody::new();
+    body.description = Some(format!("What the tool `{}` takes", tool.name));
+    body.required = Some(Required::True);
+    let content = Content::new(Some(RefOr::T(schema)));
+    let kind = "application/json".to_owned();
+    body.content.insert(kind, RefOr::T(content));
+    body
 }
 
 /// The table of routes.
@@ -281,6 +307,35 @@ mod tests {
                     assert!(operation["responses"]["503"].is_object(), "{method} {path}");
                 }
             }
+        }
+    }
+
+    /// Whoever writes a client from the document sends what the tools take.
+    #[test]
+    fn routes_of_tools_take_what_the_tools_take() {
+        let document: Value = serde_json::from_str(openapi_json()).unwrap();
+        for (path, name) in memory::TOOLS {
+            let body = &document["paths"][path]["post"]["requestBody"];
+            assert_eq!(body["required"], true, "{path}");
+            let schema = &body["content"]["application/json"]["schema"];
+            let tools = consign_memory::tools::list();
+            let tool = tools.iter().find(|tool| tool.name == *name).unwrap();
+            let names = |schema: &Value| -> BTreeSet<String> {
+                let properties = schema["properties"].as_object().unwrap();
+                properties.keys().cloned().collect()
+            };
+            let wanted = Value::Object(tool.input_schema.clone());
+            assert_eq!(names(schema), names(&wanted), "{path}");
+            for (name, property) in wanted["properties"].as_object().unwrap() {
+                let given = &schema["properties"][name];
+                for what in ["type", "description", "minimum", "maximum", "default"] {
+                    assert_eq!(given[what], property[what], "{path} {name} {what}");
+                }
+            }
+            assert_eq!(schema["additionalProperties"], false, "{path}");
+            let required = |schema: &Value| schema["required"].as_array().cloned();
+            let wanted = required(&wanted).unwrap_or_default();
+            assert_eq!(required(schema).unwrap_or_default(), wanted, "{path}");
         }
     }
 

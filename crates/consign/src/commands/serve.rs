@@ -24,6 +24,9 @@ pub(crate) struct Serve {
     /// Bring the database to this program's schema first
     #[arg(long)]
     migrate: bool,
+    /// Deliver nothing, where `consign work` does that elsewhere
+    #[arg(long)]
+    no_work: bool,
 }
 
 impl Serve {
@@ -39,6 +42,7 @@ impl Serve {
             config: context.config(flags)?,
             sources,
             role: Role::Serve,
+            delivers: !self.no_work,
             migrate: self.migrate,
             out: context.out,
         };

@@ -1,6 +1,9 @@
 //! `consign verify`: whether memories survive a memory server that goes away, tried for real.
 
 mod checks;
+mod evidence;
+mod gateway;
+mod jsonrpc;
 mod outage;
 mod outcome;
 mod server;
@@ -11,7 +14,7 @@ use consign_memory::gate::{self, Capability, GateMode, Skips};
 use std::path::PathBuf;
 
 use self::{
-    outcome::{Checked, Protocol, Status},
+    outcome::{Protocol, Status, Trouble},
     stack::Stack,
 };
 use crate::{
@@ -31,9 +34,10 @@ const CAPABILITIES: [&str; 6] = [
 
 /// Try the gateway of memories for real; exit code 1 if anything fails.
 ///
-/// Stores a memory, searches for it, and checks audits and outbox. With --full it stops the memory
-/// server, stores another one, which is put off, starts the server again, delivers and finds it.
-/// That needs a server that may be stopped: by two commands, or one of its own, which is started
+/// Starts a gateway on the configured database and calls it over HTTP: stores a memory and evidence,
+/// searches, speaks the protocol of agents, and checks audits and outbox. With --full it stops the
+/// memory server, stores another memory, which is put off, starts the server again, delivers and finds
+/// it. That needs a server that may be stopped: by two commands, or one of its own, which is started
 /// from --openmemory-dir together with a database of its own unless one is configured.
 #[derive(Args, Debug)]
 pub(crate) struct Verify {
@@ -49,10 +53,14 @@ pub(crate) struct Verify {
     /// Starts it again
     #[arg(long, value_name = "COMMAND", requires = "stop_command")]
     start_command: Option<String>,
+    /// Call a gateway that runs on the configured database instead of starting one; it is asked with
+    /// memory.gateway_auth_token
+    #[arg(long, value_name = "URL")]
+    gateway_url: Option<String>,
     /// Do without this; may be repeated
     #[arg(long, value_name = "CAPABILITY", value_parser = CAPABILITIES)]
     skip: Vec<String>,
-    /// How long a memory that was put off may take to be delivered
+    /// How long anything may take that has to be waited for, such as a memory that was put off
     #[arg(long, value_name = "SECONDS", default_value_t = 300,
         value_parser = clap::value_parser!(u64).range(1..=3600))]
     patience: u64,
@@ -115,17 +123,11 @@ impl Verify {
                 },
             ));
         };
-        let health = match stack.has_server() && !skips.contains("openmemory") {
-            true => {
-                protocol
-                    .step("health_checks", checks::health(stack))
-                    .await?
-            }
-            false => protocol.skip(
-                "health_checks",
-                skips.contains("openmemory"),
-                "no_openmemory",
-            )?,
+        let has_server = stack.has_server() && !skips.contains("openmemory");
+        let health = checks::health(stack, has_server);
+        let health = match (protocol.step("health_checks", health).await?, has_server) {
+            (Status::Ok, false) => Status::Skipped,
+            (status, _) => status,
         };
         note("openmemory", health);
         let store = match skips.contains("audit") {
@@ -138,20 +140,19 @@ impl Verify {
             false => protocol.step("memory_query", checks::query(stack)).await?,
         };
         note("memory_query", query);
-        let tools: Checked = checks::tools();
-        protocol.step("tool_check", async { tools }).await?;
+        protocol.step("tool_check", jsonrpc::tools(stack)).await?;
+        protocol.step("jsonrpc", jsonrpc::speak(stack)).await?;
+        protocol.step("evidence", evidence::keep(stack)).await?;
         let outage = match (skips.contains("degradation"), self.full, stack.can_stop()) {
             (true, _, _) => protocol.skip("degradation", true, "")?,
             (_, false, _) => protocol.skip("degradation", false, "not_required_for_profile")?,
             (_, _, false) => protocol.skip("degradation", false, "cannot_stop_container")?,
-            (_, true, true) => {
-                let patience = std::time::Duration::from_secs(self.patience);
-                protocol
-                    .step("degradation", outage::play(stack, patience))
-                    .await?
-            }
+            (_, true, true) => protocol.step("degradation", outage::play(stack)).await?,
         };
         note("degradation", outage);
+        if self.gateway_url.is_none() {
+            protocol.step("shutdown", shut_down(stack)).await?;
+        }
         let reconcile = match skips.contains("reconcile") {
             true => protocol.skip("reconcile", true, "")?,
             false => protocol.step("reconcile", checks::reconcile(stack)).await?,
@@ -168,4 +169,11 @@ impl Verify {
         note("outbox", invariants);
         Ok(known)
     }
+}
+
+/// The gateway ends what it began.
+async fn shut_down(stack: &mut Stack) -> outcome::Checked {
+    let ended = stack.gateway.end().await;
+    ended.map_err(|why| Trouble::new("response_check_failed", why))?;
+    Ok(serde_json::Map::new())
 }

@@ -51,6 +51,7 @@ impl Work {
                 health: self.health_listen,
                 once: self.once,
             },
+            delivers: true,
             migrate: self.migrate,
             out: context.out,
         };

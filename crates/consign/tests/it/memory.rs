@@ -8,5 +8,7 @@ mod clients;
 mod degradation;
 mod gateway;
 mod kills;
+mod meddler;
 mod switch;
 mod verify;
+mod verify_fails;

@@ -150,6 +150,22 @@ pub(super) fn complete(error: &mut Map<String, Value>, method: &str, correlation
     error.insert("message".into(), message.into());
 }
 
+/// The same for an error that goes back to the SDK.
+pub(super) fn completed(error: ErrorData, method: &str, correlation: &Correlation) -> ErrorData {
+    let code = error.code;
+    let mut fields = Map::from_iter([
+        ("code".to_owned(), json!(code.0)),
+        ("message".to_owned(), json!(error.message)),
+        ("data".to_owned(), error.data.unwrap_or_default()),
+    ]);
+    complete(&mut fields, method, correlation);
+    let message = match fields.remove("message") {
+        Some(Value::String(message)) => message,
+        _ => String::new(),
+    };
+    ErrorData::new(code, message, fields.remove("data"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

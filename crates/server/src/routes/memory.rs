@@ -18,6 +18,13 @@ use crate::{
     state::{AppState, Gateway},
 };
 
+/// The routes that take what a tool takes.
+pub(crate) const TOOLS: &[(&str, &str)] = &[
+    ("/memory/store", "memory_store"),
+    ("/memory/query", "memory_query"),
+    ("/governance/settings/update", "governance_update"),
+];
+
 /// Store a memory
 ///
 /// What the tool `memory_store` takes and answers: `action` is `allow`, `redirect`, `deferred`,

@@ -236,6 +236,28 @@ async fn notifications_are_taken_and_ids_are_kept() {
     is_error(&odd, 400, -32600, "INVALID_REQUEST");
 }
 
+/// A call without an id is a notification: nobody would learn what became of it, and a memory that
+/// was deferred or refused would be lost without a word. So it is taken, and nothing is done.
+#[tokio::test]
+async fn a_call_that_nobody_waits_for_is_not_made() {
+    let bench = Bench::sqlite().await;
+    let arguments = json!({"payload_md": "moss grows north", "target_space": "private:ada"});
+    let mut silent = called("memory_store", arguments.clone());
+    silent.as_object_mut().unwrap().remove("id");
+    let answer = bench.post("/mcp", silent).await;
+    answer.is(202);
+    assert_eq!(answer.text, "");
+    let logbook = bench.logbook.as_ref().unwrap();
+    let all = consign_memory::AuditFilter::default();
+    assert_eq!(logbook.audits(&all, 10).await.unwrap(), []);
+    // With an id, null among them, it is a request.
+    let mut asked = called("memory_store", arguments);
+    asked["id"] = Value::Null;
+    let answer = bench.post("/mcp", asked).await;
+    assert_eq!(told(&answer)["action"], "allow", "{}", answer.text);
+    assert_eq!(logbook.audits(&all, 10).await.unwrap().len(), 1);
+}
+
 #[tokio::test]
 async fn every_version_shakes_hands_and_an_unknown_one_gets_the_newest() {
     let bench = Bench::sqlite().await;

@@ -1,8 +1,9 @@
 //! The steps that need nothing to fail.
 
 use consign_kernel::Finding;
-use consign_memory::{Audit, AuditFilter, AuditStatus, ReliabilityReport, tools};
+use consign_memory::{Audit, AuditFilter, AuditStatus, ReliabilityReport};
 use jiff::Timestamp;
+use reqwest::Method;
 use serde_json::{Map, Value, json};
 use tokio::time::{Duration, Instant};
 
@@ -13,14 +14,8 @@ use super::{
 
 /// How long a stored memory may take to be found.
 const FOUND_MAX: Duration = Duration::from_secs(20);
-/// What agents cannot do without.
-const TOOLS: &[&str] = &[
-    "memory_store",
-    "memory_query",
-    "reliability_report",
-    "governance_get",
-    "governance_update",
-];
+/// How long the gateway may take to be ready.
+const READY_MAX: Duration = Duration::from_secs(20);
 
 /// Facts of a step.
 pub(super) fn facts(value: Value) -> Map<String, Value> {
@@ -34,8 +29,25 @@ fn unasked(error: &consign_kernel::Error) -> Trouble {
     Trouble::new("query_failed", error.to_string())
 }
 
-/// The memory server answers.
-pub(super) async fn health(stack: &Stack) -> Checked {
+/// The gateway is ready; so is the memory server, if there is one to look at.
+pub(super) async fn health(stack: &Stack, looks_at_server: bool) -> Checked {
+    let ends = Instant::now() + READY_MAX.min(stack.patience);
+    loop {
+        let heard = stack.gateway.ask(Method::GET, "/health", None).await?;
+        if heard.status == 200 && heard.body["status"] == "ready" {
+            break;
+        }
+        if Instant::now() >= ends {
+            let why = format!("/health answered {}: {}", heard.status, heard.body);
+            return Err(Trouble::new("request_failed", why));
+        }
+        rest().await;
+    }
+    if !looks_at_server {
+        return Ok(facts(
+            json!({"gateway_ok": true, "openmemory_ok": Value::Null}),
+        ));
+    }
     let warnings = stack.is_up().await;
     let warnings = warnings.map_err(|error| Trouble::new("request_failed", error.to_string()))?;
     Ok(facts(
@@ -43,33 +55,36 @@ pub(super) async fn health(stack: &Stack) -> Checked {
     ))
 }
 
+/// What a check says about an answer that is not as it must be.
+pub(super) fn unfit(what: &str, answer: &Value) -> Trouble {
+    Trouble::new("response_check_failed", format!("{what}: {answer}"))
+}
+
 /// A memory is stored at once, and audited once.
 pub(super) async fn store(stack: &mut Stack) -> Checked {
     let text = format!("{}: a memory that is stored at once", stack.mark);
     let arguments = json!({"payload_md": text, "target_space": stack.space()});
-    let answer = stack.call("memory_store", arguments).await;
-    let memory_id = answer.body["memory_id"].as_str();
-    let (true, Some(memory_id)) = (answer.ok, memory_id) else {
-        return Err(Trouble::new(
-            "response_check_failed",
-            answer.body.to_string(),
-        ));
+    let answer = stack.gateway.post("/memory/store", &arguments).await?;
+    let memory_id = answer["memory_id"].as_str();
+    let (true, Some(memory_id)) = (answer["ok"] == true, memory_id) else {
+        return Err(unfit("memory_store", &answer));
     };
-    let audit = only_audit(stack, &answer.correlation_id).await?;
+    let audit = only_audit(stack, &answer).await?;
     let is_told = audit.evidence_refs_json["memory_id"] == memory_id;
     if audit.status != AuditStatus::Success || !is_told {
         let why = format!("the audit of the request is {}", json!(audit));
         return Err(Trouble::new("response_check_failed", why));
     }
     stack.stored = Some(memory_id.to_owned());
-    let action = &answer.body["action"];
+    let action = &answer["action"];
     Ok(facts(
         json!({"action": action, "memory_id": memory_id, "has_outbox_id": false}),
     ))
 }
 
 /// The one audit of a request.
-pub(super) async fn only_audit(stack: &Stack, correlation_id: &str) -> Result<Audit, Trouble> {
+pub(super) async fn only_audit(stack: &Stack, answer: &Value) -> Result<Audit, Trouble> {
+    let correlation_id = answer["correlation_id"].as_str().unwrap_or_default();
     let filter = AuditFilter {
         correlation_id: Some(correlation_id.to_owned()),
         ..AuditFilter::default()
@@ -104,33 +119,20 @@ pub(super) async fn finds(stack: &Stack, words: &str, memory_id: &str) -> Result
     let arguments = json!({
         "query": format!("{} {words}", stack.mark), "spaces": [stack.space()], "top_k": 50,
     });
-    let ends = Instant::now() + FOUND_MAX;
+    let ends = Instant::now() + FOUND_MAX.min(stack.patience);
     loop {
-        let answer = stack.call("memory_query", arguments.clone()).await;
-        let results = answer.body["results"].as_array();
+        let answer = stack.gateway.post("/memory/query", &arguments).await?;
+        let results = answer["results"].as_array();
         let results = results.map(Vec::as_slice).unwrap_or_default();
         let is_found = results.iter().any(|hit| hit["id"] == memory_id);
-        if answer.ok && is_found && answer.body["degraded"] == false {
+        if answer["ok"] == true && is_found && answer["degraded"] == false {
             return Ok(results.len());
         }
         if Instant::now() >= ends {
-            let why = format!("{memory_id} is not found: {}", answer.body);
+            let why = format!("{memory_id} is not found: {answer}");
             return Err(Trouble::new("query_failed", why));
         }
         rest().await;
-    }
-}
-
-/// Agents are offered what they need.
-pub(super) fn tools() -> Checked {
-    let names: Vec<&str> = tools::list().iter().map(|tool| tool.name).collect();
-    let missing: Vec<&&str> = TOOLS.iter().filter(|name| !names.contains(name)).collect();
-    match missing.is_empty() {
-        true => Ok(facts(json!({"tools_count": names.len()}))),
-        false => Err(Trouble::new(
-            "response_check_failed",
-            format!("{missing:?} are missing"),
-        )),
     }
 }
 

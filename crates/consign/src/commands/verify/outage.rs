@@ -1,18 +1,20 @@
 //! The memory server goes away and comes back.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use consign_kernel::MessageId;
 use consign_memory::{AuditFilter, AuditStatus, OutboxStatus};
-use consign_worker::{Worker, WorkerOptions};
 use serde_json::{Map, Value, json};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::{
-    checks::{facts, finds, only_audit},
+    checks::{facts, finds, only_audit, unfit},
     outcome::{Checked, Trouble, millis},
     stack::{Stack, rest},
 };
+
+/// How long a worker may take to deliver what is due.
+const WORK_MAX: Duration = Duration::from_secs(120);
 
 /// What was done, and how long it took.
 #[derive(Default)]
@@ -26,7 +28,7 @@ impl Phases {
 }
 
 /// Stops the server, stores, starts it, delivers, and finds what was stored meanwhile.
-pub(super) async fn play(stack: &mut Stack, patience: Duration) -> Checked {
+pub(super) async fn play(stack: &mut Stack) -> Checked {
     let mut phases = Phases::default();
     let since = Instant::now();
     let stopped = stack.server.stop().await;
@@ -42,7 +44,7 @@ pub(super) async fn play(stack: &mut Stack, patience: Duration) -> Checked {
     phases.add("start", since);
     let outbox_id = deferred?;
     let since = Instant::now();
-    let memory_id = deliver(stack, outbox_id, patience).await?;
+    let memory_id = deliver(stack, outbox_id).await?;
     phases.add("deliver", since);
     let since = Instant::now();
     let count = finds(stack, "put off", &memory_id).await?;
@@ -64,13 +66,10 @@ async fn while_down(stack: &Stack, phases: &mut Phases) -> Result<MessageId, Tro
     let since = Instant::now();
     let text = format!("{}: a memory that is put off", stack.mark);
     let arguments = json!({"payload_md": text, "target_space": stack.space()});
-    let answer = stack.call("memory_store", arguments).await;
-    let outbox_id = answer.body["outbox_id"].as_i64().map(MessageId);
-    let (true, Some(outbox_id)) = (answer.body["action"] == "deferred", outbox_id) else {
-        return Err(Trouble::new(
-            "response_check_failed",
-            answer.body.to_string(),
-        ));
+    let answer = stack.gateway.post("/memory/store", &arguments).await?;
+    let outbox_id = answer["outbox_id"].as_i64().map(MessageId);
+    let (true, Some(outbox_id)) = (answer["action"] == "deferred", outbox_id) else {
+        return Err(unfit("memory_store was not deferred", &answer));
     };
     phases.add("store, put off", since);
     let since = Instant::now();
@@ -80,7 +79,7 @@ async fn while_down(stack: &Stack, phases: &mut Phases) -> Result<MessageId, Tro
         let why = format!("row {outbox_id} of the outbox does not hold the memory");
         return Err(Trouble::new("response_check_failed", why));
     }
-    let audit = only_audit(stack, &answer.correlation_id).await?;
+    let audit = only_audit(stack, &answer).await?;
     let reason = audit.reason.as_deref().unwrap_or_default();
     let is_told = reason.starts_with("openmemory_write_failed:")
         && audit.evidence_refs_json["outbox_id"] == outbox_id.0;
@@ -92,19 +91,9 @@ async fn while_down(stack: &Stack, phases: &mut Phases) -> Result<MessageId, Tro
     Ok(outbox_id)
 }
 
-/// Delivers what waits, as `consign work --lane memory --once` does; under what it is stored.
-async fn deliver(
-    stack: &Stack,
-    outbox_id: MessageId,
-    patience: Duration,
-) -> Result<String, Trouble> {
-    let work = vec![stack.memory.work(&stack.opened)];
-    let options = WorkerOptions::new(format!("verify-{}", std::process::id()));
-    let worker = Worker::start(Arc::clone(&stack.opened.store), work, options);
-    let sent = is_sent(stack, outbox_id, patience).await;
-    worker.drain();
-    worker.finished().await;
-    let memory_id = sent?;
+/// Delivers what waits by `consign work --lane memory --once`; under what it is stored.
+async fn deliver(stack: &Stack, outbox_id: MessageId) -> Result<String, Trouble> {
+    let memory_id = is_sent(stack, outbox_id).await?;
     let filter = AuditFilter {
         outbox_id: Some(outbox_id.0),
         reason_prefix: Some("outbox_flush_success".to_owned()),
@@ -122,13 +111,10 @@ async fn deliver(
     }
 }
 
-/// Waits until a row is sent. Another worker may have tried while the server was away: the row
+/// Delivers until a row is sent. Another worker may have tried while the server was away: the row
 /// rests then.
-async fn is_sent(
-    stack: &Stack,
-    outbox_id: MessageId,
-    patience: Duration,
-) -> Result<String, Trouble> {
+async fn is_sent(stack: &Stack, outbox_id: MessageId) -> Result<String, Trouble> {
+    let patience = stack.patience;
     let ends = Instant::now() + patience;
     loop {
         let row = stack.logbook().outbox_row(outbox_id).await;
@@ -146,6 +132,27 @@ async fn is_sent(
             let why = format!("row {outbox_id} was not delivered within {patience:?}");
             return Err(Trouble::new("recovery_timeout", why));
         }
+        work_once(stack).await?;
         rest().await;
+    }
+}
+
+/// A worker that delivers what is due. That something was not delivered is seen in the row.
+async fn work_once(stack: &Stack) -> Result<(), Trouble> {
+    let mut work = stack.files.command(&["work", "--lane", "memory", "--once"]);
+    let ended = timeout(WORK_MAX, work.status()).await;
+    let code = match ended {
+        Ok(Ok(status)) => status.code(),
+        Ok(Err(_)) | Err(_) => None,
+    };
+    match code {
+        Some(0 | 1) => Ok(()),
+        _ => {
+            let why = format!(
+                "the worker ended with {code:?}: {}",
+                stack.files.last_words()
+            );
+            Err(Trouble::new("request_failed", why))
+        }
     }
 }

@@ -188,7 +188,7 @@ impl Protocol {
             "overall_status": overall,
             "total_failed": failed,
             "total_duration_ms": millis(self.since),
-            "gateway_url": Value::Null,
+            "gateway_url": stack.gateway.url,
             "openmemory_url": stack.server_url(),
             "timestamp": Timestamp::now(),
             "capabilities": capabilities,

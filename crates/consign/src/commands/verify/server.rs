@@ -4,7 +4,7 @@ use std::{
     fs,
     net::{Ipv4Addr, SocketAddr, TcpListener},
     path::{Path, PathBuf},
-    process::Stdio,
+    process::{ExitStatus, Stdio},
     time::Duration,
 };
 
@@ -128,17 +128,27 @@ impl Own {
     }
 
     async fn stop(&mut self) -> Result<(), String> {
-        let Some(mut child) = self.child.take() else {
+        let Some(child) = self.child.take() else {
             return Ok(());
         };
-        if let Some(id) = child.id() {
-            shell(&format!("kill -TERM {id}")).await?;
-        }
-        match timeout(END_MAX, child.wait()).await {
-            Ok(ended) => ended.map(drop).map_err(|error| error.to_string()),
-            Err(_) => child.kill().await.map_err(|error| error.to_string()),
-        }
+        end(child).await.map(drop)
     }
+}
+
+/// Asks a process of ours to end, and sees to it that it does.
+pub(super) async fn end(mut child: Child) -> Result<ExitStatus, String> {
+    if let Some(id) = child.id() {
+        shell(&format!("kill -TERM {id}")).await?;
+    }
+    let ended = match timeout(END_MAX, child.wait()).await {
+        Ok(ended) => ended,
+        Err(_) => {
+            let killed = child.kill().await;
+            killed.map_err(|error| error.to_string())?;
+            child.wait().await
+        }
+    };
+    ended.map_err(|error| error.to_string())
 }
 
 /// Runs a command of the operator's.

@@ -3,16 +3,15 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use consign_memory::{
-    AuditFilter, BackendError, BackendKind, Caller, Correlation, Logbook, MemoryOptions,
-    MemoryService, Secret,
-    tools::{self, ToolAnswer},
+    AuditFilter, Backend, BackendError, BackendKind, Correlation, Logbook, MemoryOptions, Secret,
 };
-use serde_json::Value;
+use serde_json::json;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
 use super::{
     Verify,
+    gateway::{Files, Gateway},
     server::{Own, Server},
 };
 use crate::{
@@ -24,7 +23,7 @@ use crate::{
 };
 
 /// Whose private space is written to.
-const WRITER: &str = "consign-verify";
+pub(super) const WRITER: &str = "consign-verify";
 /// Where the tests of this program have a memory server installed.
 const INSTALLED: &str = "CONSIGN_TEST_OPENMEMORY";
 /// How long one look at the memory server may take.
@@ -39,80 +38,82 @@ const AUDITS_MAX: u32 = 1_000;
 /// The gateway under test.
 pub(super) struct Stack {
     pub(super) opened: Opened,
-    pub(super) memory: Memory,
-    pub(super) service: Arc<MemoryService>,
+    pub(super) gateway: Gateway,
+    pub(super) files: Files,
     pub(super) server: Server,
     /// What every text of this run holds, and no other.
     pub(super) mark: String,
     /// What the first step stored.
     pub(super) stored: Option<String>,
+    /// How long anything may take that has to be waited for.
+    pub(super) patience: Duration,
+    backend: Arc<dyn Backend>,
     config: Config,
-    /// Holds a database of our own.
-    _folder: Option<TempDir>,
+    /// Holds the configuration and the log of the processes, and what else is ours.
+    _folder: TempDir,
 }
 
 impl Stack {
     /// Gets everything up; refuses what would touch somebody else's memories.
     pub(super) async fn start(verify: &Verify, context: &Context) -> Result<Self, Failure> {
         let mut config = context.config(Flags::new())?;
+        let folder = tempfile::Builder::new()
+            .prefix("consign-verify-")
+            .tempdir()?;
         let server = server(verify, &config)?;
-        let is_own = matches!(server, Server::Own(_));
+        let mut more = Vec::new();
         if let Server::Own(own) = &server {
             let options = &mut config.settings.memory.options;
             options.backend = Some(BackendKind::Openmemory);
             options.openmemory_base_url = Some(own.url());
             options.openmemory_api_key = Some(Secret::new(&own.key));
+            more = vec![
+                ("backend", json!("openmemory")),
+                ("openmemory_base_url", json!(own.url())),
+                ("openmemory_api_key", json!(own.key)),
+                ("artifacts_root", json!(folder.path().join("artifacts"))),
+            ];
         }
         let Some(memory) = Memory::prepare(&config)? else {
             return Err(Failure::usage(
                 "memory.enabled is false: there is nothing to verify",
             ));
         };
+        let is_own = matches!(server, Server::Own(_));
         let is_configured = config.origin("database.url").is_some();
-        let (address, folder) = match is_own && !is_configured {
+        let address = match is_own && !is_configured {
             true => {
-                let folder = tempfile::Builder::new()
-                    .prefix("consign-verify-")
-                    .tempdir()?;
                 let address = Address::file(&folder.path().join("verify.db"));
                 database::migrate(&address).await?;
-                (address, Some(folder))
+                address
             }
-            false => (address_of(&config)?, None),
+            false => address_of(&config)?,
         };
         let opened = database::open(&address, &Reach::for_a_command(), context.out).await?;
-        let service = memory.service(&opened);
-        let stack = Self {
+        if is_own {
+            is_unused(&opened, &space(&config.settings.memory.options)).await?;
+        }
+        Memory::put_lane(&*opened.store, &config).await?;
+        let files = Files::write(folder.path(), &config, &address, &more)?;
+        let gateway = match &verify.gateway_url {
+            Some(url) => {
+                let token = config.settings.memory.options.gateway_auth_token.as_ref();
+                Gateway::at(url, token.map(|token| token.reveal().to_owned()))?
+            }
+            None => Gateway::start(&files).await?,
+        };
+        Ok(Self {
+            backend: memory.backend(&opened),
             opened,
-            memory,
-            service,
+            gateway,
+            files,
             server,
             mark: Correlation::new().to_string().replace('-', ""),
             stored: None,
+            patience: Duration::from_secs(verify.patience),
             config,
             _folder: folder,
-        };
-        if is_own {
-            stack.is_unused().await?;
-        }
-        Memory::put_lane(&*stack.opened.store, &stack.config).await?;
-        Ok(stack)
-    }
-
-    /// Whatever waits in the outbox would be delivered to a server that is gone in a moment.
-    async fn is_unused(&self) -> Result<(), Failure> {
-        let space = self.space();
-        let rows = self.opened.memory.outbox_rows(None, AUDITS_MAX).await?;
-        let filter = AuditFilter::default();
-        let audits = self.opened.memory.audits(&filter, AUDITS_MAX).await?;
-        let is_ours = rows.iter().all(|row| row.target_space == space)
-            && audits.iter().all(|audit| audit.target_space == space);
-        if is_ours {
-            return Ok(());
-        }
-        let why = "the database holds memories of others: with a memory server of its own, verify \
-                   needs a database that nobody else uses, or none configured";
-        Err(Failure::new(Exit::Refused, "invalid_input", why))
+        })
     }
 
     pub(super) fn options(&self) -> &MemoryOptions {
@@ -124,7 +125,7 @@ impl Stack {
     }
 
     pub(super) fn space(&self) -> String {
-        format!("{}{WRITER}", self.options().private_space_prefix)
+        space(self.options())
     }
 
     pub(super) fn has_server(&self) -> bool {
@@ -136,27 +137,18 @@ impl Stack {
     }
 
     pub(super) fn server_url(&self) -> Option<&str> {
-        let url = || self.service.backend().destination();
+        let url = || self.backend.destination();
         self.has_server().then(url)
-    }
-
-    /// Calls a tool, as whoever can open the database may.
-    pub(super) async fn call(&self, tool: &str, arguments: Value) -> ToolAnswer {
-        let caller = Caller {
-            is_admin: true,
-            ..Caller::default()
-        };
-        tools::call(&self.service, tool, arguments, &caller).await
     }
 
     /// Looks at the memory server once.
     pub(super) async fn look(&self) -> Result<Vec<String>, BackendError> {
-        self.service.backend().check(LOOK_MAX).await
+        self.backend.check(LOOK_MAX).await
     }
 
     /// Waits until the memory server answers.
     pub(super) async fn is_up(&self) -> Result<Vec<String>, BackendError> {
-        let ends = Instant::now() + START_MAX;
+        let ends = Instant::now() + START_MAX.min(self.patience);
         loop {
             match self.look().await {
                 Err(_) if Instant::now() < ends => rest().await,
@@ -173,6 +165,26 @@ impl Stack {
             tracing::debug!("the memory server was not stopped: {error}");
         }
     }
+}
+
+/// Whatever waits in the outbox would be delivered to a server that is gone in a moment.
+async fn is_unused(opened: &Opened, space: &str) -> Result<(), Failure> {
+    let rows = opened.memory.outbox_rows(None, AUDITS_MAX).await?;
+    let filter = AuditFilter::default();
+    let audits = opened.memory.audits(&filter, AUDITS_MAX).await?;
+    let is_ours = rows.iter().all(|row| row.target_space == space)
+        && audits.iter().all(|audit| audit.target_space == space);
+    if is_ours {
+        return Ok(());
+    }
+    let why = "the database holds memories of others: with a memory server of its own, verify \
+               needs a database that nobody else uses, or none configured";
+    Err(Failure::new(Exit::Refused, "invalid_input", why))
+}
+
+/// Whose space is written to.
+fn space(options: &MemoryOptions) -> String {
+    format!("{}{WRITER}", options.private_space_prefix)
 }
 
 /// Lets a moment pass between two looks.

@@ -166,19 +166,28 @@ fn a_client_that_hangs_up_is_answered_first() {
     let ready = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
     let store = r#"{"jsonrpc":"2.0","id":"s","method":"tools/call","params":{"name":"memory_store","arguments":{"payload_md":"x","target_space":"private:ada"}}}"#;
     let nope = r#"{"jsonrpc":"2.0","id":3,"method":"nope"}"#;
-    let said = format!("{initialize}\n{ready}\n{store}\n{nope}\n");
+    let prompts = r#"{"jsonrpc":"2.0","id":4,"method":"prompts/list"}"#;
+    let level = r#"{"jsonrpc":"2.0","id":5,"method":"logging/setLevel","params":{"level":"info"}}"#;
+    let said = format!("{initialize}\n{ready}\n{store}\n{nope}\n{prompts}\n{level}\n");
     let ran = consign.run_with(["mcp"], said.as_bytes()).expect(0);
     let answers = ran.json_lines();
-    assert_eq!(answers.len(), 3, "{ran:#?}");
+    assert_eq!(answers.len(), 5, "{ran:#?}");
     let of = |id: Value| answers.iter().find(|answer| answer["id"] == id).unwrap();
     assert_eq!(of(1.into())["result"]["protocolVersion"], "2025-11-25");
     let text = of("s".into())["result"]["content"][0]["text"]
         .as_str()
         .unwrap();
     assert!(text.contains("\"action\":\"allow\""), "{text}");
-    let error = &of(3.into())["error"];
-    assert_eq!(error["code"], -32601, "{error}");
-    assert_eq!(error["data"]["reason"], "METHOD_NOT_FOUND", "{error}");
+    // The SDK's own errors say as much as ours.
+    for (id, method) in [(3, "nope"), (4, "prompts/list"), (5, "logging/setLevel")] {
+        let error = &of(id.into())["error"];
+        assert_eq!(error["code"], -32601, "{error}");
+        let data = &error["data"];
+        assert_eq!(data["reason"], "METHOD_NOT_FOUND", "{error}");
+        assert_eq!(data["category"], "protocol", "{error}");
+        assert_eq!(data["details"]["method"], method, "{error}");
+        assert!(data["correlation_id"].is_string(), "{error}");
+    }
     consign.run(["mcp", "--actor", ""]).expect(2);
     consign.configure("[memory]\nenabled = false\n");
     consign.run(["mcp"]).expect(2);

@@ -14,7 +14,7 @@ use crate::{
 const INSTALLED: &str = "CONSIGN_TEST_OPENMEMORY";
 
 /// Runs without a memory server of its own.
-fn verify(consign: &Consign, more: &[&str], variables: &[(&str, &str)]) -> Ran {
+pub(super) fn verify(consign: &Consign, more: &[&str], variables: &[(&str, &str)]) -> Ran {
     let mut command = consign.command();
     command
         .env_remove(INSTALLED)
@@ -25,7 +25,7 @@ fn verify(consign: &Consign, more: &[&str], variables: &[(&str, &str)]) -> Ran {
 }
 
 /// The names and ends of the steps.
-fn steps(result: &Value) -> Vec<(&str, &str)> {
+pub(super) fn steps(result: &Value) -> Vec<(&str, &str)> {
     let steps = result["steps"].as_array().unwrap().iter();
     steps
         .map(|step| {
@@ -37,17 +37,20 @@ fn steps(result: &Value) -> Vec<(&str, &str)> {
         .collect()
 }
 
-fn step<'r>(result: &'r Value, name: &str) -> &'r Value {
+pub(super) fn step<'r>(result: &'r Value, name: &str) -> &'r Value {
     let mut steps = result["steps"].as_array().unwrap().iter();
     steps.find(|step| step["name"] == name).unwrap()
 }
 
-const ALL_WELL: [(&str, &str); 7] = [
+const ALL_WELL: [(&str, &str); 10] = [
     ("health_checks", "ok"),
     ("memory_store", "ok"),
     ("memory_query", "ok"),
     ("tool_check", "ok"),
+    ("jsonrpc", "ok"),
+    ("evidence", "ok"),
     ("degradation", "ok"),
+    ("shutdown", "ok"),
     ("reconcile", "ok"),
     ("db_invariants", "ok"),
 ];
@@ -70,6 +73,10 @@ fn full_with_a_server_of_its_own_leaves_nothing_behind() {
     assert_eq!(result["overall_status"], "pass");
     assert_eq!(result["total_failed"], 0);
     assert_eq!(result["verify_mode"], "default");
+    // A token of its own was asked for: the gateway is closed to everybody else.
+    assert_eq!(step(&result, "jsonrpc")["is_token_asked_for"], true);
+    let url = result["gateway_url"].as_str().unwrap();
+    assert!(url.starts_with("http://127.0.0.1:"), "{url}");
     let gate = json!({"mode": "FULL", "passed": true, "reason": null, "missing": []});
     assert_eq!(result["gate"], gate);
     let outage = step(&result, "degradation");
@@ -101,12 +108,12 @@ fn full_with_a_server_of_its_own_leaves_nothing_behind() {
         "outbox_sent",
     ]
     .map(|name| figures[name].as_u64().unwrap());
-    assert_eq!(figures, [3, 2, 1, 1, 1]);
+    assert_eq!(figures, [4, 3, 1, 1, 1]);
     let left: Vec<_> = std::fs::read_dir(consign.folder()).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
     let told = own(&[]).stdout;
     let last = told.lines().last().unwrap();
-    assert!(last.starts_with("pass: 7 steps, 0 failed, "), "{told}");
+    assert!(last.starts_with("pass: 10 steps, 0 failed, "), "{told}");
 }
 
 /// A server that somebody else runs, on both stores, twice.
