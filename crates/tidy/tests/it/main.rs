@@ -7,6 +7,7 @@ mod dependencies;
 mod guarantees;
 mod layout;
 mod links;
+mod memories;
 mod repository;
 mod size;
 mod sql;
