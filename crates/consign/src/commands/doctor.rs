@@ -2,13 +2,19 @@
 
 use clap::Args;
 use consign_kernel::Finding;
+use consign_memory::{Issue, MemoryOptions, ReconcileOptions};
 use serde_json::json;
 
 use crate::{
+    config::Flags,
     context::Context,
+    database::Opened,
     failure::{Exit, Failure},
     output::{Output, count, plain},
 };
+
+/// What doctor calls audits that are pending for too long.
+const HANGING: &str = "memory_audit_hanging";
 
 /// Check every invariant of the database; exit code 1 when something is wrong.
 #[derive(Args, Debug)]
@@ -16,7 +22,9 @@ pub(crate) struct Doctor {}
 
 impl Doctor {
     pub(crate) async fn run(self, context: &Context) -> Result<Exit, Failure> {
-        let findings = context.store().await?.doctor().await?;
+        let opened = context.open().await?;
+        let mut findings = opened.store.doctor().await?;
+        by_settings(context, &opened, &mut findings).await?;
         if context.out.is_json() {
             context.out.json(&json!({"findings": findings}))?;
         } else {
@@ -27,6 +35,44 @@ impl Doctor {
             false => Exit::Wrong,
         })
     }
+}
+
+/// The database takes it that an audit may be pending for two hours; the settings may say otherwise.
+async fn by_settings(
+    context: &Context,
+    opened: &Opened,
+    findings: &mut Vec<Finding>,
+) -> Result<(), Failure> {
+    let configured = context
+        .config(Flags::new())?
+        .settings
+        .memory
+        .options
+        .reconcile();
+    let timeout = configured.audit_timeout;
+    if timeout == MemoryOptions::default().reconcile().audit_timeout {
+        return Ok(());
+    }
+    findings.retain(|finding| finding.code != HANGING);
+    let options = ReconcileOptions {
+        is_repairing: false,
+        ..configured
+    };
+    let found = opened.memory.reconcile_memory(&options).await?.findings;
+    let count = found
+        .iter()
+        .filter(|it| it.issue == Issue::HangingAudit)
+        .count();
+    if count > 0 {
+        let seconds = timeout.as_secs();
+        findings.push(Finding {
+            code: HANGING.to_owned(),
+            what: format!("{count} or more audits have been pending for over {seconds} s"),
+            remedy: "`consign reconcile` ends them".to_owned(),
+            ids: Vec::new(),
+        });
+    }
+    Ok(())
 }
 
 fn print(out: Output, findings: &[Finding]) -> Result<(), Failure> {

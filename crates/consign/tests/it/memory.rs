@@ -3,12 +3,14 @@
 //!
 //! Names of tests begin with the number of their scenario.
 
+mod asking;
 mod cli;
 mod clients;
 mod degradation;
 mod gateway;
 mod kills;
 mod meddler;
+mod several;
 mod switch;
 mod verify;
 mod verify_fails;

@@ -41,6 +41,12 @@ pub(crate) async fn store(service: &Service) -> Value {
 
 /// How often the server has the memory.
 pub(crate) async fn copies(server: &OpenMemory) -> usize {
+    let texts = texts_of(server).await;
+    texts.iter().filter(|text| *text == TEXT).count()
+}
+
+/// What the server has.
+pub(crate) async fn texts_of(server: &OpenMemory) -> Vec<String> {
     let at = server.url().trim_start_matches("http://").parse().unwrap();
     // In the old version of HTTP answers come in one piece.
     let head = format!(
@@ -51,7 +57,9 @@ pub(crate) async fn copies(server: &OpenMemory) -> usize {
     assert_eq!(answer.status, 200, "{answer:?}");
     let all = answer.json();
     let items = all["items"].as_array().unwrap().iter();
-    items.filter(|item| item["content"] == TEXT).count()
+    items
+        .map(|item| item["content"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 /// The audits: reason and status, oldest first.
