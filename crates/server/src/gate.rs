@@ -18,8 +18,10 @@ use consign_memory::{Correlation, GatewayToken};
 use uuid::Uuid;
 
 use crate::{
-    options::ServerOptions,
+    dashboard::{refusal, session::Sessions},
+    options::{RateLimit, ServerOptions},
     problem::{Problem, Voice},
+    state::Clock,
 };
 
 pub(crate) mod access;
@@ -27,10 +29,17 @@ pub(crate) mod agents;
 pub(crate) mod body;
 pub(crate) mod deadline;
 pub(crate) mod observe;
+pub(crate) mod pages;
 pub(crate) mod rate;
 pub(crate) mod slots;
 
 use access::{Access, Reach};
+
+/// How often one address may try to log in.
+const LOGINS: RateLimit = RateLimit {
+    per_second: 1,
+    burst: 20,
+};
 
 /// What all gates share.
 #[derive(Debug)]
@@ -41,7 +50,9 @@ pub(crate) struct Shared {
     /// The tokens that only the gateway of memories knows.
     agents: Vec<GatewayToken>,
     pub(crate) slots: slots::Slots,
+    pub(crate) sessions: Sessions,
     rates: rate::Rates,
+    logins: rate::Rates,
 }
 
 impl Shared {
@@ -49,14 +60,24 @@ impl Shared {
         options: &ServerOptions,
         tenants: Arc<BTreeMap<String, Uuid>>,
         agents: Vec<GatewayToken>,
+        clock: Clock,
     ) -> Self {
         Self {
+            sessions: Sessions::new(options, clock),
+            logins: rate::Rates::new(LOGINS),
             slots: slots::Slots::new(options.concurrency_max, options.waits_max),
             rates: rate::Rates::new(options.rate_limit),
             options: options.clone(),
             tenants,
             agents,
         }
+    }
+}
+
+impl Shared {
+    /// The tenant that a token is bound to.
+    pub(crate) fn tenant_of(&self, name: &str) -> Option<Uuid> {
+        self.tenants.get(name).copied()
     }
 }
 
@@ -78,17 +99,38 @@ pub(crate) async fn pass(State(gate): State<Gate>, request: Request, next: Next)
     let started = Instant::now();
     let method = request.method().clone();
     let correlation = request.extensions().get::<Correlation>().cloned();
-    let response = match gate.admit(request, next).await {
+    let gate = gate.for_request(&request);
+    let asked = (gate.voice == Voice::Page).then(|| refusal::Asked::new(&request));
+    let mut response = match gate.admit(request, next).await {
         Ok(response) => response,
         Err(problem) => problem
             .in_request(correlation.as_ref())
             .in_voice(gate.voice),
     };
+    if let Some(asked) = asked {
+        response = asked.answered(response);
+    }
     observe::answered(&method, gate.route, &response, started.elapsed());
     response
 }
 
 impl Gate {
+    /// The same, knowing what is wanted where a path has two answers.
+    fn for_request(self, request: &Request) -> Self {
+        match self.access {
+            Access::Front if pages::wants_page(request.headers()) => Self {
+                access: Access::PAGES,
+                voice: Voice::Page,
+                ..self
+            },
+            Access::Front => Self {
+                access: Access::Open,
+                ..self
+            },
+            _ => self,
+        }
+    }
+
     async fn admit(&self, request: Request, next: Next) -> Result<Response, Problem> {
         let options = &self.shared.options;
         let (mut parts, body) = request.into_parts();
@@ -98,14 +140,26 @@ impl Gate {
                 let quota = self.shared.rates.take(&caller.client, Instant::now())?;
                 (quota, options.body_max_bytes)
             }
+            Access::Pages(_) => {
+                let quota = self.shared.rates.take(&caller.client, Instant::now())?;
+                (quota, pages::FORM_BYTES_MAX)
+            }
+            Access::Login => {
+                let quota = self.shared.logins.take(&caller.client, Instant::now())?;
+                (quota, pages::FORM_BYTES_MAX)
+            }
             // Whoever watches over the server must not be locked out by it, and sends no body.
-            Access::Open | Access::Metrics => (None, 0),
+            Access::Front | Access::Open | Access::Metrics => (None, 0),
         };
         let bytes = body::read(body, bytes_max, options.body_timeout()).await?;
+        if let Some(visit) = &caller.visit {
+            pages::check_form(&parts, &bytes, visit)?;
+        }
         let slot = match self.access {
-            Access::Scopes(_) | Access::Agents(_) => Some(self.shared.slots.take()?),
-            Access::Open | Access::Metrics => None,
+            Access::Front | Access::Open | Access::Metrics => None,
+            _ => Some(self.shared.slots.take()?),
         };
+        let cookie = caller.visit.as_ref().and_then(|visit| visit.cookie.clone());
         parts.extensions.insert(slot.clone());
         parts.extensions.insert(caller);
         parts.extensions.insert(Arc::clone(&self.shared));
@@ -114,6 +168,9 @@ impl Gate {
         let mut response = deadline::run(request, next, slot, limit).await?;
         if let Some(quota) = quota {
             quota.tell(response.headers_mut());
+        }
+        if let Some(cookie) = cookie {
+            refusal::with_cookie(response.headers_mut(), &cookie);
         }
         Ok(response)
     }

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod dashboard;
 mod exposure;
 mod extract;
 mod gate;

@@ -174,6 +174,7 @@ fn endpoints() -> Vec<Endpoint> {
         &ServerOptions::default(),
         Arc::default(),
         Vec::new(),
+        Arc::new(jiff::Timestamp::now),
     ));
     Routes::new(shared, Duration::ZERO).endpoints
 }
@@ -220,7 +221,7 @@ fn complete(operation: &mut Operation, endpoint: &Endpoint) {
     for meaning in problems.chain(guarded).chain(with_body) {
         let status = meaning.status.as_str().to_owned();
         let code = match voice {
-            Voice::Problem => meaning.code.to_owned(),
+            Voice::Problem | Voice::Page => meaning.code.to_owned(),
             Voice::Flat | Voice::Agents => flat_code(meaning),
         };
         let line = format!("`{code}`: {}", meaning.title);
@@ -237,7 +238,7 @@ fn complete(operation: &mut Operation, endpoint: &Endpoint) {
 /// What a contract of its own adds, by status.
 fn own_words(contract: Contract) -> Vec<(u16, String)> {
     match contract {
-        Contract::Own => Vec::new(),
+        Contract::Own | Contract::Pages => Vec::new(),
         Contract::Payments(codes) | Contract::Agents(codes) => {
             let line = |(status, code): &(u16, &str)| (*status, format!("`{code}`"));
             codes.iter().map(line).collect()
@@ -257,7 +258,7 @@ fn own_words(contract: Contract) -> Vec<(u16, String)> {
 
 fn failure_response(contract: Contract, lines: &[String]) -> Response {
     let (kind, schema) = match contract {
-        Contract::Own => ("application/problem+json", "Problem"),
+        Contract::Own | Contract::Pages => ("application/problem+json", "Problem"),
         Contract::Orders(_) => ("application/json", "OrderFailure"),
         Contract::Payments(_) => ("application/json", "PaymentFailure"),
         Contract::Agents(_) => ("application/json", "AgentFailure"),

@@ -52,6 +52,11 @@ pub struct ServerOptions {
     pub connections_max: usize,
     /// How often one client may call.
     pub rate_limit: RateLimit,
+    /// How long a login at the dashboard lasts.
+    pub session_ttl_ms: u64,
+    /// Keeps browsers from sending the dashboard's cookie over plain HTTP, as behind a proxy that
+    /// ends TLS. A server that speaks HTTPS itself always does.
+    pub dashboard_secure_cookie: bool,
     /// A worker whose claim loop was not seen for this long is not ready.
     pub tick_age_max_ms: u64,
     /// How long requests under way may take once the server has been told to stop.
@@ -79,6 +84,8 @@ impl Default for ServerOptions {
             concurrency_max: 256,
             connections_max: 2_048,
             rate_limit: RateLimit::default(),
+            session_ttl_ms: 8 * 60 * 60 * 1_000,
+            dashboard_secure_cookie: false,
             tick_age_max_ms: 30_000,
             shutdown_grace_ms: 10_000,
         }

@@ -30,12 +30,17 @@ pub(crate) enum Voice {
     Flat,
     /// `{"ok": false, "error", "error_code", "correlation_id"}`, as agents are answered.
     Agents,
+    /// A page for people.
+    Page,
 }
 
 impl Voice {
     /// Whoever speaks such a contract is answered in its words, at whatever path below it.
     pub(crate) fn of_path(path: &str) -> Self {
         let is_below = |roots: &[&str]| roots.iter().any(|root| path.starts_with(root));
+        if path == "/ui" || is_below(&["/ui/"]) {
+            return Self::Page;
+        }
         if is_below(&["/do/", "/v1/payments"]) {
             return Self::Flat;
         }
@@ -50,7 +55,7 @@ impl Voice {
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
     pub(crate) meaning: &'static Meaning,
-    detail: String,
+    pub(crate) detail: String,
     context: Map<String, Value>,
     headers: Vec<(HeaderName, HeaderValue)>,
     /// For the log only.
@@ -63,6 +68,10 @@ pub(crate) struct Failure {
     pub(crate) code: &'static str,
     pub(crate) cause: String,
 }
+
+/// The problem that an answer tells of, for who words it otherwise; travels with the response.
+#[derive(Clone, Debug)]
+pub(crate) struct Unworded(pub(crate) Box<Problem>);
 
 impl Problem {
     pub(crate) fn new(meaning: &'static Meaning, detail: impl Into<String>) -> Self {
@@ -122,7 +131,8 @@ impl Problem {
     /// The answer in the route's own words.
     pub(crate) fn in_voice(self, voice: Voice) -> Response {
         match voice {
-            Voice::Problem => self.into_response(),
+            // Whoever asked makes a page of it: `refusal`.
+            Voice::Problem | Voice::Page => self.into_response(),
             Voice::Flat => Flat::from(self).into_response(),
             Voice::Agents => agents::answer(self),
         }
@@ -163,7 +173,10 @@ impl Problem {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let body = self.body();
-        self.answer("application/problem+json", &body)
+        let unworded = Unworded(Box::new(self.clone()));
+        let mut response = self.answer("application/problem+json", &body);
+        response.extensions_mut().insert(unworded);
+        response
     }
 }
 

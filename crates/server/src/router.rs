@@ -13,6 +13,7 @@ use axum::{
 use consign_memory::Correlation;
 
 use crate::{
+    dashboard::refusal,
     gate::{Shared, agents, observe},
     options::ServerOptions,
     problem::{Problem, Voice, codes},
@@ -25,7 +26,12 @@ use crate::{
 pub fn router(mut state: AppState, options: &ServerOptions) -> Router {
     state.tick_age_max = options.tick_age_max();
     let agents = state.agents();
-    let shared = Arc::new(Shared::new(options, Arc::clone(&state.tenants), agents));
+    let shared = Arc::new(Shared::new(
+        options,
+        Arc::clone(&state.tenants),
+        agents,
+        Arc::clone(&state.clock),
+    ));
     Routes::new(shared, state.order_wait_max)
         .router
         .fallback(nothing_here)
@@ -46,6 +52,11 @@ async fn other_methods(request: Request) -> Response {
 
 fn refused(request: &Request, problem: Problem) -> Response {
     let voice = Voice::of_path(request.uri().path());
+    if voice == Voice::Page {
+        let response = refusal::Asked::new(request).answered(problem.in_voice(voice));
+        observe::answered(request.method(), "none", &response, Duration::ZERO);
+        return response;
+    }
     let correlation = (voice == Voice::Agents).then(Correlation::new);
     let problem = problem.in_request(correlation.as_ref());
     let mut response = problem.in_voice(voice);

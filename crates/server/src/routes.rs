@@ -16,6 +16,7 @@ use consign_orders::Reason;
 use serde_json::Value;
 
 use crate::{
+    dashboard,
     gate::{
         Gate, Shared,
         access::{Access, Reach},
@@ -70,6 +71,8 @@ pub(crate) enum Contract {
     Payments(&'static [(u16, &'static str)]),
     /// Those of the gateway of memories, with these codes by status.
     Agents(&'static [(u16, &'static str)]),
+    /// None: pages are for people.
+    Pages,
 }
 
 impl Endpoint {
@@ -79,21 +82,22 @@ impl Endpoint {
             Contract::Own => Voice::Problem,
             Contract::Orders(_) | Contract::Payments(_) => Voice::Flat,
             Contract::Agents(_) => Voice::Agents,
+            Contract::Pages => Voice::Page,
         }
     }
 }
 
 /// One route, as far as the router is concerned.
 #[derive(Clone, Copy)]
-struct Way {
-    method: (&'static str, MethodFilter),
-    path: &'static str,
-    access: Access,
-    reach: Reach,
-    problems: &'static [&'static Meaning],
-    contract: Contract,
+pub(crate) struct Way {
+    pub(crate) method: (&'static str, MethodFilter),
+    pub(crate) path: &'static str,
+    pub(crate) access: Access,
+    pub(crate) reach: Reach,
+    pub(crate) problems: &'static [&'static Meaning],
+    pub(crate) contract: Contract,
     /// How long its handler may wait, on top of the time for its work.
-    patience: Duration,
+    pub(crate) patience: Duration,
 }
 
 /// Routes being collected.
@@ -105,8 +109,8 @@ pub(crate) struct Routes {
     pub(crate) endpoints: Vec<Endpoint>,
 }
 
-const GET: (&str, MethodFilter) = ("get", MethodFilter::GET);
-const POST: (&str, MethodFilter) = ("post", MethodFilter::POST);
+pub(crate) const GET: (&str, MethodFilter) = ("get", MethodFilter::GET);
+pub(crate) const POST: (&str, MethodFilter) = ("post", MethodFilter::POST);
 const PUT: (&str, MethodFilter) = ("put", MethodFilter::PUT);
 const OPTIONS: (&str, MethodFilter) = ("options", MethodFilter::OPTIONS);
 const PATCH: (&str, MethodFilter) = ("patch", MethodFilter::PATCH);
@@ -128,11 +132,12 @@ impl Routes {
         routes.reading();
         routes.operating();
         routes.working();
+        routes.dashboard();
         routes
     }
 
     fn about(&mut self) {
-        self.add(GET, "/", Access::Open, &[], about::index);
+        self.add(GET, "/", Access::Front, &[], dashboard::front);
         self.add(GET, "/openapi.json", Access::Open, &[], about::openapi_json);
         let unknown = &[codes::NOT_FOUND];
         self.add(
@@ -320,7 +325,7 @@ impl Routes {
         self.add_way(way, handler);
     }
 
-    fn add_way<H, T>(&mut self, way: Way, handler: H)
+    pub(crate) fn add_way<H, T>(&mut self, way: Way, handler: H)
     where
         H: Handler<T, AppState>,
         T: 'static,
@@ -329,7 +334,7 @@ impl Routes {
         let endpoint = Endpoint {
             method,
             path: way.path,
-            access: way.access,
+            access: way.access.documented(),
             reach: way.reach,
             problems: way.problems,
             contract: way.contract,

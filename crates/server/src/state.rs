@@ -14,7 +14,7 @@ use tokio::{
 };
 use uuid::Uuid;
 
-use crate::{mcp::Mcp, options::ServerOptions};
+use crate::{dashboard::live::Live, mcp::Mcp, options::ServerOptions};
 
 /// What the server knows of a worker in the same process.
 pub trait WorkerView: Send + Sync {
@@ -32,7 +32,7 @@ where
 }
 
 type Metrics = Arc<dyn Fn() -> String + Send + Sync>;
-type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+pub(crate) type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 type SchemaCheck =
     Arc<dyn Fn() -> Pin<Box<dyn Future<Output = consign_kernel::Result<()>> + Send>> + Send + Sync>;
 
@@ -100,6 +100,8 @@ pub struct AppState {
     pub(crate) lane_changes: Arc<Mutex<()>>,
     /// Wakes the stepper of redrives when one is started here.
     pub(crate) redrive_started: Arc<Notify>,
+    /// What is being looked at in browsers.
+    pub(crate) live: Arc<Live>,
     draining: Arc<watch::Sender<bool>>,
 }
 
@@ -121,6 +123,7 @@ impl AppState {
             last_check: Arc::default(),
             lane_changes: Arc::default(),
             redrive_started: Arc::new(Notify::new()),
+            live: Arc::default(),
             draining: Arc::new(watch::Sender::new(false)),
         }
     }

@@ -104,6 +104,10 @@ impl fmt::Debug for Token {
 pub struct TokenHash([u8; 32]);
 
 impl TokenHash {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     /// Compares without telling by its duration where the first difference is.
     pub(crate) fn matches(&self, other: &Self) -> subtle::Choice {
         self.0.ct_eq(&other.0)

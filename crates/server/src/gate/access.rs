@@ -6,8 +6,9 @@ use axum::http::{HeaderMap, header, request::Parts};
 use subtle::{Choice, ConditionallySelectable};
 use uuid::Uuid;
 
-use super::{Shared, agents::Agent};
+use super::{Shared, agents::Agent, pages};
 use crate::{
+    dashboard::session::Visit,
     options::{ServerOptions, TokenEntry},
     problem::{Problem, codes},
     serve::Peer,
@@ -23,8 +24,14 @@ const ACTOR_BYTES_MAX: usize = 100;
 pub(crate) enum Access {
     /// Nothing: probes, and what the documentation says anyway.
     Open,
+    /// Nothing for the short index; for the page that browsers want at the same path, what pages ask.
+    Front,
     /// What `metrics_open` says.
     Metrics,
+    /// One of these scopes, by the session of a browser or by a token.
+    Pages(&'static [Scope]),
+    /// Nothing yet: here a session begins.
+    Login,
     /// One of these scopes.
     Scopes(&'static [Scope]),
     /// One of these scopes, or a token that only the gateway of memories knows.
@@ -42,15 +49,27 @@ impl Access {
     /// Looking at memories.
     pub(crate) const RECALL: Self =
         Self::Agents(&[Scope::Producer, Scope::Auditor, Scope::Operator]);
+    /// Looking at pages.
+    pub(crate) const PAGES: Self = Self::Pages(&[Scope::Auditor, Scope::Operator]);
+    /// Acting on them.
+    pub(crate) const PAGES_OPERATE: Self = Self::Pages(&[Scope::Operator]);
     /// Storing them.
     pub(crate) const REMEMBER: Self = Self::Agents(&[Scope::Producer, Scope::Operator]);
 
     /// The scopes of which one is needed; none where no token is ever needed.
     pub(crate) fn scopes(self) -> &'static [Scope] {
         match self {
-            Self::Open => &[],
+            Self::Open | Self::Front | Self::Login => &[],
             Self::Metrics => &[Scope::Auditor, Scope::Operator],
-            Self::Scopes(scopes) | Self::Agents(scopes) => scopes,
+            Self::Scopes(scopes) | Self::Agents(scopes) | Self::Pages(scopes) => scopes,
+        }
+    }
+
+    /// What the documentation says of it: it knows no pages.
+    pub(crate) fn documented(self) -> Self {
+        match self {
+            Self::Front => Self::Open,
+            other => other,
         }
     }
 }
@@ -79,6 +98,8 @@ pub(crate) struct Caller {
     pub(crate) is_reader: bool,
     /// Who they are to the gateway of memories, on its routes.
     pub(crate) agent: Option<Agent>,
+    /// Who they are to the dashboard, on its pages.
+    pub(crate) visit: Option<Visit>,
 }
 
 /// Lets a caller in, or says why not.
@@ -90,11 +111,17 @@ pub(crate) fn admit(
     let Shared {
         options, tenants, ..
     } = shared;
-    let peer = request.extensions.get::<Peer>().copied();
-    let address = peer.map(|Peer(peer)| peer.ip().to_canonical());
-    let (mut is_reader, mut tenant_id, mut agent) = (true, None, None);
+    let address = peer_address(request);
+    let (mut is_reader, mut tenant_id, mut agent, mut visit) = (true, None, None, None);
     let name = match access {
-        Access::Open => None,
+        Access::Open | Access::Front => None,
+        Access::Pages(_) | Access::Login => {
+            let visitor = pages::admit(shared, (access, reach), request)?;
+            tenant_id = visitor.tenant_id;
+            let name = visitor.visit.name.clone();
+            visit = Some(visitor.visit);
+            name
+        }
         Access::Metrics if metrics_are_open(options, address, &request.headers) => {
             check_host(options, request)?;
             None
@@ -147,7 +174,14 @@ pub(crate) fn admit(
         tenant_id,
         is_reader,
         agent,
+        visit,
     })
+}
+
+/// Where the caller is.
+pub(super) fn peer_address(request: &Parts) -> Option<IpAddr> {
+    let peer = request.extensions.get::<Peer>().copied();
+    peer.map(|Peer(peer)| peer.ip().to_canonical())
 }
 
 fn metrics_are_open(options: &ServerOptions, address: Option<IpAddr>, headers: &HeaderMap) -> bool {
@@ -163,7 +197,7 @@ fn is_local(address: Option<IpAddr>, headers: &HeaderMap) -> bool {
         && !forwarded.iter().any(|name| headers.contains_key(*name))
 }
 
-fn check_local(
+pub(super) fn check_local(
     options: &ServerOptions,
     address: Option<IpAddr>,
     headers: &HeaderMap,
@@ -178,7 +212,7 @@ fn check_local(
 
 /// A web page can make a browser on this machine call any name its author controls, and let that
 /// name point here. It cannot choose the Host header, which tells.
-fn check_host(options: &ServerOptions, request: &Parts) -> Result<(), Problem> {
+pub(super) fn check_host(options: &ServerOptions, request: &Parts) -> Result<(), Problem> {
     let host = request.headers.get(header::HOST);
     let host = host.and_then(|host| host.to_str().ok()).unwrap_or_default();
     let name = host_name(host);
@@ -214,7 +248,7 @@ fn authenticate<'o>(
 
 /// A token compared with every one that is known: neither its duration nor its end tells how far a
 /// guess got.
-fn find<'o>(tokens: &'o [TokenEntry], bearer: &str) -> Option<&'o TokenEntry> {
+pub(crate) fn find<'o>(tokens: &'o [TokenEntry], bearer: &str) -> Option<&'o TokenEntry> {
     let hash = Token::new(bearer).hash();
     let none = tokens.len() as u64;
     let mut found = none;
@@ -225,14 +259,14 @@ fn find<'o>(tokens: &'o [TokenEntry], bearer: &str) -> Option<&'o TokenEntry> {
     tokens.get(found as usize)
 }
 
-fn no_token() -> Problem {
+pub(super) fn no_token() -> Problem {
     refused_token(
         "send `Authorization: Bearer <token>`",
         "Bearer realm=\"consign\"",
     )
 }
 
-fn unknown_token() -> Problem {
+pub(crate) fn unknown_token() -> Problem {
     refused_token(
         "the server does not know this token",
         "Bearer realm=\"consign\", error=\"invalid_token\"",
@@ -243,7 +277,7 @@ fn refused_token(detail: &str, challenge: &str) -> Problem {
     Problem::new(codes::UNAUTHORIZED, detail).with_header(header::WWW_AUTHENTICATE, challenge)
 }
 
-fn bearer(headers: &HeaderMap) -> Option<&str> {
+pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;
     scheme
@@ -251,7 +285,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
         .then_some(token.trim())
 }
 
-fn check_scopes(entry: &TokenEntry, needed: &[Scope]) -> Result<(), Problem> {
+pub(crate) fn check_scopes(entry: &TokenEntry, needed: &[Scope]) -> Result<(), Problem> {
     if needed.iter().any(|scope| entry.scopes.contains(scope)) {
         return Ok(());
     }
@@ -268,7 +302,11 @@ fn check_scopes(entry: &TokenEntry, needed: &[Scope]) -> Result<(), Problem> {
 }
 
 /// No scope opens to a tenant what is not divided by tenants.
-fn check_reach(entry: &TokenEntry, tenant_id: Option<Uuid>, reach: Reach) -> Result<(), Problem> {
+pub(crate) fn check_reach(
+    entry: &TokenEntry,
+    tenant_id: Option<Uuid>,
+    reach: Reach,
+) -> Result<(), Problem> {
     if tenant_id.is_none() || reach == Reach::Tenant {
         return Ok(());
     }

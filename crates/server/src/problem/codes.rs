@@ -114,6 +114,9 @@ codes! {
     ORIGIN_NOT_ALLOWED "origin_not_allowed" FORBIDDEN
         "this web page may not call" "configure tokens, or add the page's host to server.allowed_hosts"
 
+    CSRF_MISMATCH "csrf_mismatch" FORBIDDEN
+        "the form does not belong to this session" "open the page again and send its form"
+
     // Of limits.
     RATE_LIMITED "rate_limited" TOO_MANY_REQUESTS
         "too many requests" "repeat after Retry-After"

@@ -122,8 +122,8 @@ fn link(
 }
 
 /// What can be done to messages by hand.
-#[derive(Clone, Copy)]
-enum Action {
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Action {
     Requeue,
     Hold,
     Unhold,
@@ -149,7 +149,7 @@ impl Action {
         })
     }
 
-    async fn one(
+    pub(crate) async fn one(
         self,
         state: &AppState,
         caller: &Caller,

@@ -6,7 +6,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use consign_kernel::{Filter, Redrive, RedriveId, RedrivePlan};
+use consign_kernel::{By, Filter, Redrive, RedriveId, RedrivePlan};
 
 use crate::{
     extract::{InPath, Json, MaybeJson, Params, Segment},
@@ -52,11 +52,10 @@ pub(crate) async fn start(
     let plan = body.plan();
     plan.validate()?;
     if body.dry_run {
-        return Ok(Answer(preview(&state, plan).await?).into_response());
+        return Ok(Answer(preview(&state, plan, SAMPLES).await?).into_response());
     }
     let by = by(&caller, body.reason)?;
-    let redrive = state.store.start_redrive(&plan, &by).await?;
-    state.redrive_started.notify_one();
+    let redrive = begin(&state, &plan, &by).await?;
     Ok((StatusCode::ACCEPTED, Answer(redrive)).into_response())
 }
 
@@ -125,7 +124,24 @@ pub(crate) async fn resume(
     Ok(Answer(redrive))
 }
 
-async fn preview(state: &AppState, plan: RedrivePlan) -> Result<RedrivePreview, Problem> {
+/// Starts a redrive, and wakes who takes its steps.
+pub(crate) async fn begin(
+    state: &AppState,
+    plan: &RedrivePlan,
+    by: &By,
+) -> Result<Redrive, Problem> {
+    plan.validate()?;
+    let redrive = state.store.start_redrive(plan, by).await?;
+    state.redrive_started.notify_one();
+    Ok(redrive)
+}
+
+/// What a redrive would take, with so many samples.
+pub(crate) async fn preview(
+    state: &AppState,
+    plan: RedrivePlan,
+    samples: u32,
+) -> Result<RedrivePreview, Problem> {
     let filter = Filter {
         lane: plan.lane.clone(),
         code: plan.code.clone(),
@@ -133,7 +149,7 @@ async fn preview(state: &AppState, plan: RedrivePlan) -> Result<RedrivePreview, 
     };
     let at_most = plan.limit.unwrap_or(COUNT_MAX).min(COUNT_MAX);
     let count = state.store.count_dead(&filter, at_most).await?;
-    let samples = state.store.dead(&filter, None, SAMPLES).await?;
+    let samples = state.store.dead(&filter, None, samples).await?;
     Ok(RedrivePreview {
         or_more: count == COUNT_MAX && plan.limit.is_none_or(|limit| limit > COUNT_MAX),
         plan,

@@ -4,6 +4,7 @@
 mod access;
 mod bench;
 mod contract;
+mod dashboard;
 mod docs;
 mod enqueue;
 mod faults;

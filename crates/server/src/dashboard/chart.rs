@@ -1,0 +1,102 @@
+//! Small drawings, made here: no script has to run to see them.
+
+use std::fmt::{self, Write as _};
+
+use askama::filters::HtmlSafe;
+
+const WIDTH: f64 = 120.0;
+const HEIGHT: f64 = 28.0;
+
+/// An SVG drawing. Holds numbers and words of ours only.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Drawing(String);
+
+impl fmt::Display for Drawing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl HtmlSafe for Drawing {}
+
+/// A line through the points, oldest first. `what` is what is drawn, in words of ours.
+pub(super) fn sparkline(what: &'static str, points: &[f64]) -> Drawing {
+    let most = points.iter().copied().fold(0.0, f64::max);
+    let step = WIDTH / (points.len().max(2) - 1) as f64;
+    let mut line = String::new();
+    for (index, point) in points.iter().enumerate() {
+        let x = index as f64 * step;
+        let y = height(*point, most);
+        write!(line, "{x:.1},{:.1} ", HEIGHT - y).expect("invariant: strings take everything");
+    }
+    drawing(
+        what,
+        most,
+        &format!("<polyline points=\"{}\"/>", line.trim_end()),
+    )
+}
+
+/// A bar for every point, oldest first; the lower part of each is what failed.
+pub(super) fn bars(what: &'static str, points: &[(f64, f64)]) -> Drawing {
+    let most = points.iter().map(|(all, _)| *all).fold(0.0, f64::max);
+    let step = WIDTH / points.len().max(1) as f64;
+    let mut shapes = String::new();
+    for (index, (all, failed)) in points.iter().enumerate() {
+        let x = index as f64 * step;
+        for (class, part) in [("all", *all), ("failed", *failed)] {
+            let tall = height(part, most);
+            if tall <= 0.0 {
+                continue;
+            }
+            let (y, wide) = (HEIGHT - tall, (step * 0.8).max(0.5));
+            write!(
+                shapes,
+                "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{wide:.1}\" height=\"{tall:.1}\"/>"
+            )
+            .expect("invariant: strings take everything");
+        }
+    }
+    drawing(what, most, &shapes)
+}
+
+/// What is not nothing is seen.
+fn height(point: f64, most: f64) -> f64 {
+    if point <= 0.0 || most <= 0.0 {
+        return 0.0;
+    }
+    (point / most * HEIGHT).max(1.0)
+}
+
+fn drawing(what: &'static str, most: f64, shapes: &str) -> Drawing {
+    Drawing(format!(
+        "<svg class=\"chart\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" preserveAspectRatio=\"none\">\
+         <title>{what}</title><desc>Highest: {most:.0}</desc>{shapes}</svg>"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_goes_from_left_to_right_and_the_highest_point_touches_the_top() {
+        let drawn = sparkline("Delivered a minute", &[0.0, 5.0, 10.0]).to_string();
+        assert!(drawn.contains("0.0,28.0 60.0,14.0 120.0,0.0"), "{drawn}");
+        assert!(drawn.contains("<title>Delivered a minute</title>"));
+        let flat = sparkline("x", &[0.0; 3]).to_string();
+        assert!(flat.contains("0.0,28.0 60.0,28.0 120.0,28.0"), "{flat}");
+        assert!(!sparkline("x", &[]).to_string().contains("NaN"));
+        assert!(!sparkline("x", &[1.0]).to_string().contains("inf"));
+    }
+
+    #[test]
+    fn what_failed_is_drawn_into_its_bar() {
+        let drawn = bars("Results", &[(4.0, 1.0), (0.0, 0.0), (2.0, 0.0)]).to_string();
+        assert_eq!(drawn.matches("class=\"all\"").count(), 2);
+        assert_eq!(drawn.matches("class=\"failed\"").count(), 1);
+        assert!(
+            drawn.contains("height=\"28.0\"") && drawn.contains("height=\"7.0\""),
+            "{drawn}"
+        );
+    }
+}

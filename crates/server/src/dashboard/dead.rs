@@ -1,0 +1,355 @@
+//! Dead letters: looking through them, and requeueing those that match.
+
+use askama::Template;
+use axum::{Extension, Json, extract::State, response::Response};
+use consign_kernel::{
+    CODE_BYTES_MAX, DeadLetter, Filter, LaneName, MessageId, Redrive, RedriveId, RedrivePlan,
+    RedriveState,
+};
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use super::{
+    form::{Form, encoded},
+    live::Topic,
+    shell::{Shell, rendered, see_other, text},
+    words::{Moment, count},
+};
+use crate::{
+    extract::{InPath, MaybeJson, Params},
+    gate::access::Caller,
+    problem::Problem,
+    routes::redrives as api,
+    state::AppState,
+    wire::operate::{ReasonBody, by},
+};
+
+const ROWS: u32 = 50;
+const SAMPLES: u32 = 20;
+const REDRIVES: u32 = 10;
+
+#[derive(Template)]
+#[template(path = "dead.html")]
+struct Dead {
+    shell: Shell,
+    topic: Option<String>,
+    lane: String,
+    code: String,
+    lanes: Vec<(String, bool)>,
+    live: String,
+}
+
+#[derive(Template)]
+#[template(path = "dead_live.html")]
+struct Live {
+    letters: Vec<Letter>,
+    older: Option<String>,
+    redrives: Vec<Run>,
+}
+
+#[derive(Template)]
+#[template(path = "preview.html")]
+struct Preview {
+    shell: Shell,
+    lane: Option<String>,
+    code: Option<String>,
+    limit: Option<u64>,
+    rate: Option<u32>,
+    count: String,
+    is_none: bool,
+    or_more: bool,
+    letters: Vec<Letter>,
+}
+
+#[derive(Template)]
+#[template(path = "redrive.html")]
+struct RedrivePage {
+    shell: Shell,
+    topic: String,
+    run: Run,
+    live: String,
+}
+
+#[derive(Template)]
+#[template(path = "redrive_live.html")]
+struct RedriveLive {
+    run: Run,
+}
+
+/// A dead message.
+struct Letter {
+    id: i64,
+    lane: String,
+    at: Moment,
+    attempt_no: u32,
+    code: String,
+    detail: String,
+}
+
+/// A redrive.
+pub(super) struct Run {
+    id: i64,
+    state: RedriveState,
+    /// Which messages, in words.
+    what: String,
+    total: u64,
+    moved: u64,
+    skipped: u64,
+    done_words: String,
+    total_words: String,
+    actor: String,
+    reason: String,
+    started: Moment,
+    finished: Option<Moment>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct DeadQuery {
+    lane: Option<String>,
+    code: Option<String>,
+    before: Option<i64>,
+    limit: Option<String>,
+    rate_per_second: Option<String>,
+    done: Option<String>,
+}
+
+impl DeadQuery {
+    fn filter(&self) -> Result<Filter, Problem> {
+        let said = |text: &Option<String>| text.clone().filter(|text| !text.trim().is_empty());
+        let code = said(&self.code);
+        if code
+            .as_ref()
+            .is_some_and(|code| code.len() > CODE_BYTES_MAX || code.contains('\0'))
+        {
+            let why = format!("must be at most {CODE_BYTES_MAX} bytes without U+0000");
+            return Err(Problem::invalid("code", &why));
+        }
+        Ok(Filter {
+            lane: said(&self.lane).map(|lane| lane.parse()).transpose()?,
+            code,
+            ..Filter::default()
+        })
+    }
+}
+
+pub(super) async fn show(
+    State(state): State<AppState>,
+    Extension(caller): Extension<Caller>,
+    Params(query): Params<DeadQuery>,
+) -> Result<Response, Problem> {
+    let filter = query.filter()?;
+    let lanes = state.store.lanes().await?;
+    let chosen = |name: &LaneName| filter.lane.as_ref() == Some(name);
+    let lanes = lanes
+        .into_iter()
+        .map(|(lane, _)| (lane.name.to_string(), chosen(&lane.name)));
+    let lanes = lanes.collect();
+    let is_newest = filter == Filter::default() && query.before.is_none();
+    let shell = Shell::new("Dead letters", "/ui/dead", &caller);
+    Ok(rendered(&Dead {
+        shell: shell.with_done(query.done.as_deref()),
+        topic: is_newest.then(|| Topic::Dead.to_string()),
+        lanes,
+        live: live(&state, &filter, query.before.map(MessageId)).await?,
+        lane: filter.lane.map(String::from).unwrap_or_default(),
+        code: filter.code.unwrap_or_default(),
+    }))
+}
+
+/// The part that is kept up to date.
+pub(super) async fn live(
+    state: &AppState,
+    filter: &Filter,
+    before: Option<MessageId>,
+) -> Result<String, Problem> {
+    let page = state.store.dead(filter, before, ROWS).await?;
+    let redrives = state.store.redrives(REDRIVES).await?;
+    let now = (state.clock)();
+    let older = page.next.map(|next| {
+        let mut link = format!("/ui/dead?before={next}");
+        if let Some(lane) = &filter.lane {
+            link.push_str(&format!("&lane={lane}"));
+        }
+        if let Some(code) = &filter.code {
+            link.push_str(&format!("&code={}", encoded(code)));
+        }
+        link
+    });
+    text(&Live {
+        letters: letters(page.items, now),
+        older,
+        redrives: redrives.into_iter().map(|it| Run::new(it, now)).collect(),
+    })
+}
+
+/// Exactly what a redrive would do.
+pub(super) async fn preview(
+    State(state): State<AppState>,
+    Extension(caller): Extension<Caller>,
+    Params(query): Params<DeadQuery>,
+) -> Result<Response, Problem> {
+    let filter = query.filter()?;
+    let plan = RedrivePlan {
+        lane: filter.lane.clone(),
+        code: filter.code.clone(),
+        rate_per_second: number("rate", query.rate_per_second.as_deref())?,
+        limit: number("limit", query.limit.as_deref())?,
+    };
+    plan.validate()?;
+    let preview = api::preview(&state, plan, SAMPLES).await?;
+    Ok(rendered(&Preview {
+        shell: Shell::new("Redrive: preview", "/ui/dead", &caller),
+        lane: filter.lane.map(String::from),
+        code: filter.code,
+        limit: preview.plan.limit,
+        rate: preview.plan.rate_per_second,
+        is_none: preview.count == 0,
+        count: count(preview.count),
+        or_more: preview.or_more,
+        letters: letters(preview.samples, (state.clock)()),
+    }))
+}
+
+fn number<T: std::str::FromStr>(what: &str, text: Option<&str>) -> Result<Option<T>, Problem> {
+    let text = text.map(str::trim).filter(|text| !text.is_empty());
+    let number = text.map(str::parse).transpose();
+    number.map_err(|_| Problem::invalid(what, "must be a whole number"))
+}
+
+/// Starts what was previewed.
+pub(super) async fn start(
+    State(state): State<AppState>,
+    Extension(caller): Extension<Caller>,
+    form: Form,
+) -> Result<Response, Problem> {
+    let plan = RedrivePlan {
+        lane: form.get("lane").map(str::parse).transpose()?,
+        code: form.get("code").map(str::to_owned),
+        rate_per_second: form.number("rate_per_second")?,
+        limit: form.number("limit")?,
+    };
+    let redrive = api::begin(&state, &plan, &by(&caller, form.reason())?).await?;
+    Ok(see_other(&format!(
+        "/ui/redrives/{}?done=redrive",
+        redrive.id
+    )))
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Done {
+    done: Option<String>,
+}
+
+pub(super) async fn redrive(
+    State(state): State<AppState>,
+    Extension(caller): Extension<Caller>,
+    InPath(id): InPath<RedriveId>,
+    Params(query): Params<Done>,
+) -> Result<Response, Problem> {
+    let run = run(&state, id).await?;
+    let shell = Shell::new(format!("Redrive {id}"), "/ui/dead", &caller);
+    Ok(rendered(&RedrivePage {
+        shell: shell.with_done(query.done.as_deref()),
+        topic: Topic::Redrive(id).to_string(),
+        live: redrive_live(&state, id).await?,
+        run,
+    }))
+}
+
+async fn run(state: &AppState, id: RedriveId) -> Result<Run, Problem> {
+    let redrive = state.store.redrive(id).await?;
+    let unknown = || Problem::from(consign_kernel::Error::UnknownRedrive { id });
+    Ok(Run::new(redrive.ok_or_else(unknown)?, (state.clock)()))
+}
+
+/// How far it has come.
+pub(super) async fn redrive_live(state: &AppState, id: RedriveId) -> Result<String, Problem> {
+    let run = run(state, id).await?;
+    text(&RedriveLive { run })
+}
+
+pub(super) async fn stop(
+    state: State<AppState>,
+    caller: Extension<Caller>,
+    InPath(id): InPath<RedriveId>,
+    form: Form,
+) -> Result<Response, Problem> {
+    let reason = form.reason();
+    let body = MaybeJson(ReasonBody { reason });
+    let Json(redrive) = api::stop(state, caller, InPath(id), body).await?;
+    Ok(see_other(&format!("/ui/redrives/{}?done=stop", redrive.id)))
+}
+
+pub(super) async fn resume(
+    state: State<AppState>,
+    caller: Extension<Caller>,
+    InPath(id): InPath<RedriveId>,
+    form: Form,
+) -> Result<Response, Problem> {
+    let reason = form.reason();
+    let body = MaybeJson(ReasonBody { reason });
+    let Json(redrive) = api::resume(state, caller, InPath(id), body).await?;
+    Ok(see_other(&format!(
+        "/ui/redrives/{}?done=resume",
+        redrive.id
+    )))
+}
+
+fn letters(letters: Vec<DeadLetter>, now: Timestamp) -> Vec<Letter> {
+    let letters = letters.into_iter().map(|letter| Letter {
+        id: letter.message_id.0,
+        lane: letter.lane.to_string(),
+        at: Moment::new(letter.at, now),
+        attempt_no: letter.attempt_no,
+        code: letter.code,
+        detail: letter.detail.unwrap_or_default(),
+    });
+    letters.collect()
+}
+
+impl Run {
+    fn new(redrive: Redrive, now: Timestamp) -> Self {
+        let RedrivePlan {
+            lane,
+            code,
+            rate_per_second,
+            limit,
+        } = redrive.plan;
+        let mut what = match lane {
+            Some(lane) => format!("lane {lane}"),
+            None => "all lanes".to_owned(),
+        };
+        if let Some(code) = code {
+            what.push_str(&format!(", code {code}"));
+        }
+        if let Some(limit) = limit {
+            what.push_str(&format!(", at most {}", count(limit)));
+        }
+        if let Some(rate) = rate_per_second {
+            what.push_str(&format!(", {} a second", count(rate.into())));
+        }
+        let total = redrive.total.min(limit.unwrap_or(u64::MAX));
+        Self {
+            id: redrive.id.0,
+            state: redrive.state,
+            what,
+            total,
+            moved: redrive.moved,
+            skipped: redrive.skipped,
+            done_words: count(redrive.moved),
+            total_words: count(total),
+            actor: redrive.by.actor,
+            reason: redrive.by.reason,
+            started: Moment::new(redrive.started_at, now),
+            finished: redrive.finished_at.map(|at| Moment::new(at, now)),
+        }
+    }
+
+    fn is_running(&self) -> bool {
+        self.state == RedriveState::Running
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.state == RedriveState::Stopped
+    }
+}

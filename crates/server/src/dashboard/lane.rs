@@ -1,0 +1,177 @@
+//! One lane: what is in it, by state; its rules; pausing it.
+
+use askama::Template;
+use axum::{Extension, extract::State, response::Response};
+use consign_kernel::{Error, LaneName, StateKind, nearest};
+use serde::Deserialize;
+
+use super::{
+    form::Form,
+    lanes::{Alert, LaneRow, Lanes},
+    list::{Found, Query},
+    live::Topic,
+    rates::{LaneRates, Rates, Window},
+    shell::{Shell, rendered, see_other, text},
+    words::count,
+};
+use crate::{
+    extract::{InPath, MaybeJson, Params},
+    gate::access::Caller,
+    problem::Problem,
+    routes::lanes as api,
+    state::AppState,
+    wire::operate::ReasonBody,
+};
+
+#[derive(Template)]
+#[template(path = "lane.html")]
+struct LanePage {
+    shell: Shell,
+    /// Absent where the list is only a part that somebody looked for.
+    topic: Option<String>,
+    name: String,
+    q: String,
+    is_paused: bool,
+    policy: Vec<(String, String)>,
+    live: String,
+}
+
+#[derive(Template)]
+#[template(path = "lane_live.html")]
+struct Live {
+    name: String,
+    alerts: Vec<Alert>,
+    row: LaneRow,
+    rates: Vec<(&'static str, LaneRates)>,
+    tabs: Vec<Tab>,
+    found: Found,
+}
+
+/// One of the places messages can be in.
+struct Tab {
+    word: &'static str,
+    count: Option<String>,
+    path: String,
+    is_current: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct LaneQuery {
+    state: Option<String>,
+    q: Option<String>,
+    before: Option<i64>,
+    done: Option<String>,
+}
+
+pub(super) async fn show(
+    State(state): State<AppState>,
+    Extension(caller): Extension<Caller>,
+    InPath(name): InPath<LaneName>,
+    Params(query): Params<LaneQuery>,
+) -> Result<Response, Problem> {
+    let lane = state.store.lane(&name).await?;
+    let Some(lane) = lane else {
+        return Err(unknown(&state, &name).await?);
+    };
+    let wanted = Query::new(
+        Some(name.clone()),
+        query.state.as_deref(),
+        query.q,
+        query.before,
+    )?;
+    let policy = serde_json::to_value(&lane.policy).expect("invariant: policies serialise");
+    let fields = policy.as_object().into_iter().flatten();
+    let policy = fields.map(|(name, value)| (name.clone(), value.to_string()));
+    let shell = Shell::new(format!("Lane {name}"), "", &caller).with_done(query.done.as_deref());
+    Ok(rendered(&LanePage {
+        shell,
+        topic: wanted
+            .is_newest()
+            .then(|| Topic::Lane(name.clone(), wanted.state).to_string()),
+        q: wanted.q.clone().unwrap_or_default(),
+        is_paused: lane.paused_at.is_some(),
+        policy: policy.collect(),
+        live: live(&state, &name, &wanted).await?,
+        name: name.to_string(),
+    }))
+}
+
+async fn unknown(state: &AppState, name: &LaneName) -> Result<Problem, Problem> {
+    let lanes = state.store.lanes().await?;
+    let names = lanes.iter().map(|(lane, _)| lane.name.as_str());
+    Ok(Problem::from(Error::UnknownLane {
+        lane: name.to_string(),
+        suggestion: nearest(name.as_str(), names).map(str::to_owned),
+    }))
+}
+
+/// The part that is kept up to date.
+pub(super) async fn live(
+    state: &AppState,
+    name: &LaneName,
+    wanted: &Query,
+) -> Result<String, Problem> {
+    let lanes = Lanes::look(state).await?;
+    let found = lanes.lanes.iter().find(|(lane, _)| lane.name == *name);
+    let Some((lane, counts)) = found else {
+        return Err(unknown(state, name).await?);
+    };
+    let number = |kind| match kind {
+        StateKind::Waiting => Some(counts.waiting),
+        StateKind::Ready => Some(counts.ready + counts.scheduled),
+        StateKind::Leased => Some(counts.leased),
+        StateKind::Held => Some(counts.held),
+        StateKind::Dead => Some(counts.dead),
+        // There may be billions.
+        StateKind::Delivered => None,
+    };
+    let all = Tab {
+        word: "all",
+        count: None,
+        path: format!("/ui/lanes/{name}"),
+        is_current: wanted.state.is_none() && wanted.q.is_none(),
+    };
+    let tabs = StateKind::ALL.into_iter().map(|kind| Tab {
+        word: kind.as_str(),
+        count: number(kind).map(count),
+        path: format!("/ui/lanes/{name}?state={kind}"),
+        is_current: wanted.state == Some(kind),
+    });
+    let mut rates = Vec::new();
+    for (words, window) in [("Last hour", Window::Hour), ("Last day", Window::Day)] {
+        let looked = Rates::look(state, Some(name), window).await?;
+        rates.push((words, looked.of(name)));
+    }
+    text(&Live {
+        name: name.to_string(),
+        alerts: lanes.alerts_of(lane, counts),
+        row: lanes.row(lane, counts),
+        rates,
+        tabs: std::iter::once(all).chain(tabs).collect(),
+        found: wanted.find(state, &format!("/ui/lanes/{name}")).await?,
+    })
+}
+
+pub(super) async fn pause(
+    state: State<AppState>,
+    caller: Extension<Caller>,
+    InPath(lane): InPath<LaneName>,
+    form: Form,
+) -> Result<Response, Problem> {
+    let reason = form.reason();
+    let body = MaybeJson(ReasonBody { reason });
+    drop(api::pause(state, caller, InPath(lane.clone()), body).await?);
+    Ok(see_other(&format!("/ui/lanes/{lane}?done=pause")))
+}
+
+pub(super) async fn resume(
+    state: State<AppState>,
+    caller: Extension<Caller>,
+    InPath(lane): InPath<LaneName>,
+    form: Form,
+) -> Result<Response, Problem> {
+    let reason = form.reason();
+    let body = MaybeJson(ReasonBody { reason });
+    drop(api::resume(state, caller, InPath(lane.clone()), body).await?);
+    Ok(see_other(&format!("/ui/lanes/{lane}?done=resume")))
+}

@@ -1,0 +1,216 @@
+//! Lanes in rows, and what about them needs a person.
+
+use consign_kernel::{Counts, Lane};
+use consign_worker::{BreakerState, LaneStatus};
+use jiff::{SignedDuration, Timestamp};
+
+use super::words::{Moment, count, many, span};
+use crate::{problem::Problem, state::AppState};
+
+/// A ready message that nobody claims for this long is worth a look.
+const UNCLAIMED: SignedDuration = SignedDuration::from_mins(5);
+
+/// A lane with what is in it.
+pub(super) struct LaneRow {
+    pub(super) name: String,
+    pub(super) ready: String,
+    pub(super) scheduled: String,
+    pub(super) waiting: String,
+    pub(super) leased: String,
+    pub(super) held: u64,
+    pub(super) dead: u64,
+    /// How long the oldest ready message has been due.
+    pub(super) oldest: Option<String>,
+    pub(super) paused: Option<Moment>,
+    /// How deliveries are let through, where a worker of this process makes them.
+    pub(super) breaker: Option<&'static str>,
+}
+
+/// Something that needs a person, and where to go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Alert {
+    pub(super) words: String,
+    pub(super) path: String,
+}
+
+/// Everything about lanes at one moment.
+pub(super) struct Lanes {
+    pub(super) lanes: Vec<(Lane, Counts)>,
+    pub(super) working: Vec<LaneStatus>,
+    pub(super) now: Timestamp,
+}
+
+impl Lanes {
+    pub(super) async fn look(state: &AppState) -> Result<Self, Problem> {
+        let lanes = state.store.lanes().await?;
+        let status = state.worker.as_ref().map(|worker| worker.status());
+        Ok(Self {
+            lanes,
+            working: status.map(|status| status.lanes).unwrap_or_default(),
+            now: (state.clock)(),
+        })
+    }
+
+    fn worker_of(&self, lane: &Lane) -> Option<&LaneStatus> {
+        self.working.iter().find(|status| status.lane == lane.name)
+    }
+
+    pub(super) fn row(&self, lane: &Lane, counts: &Counts) -> LaneRow {
+        let breaker = self.worker_of(lane).map(|status| match status.breaker {
+            BreakerState::Closed => "closed",
+            BreakerState::Open => "open",
+            BreakerState::HalfOpen => "half open",
+        });
+        LaneRow {
+            name: lane.name.to_string(),
+            ready: count(counts.ready),
+            scheduled: count(counts.scheduled),
+            waiting: count(counts.waiting),
+            leased: count(counts.leased),
+            held: counts.held,
+            dead: counts.dead,
+            oldest: counts
+                .oldest_due_at
+                .map(|due_at| span(self.now.duration_since(due_at).max(SignedDuration::ZERO))),
+            paused: lane.paused_at.map(|at| Moment::new(at, self.now)),
+            breaker,
+        }
+    }
+
+    /// What needs a person in one lane.
+    pub(super) fn alerts_of(&self, lane: &Lane, counts: &Counts) -> Vec<Alert> {
+        let name = &lane.name;
+        let to = |words: String, state: &str| Alert {
+            words,
+            path: format!("/ui/lanes/{name}{state}"),
+        };
+        let mut alerts = Vec::new();
+        if counts.held > 0 {
+            let words = match name.as_str() {
+                consign_payments::LANE => {
+                    let held = many(counts.held, "payment", "payments");
+                    format!("{held} held: outcome uncertain, or waiting for approval")
+                }
+                consign_orders::LANE => {
+                    format!(
+                        "{} held: outcome uncertain",
+                        many(counts.held, "order", "orders")
+                    )
+                }
+                _ => format!(
+                    "{} of lane {name} held until somebody decides",
+                    many(counts.held, "message", "messages")
+                ),
+            };
+            alerts.push(to(words, "?state=held"));
+        }
+        if let Some(paused_at) = lane.paused_at {
+            let since = span(self.now.duration_since(paused_at));
+            alerts.push(to(format!("Lane {name} is paused since {since}"), ""));
+        }
+        if let Some(status) = self.worker_of(lane) {
+            if status.breaker == BreakerState::Open {
+                let words = format!(
+                    "Breaker open: nothing is delivered to {}",
+                    status.destination
+                );
+                alerts.push(to(format!("Lane {name}: {words}"), ""));
+            }
+            if let Some(error) = &status.database_error {
+                alerts.push(to(
+                    format!("Lane {name}: the worker cannot reach the database: {error}"),
+                    "",
+                ));
+            }
+        }
+        let age = counts.oldest_due_at.map(|at| self.now.duration_since(at));
+        if let (Some(age), None) = (age.filter(|age| *age > UNCLAIMED), lane.paused_at) {
+            let words = format!(
+                "Lane {name}: the oldest ready message is due since {}; is a worker running?",
+                span(age)
+            );
+            alerts.push(to(words, "?state=ready"));
+        }
+        if counts.dead > 0 {
+            let dead = many(counts.dead, "message", "messages");
+            let words = format!("{dead} of lane {name} dead: not tried again until requeued");
+            alerts.push(Alert {
+                words,
+                path: format!("/ui/dead?lane={name}"),
+            });
+        }
+        alerts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use consign_kernel::LanePolicy;
+
+    fn alerts(name: &str, paused: bool, counts: Counts) -> Vec<String> {
+        let now = Timestamp::from_second(10_000).unwrap();
+        let lane = Lane {
+            name: name.parse().unwrap(),
+            policy: LanePolicy::default(),
+            paused_at: paused.then(|| now - SignedDuration::from_mins(2)),
+        };
+        let lanes = Lanes {
+            lanes: Vec::new(),
+            working: Vec::new(),
+            now,
+        };
+        let alerts = lanes.alerts_of(&lane, &counts);
+        alerts.into_iter().map(|alert| alert.words).collect()
+    }
+
+    #[test]
+    fn what_needs_a_person_is_said_plainly_and_nothing_else() {
+        let at = |second| Some(Timestamp::from_second(second).unwrap());
+        assert!(
+            alerts(
+                "mail",
+                false,
+                Counts {
+                    ready: 9,
+                    oldest_due_at: at(9_900),
+                    ..Counts::default()
+                }
+            )
+            .is_empty()
+        );
+        let held = Counts {
+            held: 3,
+            ..Counts::default()
+        };
+        assert_eq!(
+            alerts("payments", false, held),
+            ["3 payments held: outcome uncertain, or waiting for approval"]
+        );
+        assert_eq!(
+            alerts("mail", false, held),
+            ["3 messages of lane mail held until somebody decides"]
+        );
+        let late = Counts {
+            ready: 1,
+            oldest_due_at: at(9_000),
+            ..Counts::default()
+        };
+        assert_eq!(
+            alerts("mail", false, late),
+            ["Lane mail: the oldest ready message is due since 16 min; is a worker running?"]
+        );
+        assert_eq!(
+            alerts("mail", true, late),
+            ["Lane mail is paused since 2 min"]
+        );
+        let dead = Counts {
+            dead: 1,
+            ..Counts::default()
+        };
+        assert_eq!(
+            alerts("mail", false, dead),
+            ["1 message of lane mail dead: not tried again until requeued"]
+        );
+    }
+}

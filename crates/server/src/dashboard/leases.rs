@@ -1,0 +1,139 @@
+//! Who holds what, and until when.
+
+use std::collections::BTreeMap;
+
+use askama::Template;
+use axum::{Extension, extract::State, response::Response};
+use consign_kernel::LeaseView;
+use jiff::{SignedDuration, Timestamp};
+
+use super::{
+    live::Topic,
+    shell::{Shell, rendered, text},
+    words::{Moment, count, span},
+};
+use crate::{gate::access::Caller, problem::Problem, state::AppState};
+
+const ROWS: u32 = 200;
+/// Processes tell of themselves every few seconds.
+const SILENT: SignedDuration = SignedDuration::from_mins(2);
+/// Messages of a lease that are named; the rest is counted.
+const NAMED: usize = 5;
+
+#[derive(Template)]
+#[template(path = "leases.html")]
+struct Leases {
+    shell: Shell,
+    topic: String,
+    live: String,
+}
+
+#[derive(Template)]
+#[template(path = "leases_live.html")]
+struct Live {
+    workers: Vec<Worker>,
+    leases: Vec<Held>,
+    is_cut: bool,
+}
+
+/// Somebody who works: known by leases, by signs of life, or by both.
+#[derive(Default)]
+struct Worker {
+    name: String,
+    version: String,
+    lanes: String,
+    started: Option<Moment>,
+    seen: Option<Moment>,
+    /// Not heard of for so long that it may be gone.
+    is_silent: bool,
+    leases: usize,
+    messages: usize,
+    is_here: bool,
+}
+
+/// A lease.
+struct Held {
+    fence: i64,
+    lane: String,
+    owner: String,
+    ids: Vec<i64>,
+    more: usize,
+    begun: String,
+    claimed: Moment,
+    expires: Moment,
+    has_ended: bool,
+    /// What is left of it, in percent of its time.
+    left: i64,
+    left_words: String,
+}
+
+pub(super) async fn show(
+    State(state): State<AppState>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Response, Problem> {
+    Ok(rendered(&Leases {
+        shell: Shell::new("Leases", "/ui/leases", &caller),
+        topic: Topic::Leases.to_string(),
+        live: live(&state).await?,
+    }))
+}
+
+/// The part that is kept up to date.
+pub(super) async fn live(state: &AppState) -> Result<String, Problem> {
+    let leases = state.store.leases(ROWS).await?;
+    let status = state.worker.as_ref().map(|worker| worker.status());
+    let here = status.map(|status| status.owner);
+    let now = (state.clock)();
+    let mut workers: BTreeMap<String, Worker> = BTreeMap::new();
+    for process in state.store.processes().await? {
+        let worker = workers.entry(process.name.clone()).or_default();
+        let lanes: Vec<&str> = process.lanes.iter().map(|lane| lane.as_str()).collect();
+        worker.lanes = lanes.join(", ");
+        worker.version = process.version;
+        worker.started = Some(Moment::new(process.started_at, now));
+        worker.seen = Some(Moment::new(process.seen_at, now));
+        worker.is_silent = now.duration_since(process.seen_at) > SILENT;
+    }
+    for lease in &leases {
+        let worker = workers.entry(lease.owner.clone()).or_default();
+        worker.leases += 1;
+        worker.messages += lease.ids.len();
+    }
+    let workers = workers.into_iter().map(|(name, worker)| Worker {
+        is_here: here.as_deref() == Some(name.as_str()),
+        name,
+        ..worker
+    });
+    text(&Live {
+        workers: workers.collect(),
+        is_cut: leases.len() == ROWS as usize,
+        leases: leases
+            .into_iter()
+            .map(|lease| Held::new(lease, now))
+            .collect(),
+    })
+}
+
+impl Held {
+    fn new(lease: LeaseView, now: Timestamp) -> Self {
+        let whole = lease
+            .expires_at
+            .duration_since(lease.claimed_at)
+            .as_millis();
+        let left = lease.expires_at.duration_since(now);
+        let percent = (left.as_millis() * 100).checked_div(whole).unwrap_or(0);
+        Self {
+            fence: lease.fence.0,
+            lane: lease.lane.to_string(),
+            owner: lease.owner,
+            more: lease.ids.len().saturating_sub(NAMED),
+            ids: lease.ids.iter().take(NAMED).map(|id| id.0).collect(),
+            begun: count(lease.begun.len() as u64),
+            claimed: Moment::new(lease.claimed_at, now),
+            expires: Moment::new(lease.expires_at, now),
+            has_ended: lease.expires_at <= now,
+            left: percent.clamp(0, 100) as i64,
+            left_words: span(left),
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Lists of messages: by lane and state, or what somebody looks for; page by page.
+
+use askama::Template;
+use axum::{Extension, extract::State, response::Response};
+use consign_kernel::{Cursor, Filter, LaneName, Listed, MessageId, StateKind};
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use super::{
+    form::encoded,
+    shell::{Shell, rendered},
+    words::Moment,
+};
+use crate::{extract::Params, gate::access::Caller, problem::Problem, state::AppState};
+
+const ROWS: u32 = 50;
+
+/// Which messages are wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Query {
+    pub(super) lane: Option<LaneName>,
+    pub(super) state: Option<StateKind>,
+    /// An id, a key or a code.
+    pub(super) q: Option<String>,
+    pub(super) before: Option<Cursor>,
+}
+
+/// Messages, and where there are more.
+#[derive(Debug, Template)]
+#[template(path = "rows.html")]
+pub(super) struct Found {
+    rows: Vec<Row>,
+    older: Option<String>,
+}
+
+#[derive(Debug)]
+struct Row {
+    id: i64,
+    lane: String,
+    key: String,
+    group: String,
+    state: StateKind,
+    created: Moment,
+    attempts: u32,
+}
+
+impl Query {
+    pub(super) fn new(
+        lane: Option<LaneName>,
+        state: Option<&str>,
+        q: Option<String>,
+        before: Option<i64>,
+    ) -> Result<Self, Problem> {
+        let state = state.filter(|word| !word.is_empty());
+        let q = q.map(|q| q.trim().to_owned()).filter(|q| !q.is_empty());
+        Ok(Self {
+            lane,
+            state: state.map(str::parse).transpose()?,
+            q,
+            before: before.map(MessageId),
+        })
+    }
+
+    /// Whether it is about what is newest, which changes by itself.
+    pub(super) fn is_newest(&self) -> bool {
+        self.q.is_none() && self.before.is_none()
+    }
+
+    /// The messages; `path` is the page's.
+    pub(super) async fn find(&self, state: &AppState, path: &str) -> Result<Found, Problem> {
+        let (listed, next) = match &self.q {
+            Some(q) => self.look_for(state, q).await?,
+            None => {
+                let filter = Filter {
+                    lane: self.lane.clone(),
+                    state: self.state,
+                    ..Filter::default()
+                };
+                let page = state.store.list(&filter, self.before, ROWS).await?;
+                (page.items, page.next)
+            }
+        };
+        let now = (state.clock)();
+        Ok(Found {
+            rows: listed
+                .into_iter()
+                .map(|listed| Row::new(listed, now))
+                .collect(),
+            older: next.map(|next| self.older(path, next)),
+        })
+    }
+
+    /// By id, by key, and by the code that dead ones have.
+    async fn look_for(
+        &self,
+        state: &AppState,
+        q: &str,
+    ) -> Result<(Vec<Listed>, Option<Cursor>), Problem> {
+        if q.contains('\0') {
+            return Ok((Vec::new(), None));
+        }
+        let in_lane = Filter {
+            lane: self.lane.clone(),
+            ..Filter::default()
+        };
+        let mut found = Vec::new();
+        if let (Ok(id), None) = (q.parse().map(MessageId), self.before) {
+            let explained = state.store.explain(id).await?;
+            let here =
+                explained.filter(|it| self.lane.as_ref().is_none_or(|l| *l == it.message.lane));
+            found.extend(here.map(|it| Listed {
+                id,
+                state: it.state.kind(),
+                lane: it.message.lane,
+                key: it.message.key,
+                group: it.message.group,
+                created_at: it.message.created_at,
+                attempts: it.attempts,
+            }));
+        }
+        if self.before.is_none() {
+            let by_key = Filter {
+                key: Some(q.to_owned()),
+                ..in_lane.clone()
+            };
+            found.extend(state.store.list(&by_key, None, ROWS).await?.items);
+        }
+        let by_code = Filter {
+            code: Some(q.to_owned()),
+            ..in_lane
+        };
+        let page = state.store.list(&by_code, self.before, ROWS).await?;
+        found.extend(page.items);
+        found.dedup_by_key(|listed| listed.id);
+        Ok((found, page.next))
+    }
+
+    fn older(&self, path: &str, next: Cursor) -> String {
+        let mut link = format!("{path}?before={next}");
+        if let Some(state) = self.state {
+            link.push_str(&format!("&state={state}"));
+        }
+        if let Some(q) = &self.q {
+            link.push_str(&format!("&q={}", encoded(q)));
+        }
+        link
+    }
+}
+
+impl Row {
+    fn new(listed: Listed, now: Timestamp) -> Self {
+        Self {
+            id: listed.id.0,
+            lane: listed.lane.to_string(),
+            key: listed.key.unwrap_or_default(),
+            group: listed.group.unwrap_or_default(),
+            state: listed.state,
+            created: Moment::new(listed.created_at, now),
+            attempts: listed.attempts,
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "messages.html")]
+struct Messages {
+    shell: Shell,
+    q: String,
+    states: Vec<(&'static str, bool)>,
+    found: Found,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct MessagesQuery {
+    state: Option<String>,
+    q: Option<String>,
+    before: Option<i64>,
+}
+
+pub(super) async fn show(
+    State(state): State<AppState>,
+    Extension(caller): Extension<Caller>,
+    Params(query): Params<MessagesQuery>,
+) -> Result<Response, Problem> {
+    let wanted = Query::new(None, query.state.as_deref(), query.q, query.before)?;
+    let states = StateKind::ALL.map(|kind| (kind.as_str(), wanted.state == Some(kind)));
+    Ok(rendered(&Messages {
+        shell: Shell::new("Messages", "/ui/messages", &caller),
+        found: wanted.find(&state, "/ui/messages").await?,
+        q: wanted.q.unwrap_or_default(),
+        states: states.to_vec(),
+    }))
+}

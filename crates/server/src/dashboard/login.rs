@@ -1,0 +1,165 @@
+//! Exchanging a token for a session, and ending it.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::{
+    Extension,
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::Response,
+};
+use serde::Deserialize;
+
+use super::{
+    form::Form,
+    refusal::with_cookie,
+    shell::{Shell, rendered, see_other},
+};
+use crate::{
+    extract::Params,
+    gate::{
+        Shared,
+        access::{Access, Caller, Reach, check_reach, check_scopes, find},
+    },
+    problem::Problem,
+};
+
+#[derive(Template)]
+#[template(path = "login.html")]
+struct Login {
+    shell: Shell,
+    next: String,
+    refused: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Destination {
+    next: Option<String>,
+    done: Option<String>,
+}
+
+/// The form.
+pub(super) async fn show(
+    Extension(shared): Extension<Arc<Shared>>,
+    Params(destination): Params<Destination>,
+    headers: HeaderMap,
+) -> Response {
+    let next = local(destination.next.as_deref());
+    let tokens = &shared.options.tokens;
+    if tokens.is_empty() || shared.sessions.known(tokens, &headers).is_some() {
+        return see_other(next);
+    }
+    let visit = shared.sessions.anybody(&headers);
+    let shell = Shell {
+        csrf: visit.csrf.unwrap_or_default(),
+        ..Shell::plain("Log in").with_done(destination.done.as_deref())
+    };
+    let mut page = rendered(&Login {
+        shell,
+        next: next.to_owned(),
+        refused: None,
+    });
+    if let Some(cookie) = visit.cookie {
+        with_cookie(page.headers_mut(), &cookie);
+    }
+    page
+}
+
+/// Takes a token.
+pub(super) async fn enter(
+    Extension(shared): Extension<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    form: Form,
+) -> Response {
+    let next = local(form.get("next"));
+    match session(&shared, form.get("token").unwrap_or_default().trim()) {
+        Ok(cookie) => {
+            let mut response = see_other(next);
+            with_cookie(response.headers_mut(), &cookie);
+            response
+        }
+        Err((status, why)) => {
+            let visit = caller
+                .visit
+                .unwrap_or_else(|| shared.sessions.anybody(&HeaderMap::new()));
+            let shell = Shell {
+                csrf: visit.csrf.unwrap_or_default(),
+                ..Shell::plain("Log in")
+            };
+            let mut page = rendered(&Login {
+                shell,
+                next: next.to_owned(),
+                refused: Some(why),
+            });
+            *page.status_mut() = status;
+            page
+        }
+    }
+}
+
+/// Ends the session in this browser.
+pub(super) async fn leave(Extension(shared): Extension<Arc<Shared>>) -> Response {
+    let mut response = see_other("/ui/login?done=logout");
+    if let Ok(cookie) = HeaderValue::from_str(&shared.sessions.ended()) {
+        response.headers_mut().append(header::SET_COOKIE, cookie);
+    }
+    response
+}
+
+/// The cookie for whoever shows this token, or why there is none.
+fn session(shared: &Shared, token: &str) -> Result<String, (StatusCode, String)> {
+    let unknown = || {
+        let why = "The server does not know this token.".to_owned();
+        (StatusCode::UNAUTHORIZED, why)
+    };
+    let entry = find(&shared.options.tokens, token).ok_or_else(unknown)?;
+    let tenant_id = shared.tenant_of(&entry.name);
+    let checked = check_reach(entry, tenant_id, Reach::Everybody)
+        .and_then(|()| check_scopes(entry, Access::PAGES.scopes()));
+    let refused = |problem: Problem| (problem.meaning.status, problem.detail);
+    checked.map_err(refused)?;
+    Ok(shared.sessions.open(entry))
+}
+
+/// Where to go on: a page of ours, whatever the link says.
+fn local(next: Option<&str>) -> &str {
+    let next = next.unwrap_or("/");
+    let is_ours = next == "/" || next.starts_with("/?") || next.starts_with("/ui/");
+    let is_plain = next
+        .bytes()
+        .all(|byte| byte.is_ascii_graphic() && byte != b'\\');
+    // Actions are no pages, and a login that leads to the login leads nowhere.
+    let is_page = !next.starts_with("/ui/log");
+    match is_ours && is_plain && is_page {
+        true => next,
+        false => "/",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_pages_are_gone_to() {
+        for (said, next) in [
+            ("/", "/"),
+            ("/?window=day", "/?window=day"),
+            ("/ui/messages/7", "/ui/messages/7"),
+            ("/ui/messages?q=a%20b", "/ui/messages?q=a%20b"),
+            ("//evil.example/ui/", "/"),
+            ("/\\evil.example", "/"),
+            ("/ui/\\..", "/"),
+            ("https://evil.example", "/"),
+            ("javascript:alert(1)", "/"),
+            ("/ui/\r\nset-cookie: a=b", "/"),
+            ("/ui/login", "/"),
+            ("/ui/logout", "/"),
+            ("/v1/lanes", "/"),
+            ("", "/"),
+        ] {
+            assert_eq!(local(Some(said)), next, "{said}");
+        }
+        assert_eq!(local(None), "/");
+    }
+}

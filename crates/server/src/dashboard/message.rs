@@ -1,0 +1,296 @@
+//! One message: where it is and why, what happened to it, and what can be done about it.
+
+use askama::Template;
+use axum::{Extension, Json, extract::State, response::Response};
+use consign_kernel::{
+    Attempt, AuditEntry, Explanation, LateResult, MessageId, State as Place, StateKind,
+};
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use super::{
+    form::Form,
+    live::Topic,
+    shell::{Shell, rendered, see_other, text},
+    words::{Moment, json, took},
+};
+use crate::{
+    extract::{InPath, Params},
+    gate::access::Caller,
+    problem::Problem,
+    routes::messages::Action,
+    state::AppState,
+    wire::operate::{Resolution, by},
+};
+
+/// What people did to one message, at most.
+const ENTRIES: u32 = 100;
+
+#[derive(Template)]
+#[template(path = "message.html")]
+struct MessagePage {
+    shell: Shell,
+    topic: String,
+    id: i64,
+    lane: String,
+    key: Option<String>,
+    group: Option<String>,
+    created: Moment,
+    headers: Vec<(String, String)>,
+    can: Can,
+    live: String,
+    /// What it carries, once somebody has said why they look.
+    payload: Option<String>,
+}
+
+/// What can be done about it, where it is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Can {
+    requeue: bool,
+    hold: bool,
+    decide: bool,
+}
+
+#[derive(Template)]
+#[template(path = "message_live.html")]
+struct Live {
+    state: StateKind,
+    sentence: String,
+    /// The message that comes first.
+    behind: Option<i64>,
+    attempts: Vec<Try>,
+    late: Vec<Late>,
+    audit: Vec<Entry>,
+}
+
+/// An attempt.
+struct Try {
+    no: u32,
+    outcome: &'static str,
+    owner: String,
+    fence: i64,
+    at: Moment,
+    took: String,
+    code: String,
+    detail: String,
+    result: Option<String>,
+    next: Option<Moment>,
+}
+
+/// A result that came too late.
+struct Late {
+    fence: i64,
+    owner: String,
+    outcome: String,
+    code: String,
+    detail: String,
+    at: Moment,
+}
+
+/// What a person did.
+struct Entry {
+    at: Moment,
+    actor: String,
+    action: String,
+    reason: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Done {
+    done: Option<String>,
+}
+
+pub(super) async fn show(
+    State(state): State<AppState>,
+    Extension(caller): Extension<Caller>,
+    InPath(id): InPath<MessageId>,
+    Params(query): Params<Done>,
+) -> Result<Response, Problem> {
+    let shell = Shell::new(format!("Message {id}"), "/ui/messages", &caller);
+    page(&state, shell.with_done(query.done.as_deref()), id, None).await
+}
+
+/// Shows what a message carries; the store keeps on record who looked.
+pub(super) async fn reveal(
+    State(state): State<AppState>,
+    Extension(caller): Extension<Caller>,
+    InPath(id): InPath<MessageId>,
+    form: Form,
+) -> Result<Response, Problem> {
+    let by = by(&caller, form.reason())?;
+    let message = state.store.reveal(id, &by).await?;
+    let message = message.ok_or_else(|| Problem::no_such_message(id))?;
+    let shell = Shell::new(format!("Message {id}"), "/ui/messages", &caller);
+    page(&state, shell, id, Some(json(&message.payload))).await
+}
+
+async fn page(
+    state: &AppState,
+    shell: Shell,
+    id: MessageId,
+    payload: Option<String>,
+) -> Result<Response, Problem> {
+    let explanation = explained(state, id).await?;
+    let live = live_of(state, &explanation).await?;
+    let kind = explanation.state.kind();
+    let can = Can {
+        requeue: kind == StateKind::Dead,
+        hold: matches!(kind, StateKind::Ready | StateKind::Waiting),
+        decide: kind == StateKind::Held,
+    };
+    let message = explanation.message;
+    let headers = message.headers.iter().map(|(name, value)| {
+        let plain = value.as_str().map(str::to_owned);
+        (name.clone(), plain.unwrap_or_else(|| value.to_string()))
+    });
+    Ok(rendered(&MessagePage {
+        shell,
+        topic: Topic::Message(id).to_string(),
+        id: id.0,
+        headers: headers.collect(),
+        lane: message.lane.to_string(),
+        key: message.key,
+        group: message.group,
+        created: Moment::new(message.created_at, explanation.now),
+        can,
+        live,
+        payload,
+    }))
+}
+
+/// The part that is kept up to date.
+pub(super) async fn live(state: &AppState, id: MessageId) -> Result<String, Problem> {
+    live_of(state, &explained(state, id).await?).await
+}
+
+async fn explained(state: &AppState, id: MessageId) -> Result<Explanation, Problem> {
+    let explanation = state.store.explain(id).await?;
+    explanation.ok_or_else(|| Problem::no_such_message(id))
+}
+
+async fn live_of(state: &AppState, explanation: &Explanation) -> Result<String, Problem> {
+    let (store, now) = (&state.store, explanation.now);
+    let id = explanation.message.id;
+    let history = store.history(id).await?;
+    let late = store.late(id).await?;
+    let audit = store.audit(Some(id), None, ENTRIES).await?;
+    let behind = match explanation.state {
+        Place::Waiting { behind } => behind.map(|behind| behind.0),
+        _ => None,
+    };
+    text(&Live {
+        state: explanation.state.kind(),
+        sentence: explanation.sentence(),
+        behind,
+        attempts: history
+            .into_iter()
+            .map(|attempt| Try::new(attempt, now))
+            .collect(),
+        late: late.into_iter().map(|late| Late::new(late, now)).collect(),
+        audit: audit
+            .into_iter()
+            .map(|entry| Entry::new(entry, now))
+            .collect(),
+    })
+}
+
+impl Try {
+    fn new(attempt: Attempt, now: Timestamp) -> Self {
+        Self {
+            no: attempt.attempt_no,
+            outcome: attempt.outcome.as_str(),
+            owner: attempt.owner,
+            fence: attempt.fence.0,
+            at: Moment::new(attempt.claimed_at, now),
+            took: took(attempt.claimed_at, attempt.finished_at),
+            code: attempt.code.unwrap_or_default(),
+            detail: attempt.detail.unwrap_or_default(),
+            result: attempt.result.as_ref().map(json),
+            next: attempt.next_due_at.map(|at| Moment::new(at, now)),
+        }
+    }
+}
+
+impl Late {
+    fn new(late: LateResult, now: Timestamp) -> Self {
+        Self {
+            fence: late.fence.0,
+            owner: late.owner,
+            outcome: format!("{:?}", late.outcome).to_lowercase(),
+            code: late.code.unwrap_or_default(),
+            detail: late.detail.unwrap_or_default(),
+            at: Moment::new(late.at, now),
+        }
+    }
+}
+
+impl Entry {
+    fn new(entry: AuditEntry, now: Timestamp) -> Self {
+        Self {
+            at: Moment::new(entry.at, now),
+            actor: entry.actor,
+            action: entry.action,
+            reason: entry.reason,
+        }
+    }
+}
+
+pub(super) async fn requeue(
+    state: State<AppState>,
+    caller: Extension<Caller>,
+    id: InPath<MessageId>,
+    form: Form,
+) -> Result<Response, Problem> {
+    act(state, caller, id, &form, (Action::Requeue, "requeue")).await
+}
+
+pub(super) async fn hold(
+    state: State<AppState>,
+    caller: Extension<Caller>,
+    id: InPath<MessageId>,
+    form: Form,
+) -> Result<Response, Problem> {
+    act(state, caller, id, &form, (Action::Hold, "hold")).await
+}
+
+pub(super) async fn unhold(
+    state: State<AppState>,
+    caller: Extension<Caller>,
+    id: InPath<MessageId>,
+    form: Form,
+) -> Result<Response, Problem> {
+    act(state, caller, id, &form, (Action::Unhold, "unhold")).await
+}
+
+pub(super) async fn resolve(
+    state: State<AppState>,
+    caller: Extension<Caller>,
+    id: InPath<MessageId>,
+    form: Form,
+) -> Result<Response, Problem> {
+    let resolution = match form.get("outcome") {
+        Some("delivered") => Resolution::Delivered,
+        Some("dead") => Resolution::Dead,
+        _ => return Err(Problem::invalid("outcome", "must be delivered or dead")),
+    };
+    act(
+        state,
+        caller,
+        id,
+        &form,
+        (Action::Resolve(resolution), "resolve"),
+    )
+    .await
+}
+
+/// Does what the API would do, and shows what has become of it.
+async fn act(
+    State(state): State<AppState>,
+    Extension(caller): Extension<Caller>,
+    InPath(id): InPath<MessageId>,
+    form: &Form,
+    (action, word): (Action, &str),
+) -> Result<Response, Problem> {
+    let Json(moved) = action.one(&state, &caller, id, form.reason()).await?;
+    Ok(see_other(&format!("/ui/messages/{}?done={word}", moved.id)))
+}

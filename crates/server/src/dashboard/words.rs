@@ -1,0 +1,126 @@
+//! Numbers, times and documents as people read them.
+
+use std::fmt;
+
+use askama::filters::HtmlSafe;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+/// A number with its thousands apart.
+pub(super) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// So many of something.
+pub(super) fn many(number: u64, one: &str, more: &str) -> String {
+    format!("{} {}", count(number), if number == 1 { one } else { more })
+}
+
+/// A length of time in one or two units.
+pub(super) fn span(time: SignedDuration) -> String {
+    let seconds = time.as_secs().unsigned_abs();
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3_600 => two((seconds / 60, "min"), (seconds % 60, "s")),
+        3_600..172_800 => two((seconds / 3_600, "h"), (seconds % 3_600 / 60, "min")),
+        _ => format!("{} days", count(seconds / 86_400)),
+    }
+}
+
+fn two((large, unit): (u64, &str), (small, small_unit): (u64, &str)) -> String {
+    match small {
+        0 => format!("{large} {unit}"),
+        _ if large >= 10 => format!("{large} {unit}"),
+        _ => format!("{large} {unit} {small} {small_unit}"),
+    }
+}
+
+/// How long something took.
+pub(super) fn took(from: Timestamp, to: Timestamp) -> String {
+    let time = to.duration_since(from);
+    match time.as_millis() {
+        ..0 => "0 ms".to_owned(),
+        millis @ 0..10_000 => format!("{} ms", count(millis as u64)),
+        _ => span(time),
+    }
+}
+
+/// A time as it is said now, with the exact one behind it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Moment {
+    at: Timestamp,
+    said: String,
+}
+
+impl Moment {
+    pub(super) fn new(at: Timestamp, now: Timestamp) -> Self {
+        let since = now.duration_since(at);
+        let said = match since.as_secs() {
+            1.. => format!("{} ago", span(since)),
+            ..=-1 => format!("in {}", span(since)),
+            0 => "now".to_owned(),
+        };
+        Self { at, said }
+    }
+}
+
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { at, said } = self;
+        write!(f, "<time datetime=\"{at}\" title=\"{at:.3}\">{said}</time>")
+    }
+}
+
+// Digits, letters and punctuation of ours only.
+impl HtmlSafe for Moment {}
+
+/// A document over several lines.
+pub(super) fn json(value: &Value) -> String {
+    serde_json::to_string_pretty(value).expect("invariant: JSON values serialise")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_times_are_said_shortly() {
+        for (number, said) in [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1,000"),
+            (1_234_567, "1,234,567"),
+        ] {
+            assert_eq!(count(number), said);
+        }
+        for (seconds, said) in [
+            (0, "0 s"),
+            (59, "59 s"),
+            (60, "1 min"),
+            (185, "3 min 5 s"),
+            (1_000, "16 min"),
+            (7_500, "2 h 5 min"),
+            (86_400 * 3, "3 days"),
+        ] {
+            assert_eq!(span(SignedDuration::from_secs(seconds)), said);
+        }
+        let now = Timestamp::from_second(1_000).unwrap();
+        let at = |second| Moment::new(Timestamp::from_second(second).unwrap(), now).to_string();
+        assert!(at(995).contains(">5 s ago<"), "{}", at(995));
+        assert!(at(1_060).contains(">in 1 min<"), "{}", at(1_060));
+        assert!(at(1_000).contains(">now<"));
+        assert!(
+            at(995).contains("datetime=\"1970-01-01T00:16:35Z\""),
+            "{}",
+            at(995)
+        );
+    }
+}

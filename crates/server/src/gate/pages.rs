@@ -1,0 +1,166 @@
+//! Who may look at pages, and whose forms count.
+
+use axum::http::{HeaderMap, Method, header, request::Parts};
+use uuid::Uuid;
+
+use super::{
+    Shared,
+    access::{
+        Access, Reach, bearer, check_host, check_local, check_reach, check_scopes, find, host_name,
+        no_token, peer_address, unknown_token,
+    },
+};
+use crate::{
+    dashboard::{form::Form, session::Visit},
+    problem::{Problem, codes},
+};
+
+/// Largest form. A reason has 4 KiB at most, three times that when encoded.
+pub(crate) const FORM_BYTES_MAX: usize = 64 * 1024;
+
+/// Who was let in.
+pub(super) struct Visitor {
+    pub(super) visit: Visit,
+    pub(super) tenant_id: Option<Uuid>,
+}
+
+/// Lets somebody in who shows a session or a token, or needs none.
+pub(super) fn admit(
+    shared: &Shared,
+    (access, reach): (Access, Reach),
+    request: &Parts,
+) -> Result<Visitor, Problem> {
+    let Shared {
+        options,
+        tenants,
+        sessions,
+        ..
+    } = shared;
+    let headers = &request.headers;
+    if options.tokens.is_empty() {
+        check_local(options, peer_address(request), headers)?;
+        check_host(options, request)?;
+    }
+    if options.tokens.is_empty() || access == Access::Login {
+        return Ok(Visitor {
+            visit: sessions.anybody(headers),
+            tenant_id: None,
+        });
+    }
+    let (entry, visit) = match bearer(headers) {
+        Some(bearer) => {
+            let entry = find(&options.tokens, bearer).ok_or_else(unknown_token)?;
+            (entry, Visit::bearer(entry))
+        }
+        None => sessions
+            .known(&options.tokens, headers)
+            .ok_or_else(no_token)?,
+    };
+    let tenant_id = tenants.get(&entry.name).copied();
+    check_reach(entry, tenant_id, reach)?;
+    check_scopes(entry, access.scopes())?;
+    Ok(Visitor { visit, tenant_id })
+}
+
+/// Whether a page is wanted, as browsers want one.
+pub(crate) fn wants_page(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(header::ACCEPT).iter();
+    let mut kinds = accepted
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','));
+    kinds.any(|kind| {
+        let kind = kind.split(';').next().unwrap_or_default().trim();
+        kind.eq_ignore_ascii_case("text/html")
+    })
+}
+
+/// What changes something must come from a form that was made for this session, on a page of ours.
+pub(super) fn check_form(request: &Parts, bytes: &[u8], visit: &Visit) -> Result<(), Problem> {
+    if matches!(request.method, Method::GET | Method::HEAD) {
+        return Ok(());
+    }
+    check_site(&request.headers)?;
+    let form = Form::read(&request.headers, bytes)?;
+    if visit.owns(form.get("csrf")) {
+        return Ok(());
+    }
+    let detail =
+        "the form was made for another session, or for one that has ended; nothing was done";
+    Err(Problem::new(codes::CSRF_MISMATCH, detail))
+}
+
+/// Browsers say where a form comes from.
+fn check_site(headers: &HeaderMap) -> Result<(), Problem> {
+    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+    let is_own = match (text("sec-fetch-site"), text("origin")) {
+        // Knows better than a comparison of names where a proxy has put in another Host.
+        (Some(site), _) => matches!(site, "same-origin" | "none"),
+        (None, Some(origin)) => {
+            let host = text("host").unwrap_or_default();
+            let name = origin.split_once("://").map_or("", |(_, rest)| rest);
+            name == host || (!name.is_empty() && host_name(name) == host)
+        }
+        (None, None) => true,
+    };
+    if is_own {
+        return Ok(());
+    }
+    let detail = "the form does not come from a page of this server; nothing was done";
+    Err(Problem::new(codes::ORIGIN_NOT_ALLOWED, detail))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::{HeaderName, HeaderValue};
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        let pairs = pairs.iter().map(|(name, value)| {
+            let name = HeaderName::from_static(name);
+            (name, HeaderValue::from_static(value))
+        });
+        pairs.collect()
+    }
+
+    #[test]
+    fn browsers_want_pages_and_others_do_not() {
+        let chrome = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+        for (accept, wanted) in [
+            (chrome, true),
+            ("Text/HTML;q=0.5", true),
+            ("*/*", false),
+            ("application/json", false),
+            ("text/event-stream", false),
+        ] {
+            let accepted = headers(&[("accept", accept)]);
+            assert_eq!(wants_page(&accepted), wanted, "{accept}");
+        }
+        assert!(!wants_page(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn forms_of_other_pages_are_told_apart() {
+        let host = ("host", "localhost:8787");
+        for (said, is_own) in [
+            (vec![host], true),
+            (vec![host, ("origin", "http://localhost:8787")], true),
+            (vec![host, ("origin", "http://localhost:9999")], false),
+            (vec![host, ("origin", "https://evil.example")], false),
+            (vec![host, ("origin", "null")], false),
+            (vec![host, ("sec-fetch-site", "same-origin")], true),
+            (vec![host, ("sec-fetch-site", "none")], true),
+            (vec![host, ("sec-fetch-site", "same-site")], false),
+            (vec![host, ("sec-fetch-site", "cross-site")], false),
+            (
+                vec![
+                    host,
+                    ("sec-fetch-site", "same-origin"),
+                    ("origin", "https://ops.example"),
+                ],
+                true,
+            ),
+        ] {
+            assert_eq!(check_site(&headers(&said)).is_ok(), is_own, "{said:?}");
+        }
+    }
+}

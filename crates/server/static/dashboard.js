@@ -1,0 +1,169 @@
+// What the pages do on their own: keep up to date, switch the theme, obey the keyboard.
+// Everything here is an addition; the pages work without it.
+"use strict";
+
+(function () {
+  const root = document.documentElement;
+  const live = document.querySelector("[data-live][data-topic]");
+  const told = document.querySelector("[data-live-state]");
+
+  // --- theme
+
+  const themes = ["system", "light", "dark"];
+  function theme() {
+    try {
+      const kept = localStorage.getItem("consign-theme");
+      return themes.includes(kept) ? kept : "system";
+    } catch {
+      return "system";
+    }
+  }
+  function dress(name) {
+    if (name === "system") root.removeAttribute("data-theme");
+    else root.setAttribute("data-theme", name);
+    const button = document.querySelector("[data-theme-switch]");
+    if (button) button.textContent = "Theme: " + name;
+  }
+  dress(theme());
+  const themeSwitch = document.querySelector("[data-theme-switch]");
+  if (themeSwitch) {
+    themeSwitch.hidden = false;
+    themeSwitch.addEventListener("click", () => {
+      const next = themes[(themes.indexOf(theme()) + 1) % themes.length];
+      try {
+        localStorage.setItem("consign-theme", next);
+      } catch {
+        // Without storage it holds for this page.
+      }
+      dress(next);
+    });
+  }
+
+  // --- staying up to date
+
+  function isWriting() {
+    const fields = document.querySelectorAll("main form input:not([type=hidden]), main form select");
+    return [...fields].some((field) => field === document.activeElement || (field.value !== field.defaultValue && field.type !== "radio" && field.tagName === "INPUT"));
+  }
+
+  // Where the focus was: the link or summary with the same words and target.
+  function mark(element) {
+    if (!element || !live.contains(element)) return null;
+    return { tag: element.tagName, href: element.getAttribute("href"), words: element.textContent };
+  }
+  function find(marked) {
+    if (!marked) return null;
+    return [...live.querySelectorAll(marked.tag)].find(
+      (element) => element.getAttribute("href") === marked.href && element.textContent === marked.words);
+  }
+
+  function show(html) {
+    const before = live.querySelector("[data-state]");
+    const stateBefore = before && before.getAttribute("data-state");
+    const marked = mark(document.activeElement);
+    const open = [...live.querySelectorAll("details")].map((element) => element.open);
+    // The server has escaped what is in it; nothing is made of text here.
+    const parsed = new DOMParser().parseFromString(html, "text/html");
+    live.replaceChildren(...parsed.body.childNodes);
+    live.querySelectorAll("details").forEach((element, index) => {
+      if (open[index]) element.open = true;
+    });
+    const again = find(marked);
+    if (again) again.focus({ preventScroll: true });
+    const after = live.querySelector("[data-state]");
+    const stateAfter = after && after.getAttribute("data-state");
+    // The buttons below belong to the former state.
+    if (stateBefore && stateAfter && stateBefore !== stateAfter && !isWriting() && !document.querySelector("[data-revealed]")) location.reload();
+  }
+
+  function say(words) {
+    if (told) told.textContent = words;
+  }
+
+  if (live && "EventSource" in window) {
+    const topic = live.getAttribute("data-topic");
+    const events = new EventSource("/ui/events?topic=" + encodeURIComponent(topic));
+    events.addEventListener("open", () => say(" · live"));
+    events.addEventListener("live", (event) => show(event.data));
+    events.addEventListener("error", () => {
+      say(" · not up to date, trying again");
+      // Refused for good: the session may have ended.
+      if (events.readyState === EventSource.CLOSED) {
+        setTimeout(() => { if (!isWriting()) location.reload(); }, 10000);
+      }
+    });
+    window.addEventListener("pagehide", () => events.close());
+  }
+
+  // --- keyboard
+
+  const keys = [
+    ["j / k", "next / previous row"],
+    ["Enter", "open the row"],
+    ["/", "find a message"],
+    ["g o", "overview"],
+    ["g m", "messages"],
+    ["g l", "leases"],
+    ["g d", "dead letters"],
+    ["g a", "audit"],
+    ["?", "this help"],
+  ];
+  const places = { o: "/", m: "/ui/messages", l: "/ui/leases", d: "/ui/dead", a: "/ui/audit" };
+  let going = false;
+
+  function rows() {
+    return [...document.querySelectorAll("tr[data-row]")];
+  }
+  function step(by) {
+    const all = rows();
+    if (all.length === 0) return;
+    const now = all.findIndex((row) => row.contains(document.activeElement));
+    const next = all[Math.min(Math.max(now + by, 0), all.length - 1)];
+    const link = next.querySelector("a");
+    if (link) link.focus();
+  }
+  function help() {
+    let dialog = document.querySelector("dialog[data-help]");
+    if (!dialog) {
+      dialog = document.createElement("dialog");
+      dialog.setAttribute("data-help", "");
+      dialog.setAttribute("aria-label", "Keyboard");
+      const list = document.createElement("dl");
+      for (const [key, words] of keys) {
+        const term = document.createElement("dt");
+        const meaning = document.createElement("dd");
+        term.textContent = key;
+        meaning.textContent = words;
+        list.append(term, meaning);
+      }
+      const form = document.createElement("form");
+      form.method = "dialog";
+      const close = document.createElement("button");
+      close.textContent = "Close";
+      form.append(close);
+      dialog.append(list, form);
+      document.body.append(dialog);
+    }
+    if (!dialog.open) dialog.showModal();
+  }
+
+  document.addEventListener("keydown", (event) => {
+    const target = event.target;
+    const writes = target instanceof HTMLElement && target.matches("input, select, textarea");
+    if (writes || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (going) {
+      going = false;
+      const place = places[event.key];
+      if (place) location.assign(place);
+      return;
+    }
+    const search = document.querySelector("[data-search]");
+    if (event.key === "j") step(1);
+    else if (event.key === "k") step(-1);
+    else if (event.key === "g") going = true;
+    else if (event.key === "?") help();
+    else if (event.key === "/" && search) search.focus();
+    else return;
+    event.preventDefault();
+  });
+})();

@@ -1,0 +1,324 @@
+//! What can be done from pages, by whom; and that the audit knows.
+
+use serde_json::json;
+
+use super::{AUDITOR, Browser, Desk, OPERATOR};
+use crate::bench::{Bench, on_stores};
+
+on_stores!(
+    who_may_only_look_sees_no_buttons_and_is_refused,
+    a_dead_message_is_explained_and_requeued_with_a_reason,
+    what_the_api_refuses_a_page_cannot_do,
+    a_message_is_held_put_back_and_resolved,
+    a_lane_is_paused_and_resumed,
+    dead_messages_are_previewed_and_redriven,
+    a_payload_is_hidden_until_somebody_says_why_they_look,
+);
+
+async fn who_may_only_look_sees_no_buttons_and_is_refused(bench: Bench) {
+    let dead = bench.bury("mail", "no_use").await;
+    let ready = bench.enqueue("mail", json!(1)).await;
+    let desk = Desk::guarded(bench).await;
+    let mut anton = desk.login(AUDITOR).await;
+    let (dead, ready) = (
+        format!("/ui/messages/{dead}"),
+        format!("/ui/messages/{ready}"),
+    );
+    for path in [
+        &dead,
+        &ready,
+        "/ui/lanes/mail",
+        "/ui/dead",
+        "/ui/audit",
+        "/",
+        "/ui/leases",
+    ] {
+        let page = desk.get(&mut anton, path).await;
+        page.says(200, "anton");
+        let forms = page.text.matches("method=\"post\"").count();
+        // To look at a payload is to look.
+        let looks = page.text.matches("/reveal\"").count();
+        assert_eq!(
+            forms - looks,
+            1,
+            "only the way out is a button of {path}: {}",
+            page.text
+        );
+        assert!(page.has_form("/ui/logout") && !page.text.contains("Preview"));
+    }
+    let csrf = desk
+        .get(&mut anton, "/")
+        .await
+        .form("/ui/logout")
+        .get("csrf")
+        .to_owned();
+    let fields = [
+        ("csrf", csrf.as_str()),
+        ("reason", "because"),
+        ("outcome", "dead"),
+    ];
+    for path in [
+        format!("{dead}/requeue"),
+        format!("{ready}/hold"),
+        format!("{ready}/unhold"),
+        format!("{ready}/resolve"),
+        "/ui/lanes/mail/pause".to_owned(),
+        "/ui/lanes/mail/resume".to_owned(),
+        "/ui/redrives".to_owned(),
+        "/ui/redrives/1/stop".to_owned(),
+        "/ui/redrives/1/resume".to_owned(),
+    ] {
+        let refused = desk.post(&mut anton, &path, &fields).await;
+        refused.says(403, "scope_missing");
+    }
+    desk.get(&mut anton, "/ui/dead/preview")
+        .await
+        .says(403, "scope_missing");
+    // Links change nothing, whoever follows them.
+    let mut olga = desk.login(OPERATOR).await;
+    let followed = desk.get(&mut olga, &format!("{dead}/requeue")).await;
+    followed.says(405, "method_not_allowed");
+}
+
+async fn a_dead_message_is_explained_and_requeued_with_a_reason(bench: Bench) {
+    let id = bench.bury("mail", "no_use").await;
+    let desk = Desk::guarded(bench).await;
+    let mut olga = desk.login(OPERATOR).await;
+    let path = format!("/ui/messages/{id}");
+    let page = desk.get(&mut olga, &path).await;
+    page.says(200, "not tried again until somebody runs")
+        .says(200, "no_use");
+    page.says(200, "(fence ");
+    assert!(!page.text.contains("poison"), "the payload is hidden");
+    let action = format!("{path}/requeue");
+    let without = desk
+        .send(&mut olga, &page, &action, &[("reason", "  ")])
+        .await;
+    without.says(400, "reason_required");
+    let done = desk
+        .send(&mut olga, &page, &action, &[("reason", "sink mended")])
+        .await;
+    done.leads_to(&format!("{path}?done=requeue"));
+    let page = desk.get(&mut olga, done.header("location")).await;
+    page.says(200, "Requeued")
+        .says(200, "sink mended")
+        .says(200, "by olga");
+    assert!(!page.has_form(&action) && page.has_form(&format!("{path}/hold")));
+    let audit = desk.get(&mut olga, "/ui/audit?action=requeue").await;
+    audit.says(200, "sink mended");
+    let other = desk.get(&mut olga, "/ui/audit?action=hold").await;
+    assert!(!other.text.contains("sink mended"));
+}
+
+async fn what_the_api_refuses_a_page_cannot_do(bench: Bench) {
+    let id = bench.enqueue("mail", json!(1)).await;
+    let desk = Desk::open(bench).await;
+    let mut browser = Browser::default();
+    let page = desk.get(&mut browser, &format!("/ui/messages/{id}")).await;
+    let csrf = page
+        .form(&format!("/ui/messages/{id}/hold"))
+        .get("csrf")
+        .to_owned();
+    let fields = [
+        ("csrf", csrf.as_str()),
+        ("reason", "why not"),
+        ("outcome", "delivered"),
+    ];
+    for (action, code) in [
+        ("requeue", "not_dead"),
+        ("unhold", "not_held"),
+        ("resolve", "not_held"),
+    ] {
+        let refused = desk
+            .post(
+                &mut browser,
+                &format!("/ui/messages/{id}/{action}"),
+                &fields,
+            )
+            .await;
+        refused.says(409, code).says(409, "What to do");
+    }
+    let gone = desk
+        .post(&mut browser, "/ui/messages/99999/requeue", &fields)
+        .await;
+    gone.says(404, "no_such_message");
+    let lane = desk
+        .post(&mut browser, "/ui/lanes/nothing/pause", &fields)
+        .await;
+    lane.says(404, "unknown_lane");
+    let long = "x".repeat(5_000);
+    let fields = [("csrf", csrf.as_str()), ("reason", long.as_str())];
+    let refused = desk
+        .post(&mut browser, &format!("/ui/messages/{id}/hold"), &fields)
+        .await;
+    refused.says(400, "invalid_input");
+    assert_eq!(desk.bench.state_of(id).await, "ready");
+}
+
+async fn a_message_is_held_put_back_and_resolved(bench: Bench) {
+    let id = bench.enqueue("mail", json!(1)).await;
+    let desk = Desk::open(bench).await;
+    let mut browser = Browser::default();
+    let path = format!("/ui/messages/{id}");
+    let steps: [(&str, &[(&str, &str)], &str); 4] = [
+        ("hold", &[("reason", "wait")], "held"),
+        ("unhold", &[("reason", "go on")], "ready"),
+        ("hold", &[("reason", "wait again")], "held"),
+        (
+            "resolve",
+            &[("reason", "seen there"), ("outcome", "delivered")],
+            "delivered",
+        ),
+    ];
+    for (action, fields, state) in steps {
+        let page = desk.get(&mut browser, &path).await;
+        let to = format!("{path}/{action}");
+        let done = desk.send(&mut browser, &page, &to, fields).await;
+        done.leads_to(&format!("{path}?done={action}"));
+        assert_eq!(desk.bench.state_of(id).await, state);
+    }
+    let page = desk.get(&mut browser, &path).await;
+    page.says(200, "Delivered at")
+        .says(200, "seen there")
+        .says(200, "resolved");
+    let actions = page.text.matches("method=\"post\"").count();
+    assert_eq!(
+        actions, 1,
+        "it is final, and can only be looked at: {}",
+        page.text
+    );
+}
+
+async fn a_lane_is_paused_and_resumed(bench: Bench) {
+    let desk = Desk::open(bench).await;
+    let mut browser = Browser::default();
+    let page = desk.get(&mut browser, "/ui/lanes/mail").await;
+    let paused = desk
+        .send(
+            &mut browser,
+            &page,
+            "/ui/lanes/mail/pause",
+            &[("reason", "sink down")],
+        )
+        .await;
+    let page = desk.get(&mut browser, paused.header("location")).await;
+    page.says(200, "Lane mail is paused since")
+        .says(200, "Paused: nothing is claimed");
+    desk.get(&mut browser, "/")
+        .await
+        .says(200, "Lane mail is paused since");
+    let resumed = desk
+        .send(
+            &mut browser,
+            &page,
+            "/ui/lanes/mail/resume",
+            &[("reason", "back")],
+        )
+        .await;
+    resumed.leads_to("/ui/lanes/mail?done=resume");
+    let page = desk.get(&mut browser, "/ui/lanes/mail").await;
+    assert!(page.has_form("/ui/lanes/mail/pause") && !page.text.contains("is paused since"));
+}
+
+async fn dead_messages_are_previewed_and_redriven(bench: Bench) {
+    for code in ["timeout", "timeout", "timeout", "refused"] {
+        bench.bury("mail", code).await;
+    }
+    let desk = Desk::open(bench).await;
+    let mut browser = Browser::default();
+    let page = desk
+        .get(&mut browser, "/ui/dead?lane=mail&code=timeout")
+        .await;
+    page.says(200, "timeout");
+    assert!(!page.text.contains("<code>refused</code>"), "{}", page.text);
+    let path = "/ui/dead/preview?lane=mail&code=timeout&limit=2&rate_per_second=100";
+    let preview = desk.get(&mut browser, path).await;
+    preview.says(200, "2 dead message(s) would be requeued");
+    for (path, code) in [
+        ("/ui/dead/preview?limit=x", "invalid_input"),
+        ("/ui/dead/preview?limit=0", "invalid_input"),
+        ("/ui/dead/preview?lane=A%20B", "invalid_input"),
+    ] {
+        desk.get(&mut browser, path).await.says(400, code);
+    }
+    let started = desk
+        .send(
+            &mut browser,
+            &preview,
+            "/ui/redrives",
+            &[("reason", "sink back")],
+        )
+        .await;
+    assert_eq!(started.status, 303, "{}", started.text);
+    let run = started
+        .header("location")
+        .split('?')
+        .next()
+        .unwrap()
+        .to_owned();
+    let page = desk.get(&mut browser, &run).await;
+    page.says(200, "0 of 2 requeued").says(200, "sink back");
+    let stopped = desk
+        .send(
+            &mut browser,
+            &page,
+            &format!("{run}/stop"),
+            &[("reason", "wait")],
+        )
+        .await;
+    let page = desk.get(&mut browser, stopped.header("location")).await;
+    page.says(200, "data-state=\"stopped\"");
+    let resumed = desk
+        .send(
+            &mut browser,
+            &page,
+            &format!("{run}/resume"),
+            &[("reason", "go")],
+        )
+        .await;
+    resumed.leads_to(&format!("{run}?done=resume"));
+    desk.bench.advance(10);
+    while desk.bench.store.step_redrive(100).await.unwrap().is_some() {}
+    desk.get(&mut browser, &run)
+        .await
+        .says(200, "2 of 2 requeued")
+        .says(200, "data-state=\"done\"");
+    desk.get(&mut browser, "/ui/dead")
+        .await
+        .says(200, "refused")
+        .says(200, "2 of 2");
+}
+
+async fn a_payload_is_hidden_until_somebody_says_why_they_look(bench: Bench) {
+    let secret = json!({"iban": "DE02 1203", "note": "<script>alert(1)</script>"});
+    let id = bench.enqueue("mail", secret).await;
+    let desk = Desk::guarded(bench).await;
+    let mut anton = desk.login(AUDITOR).await;
+    let (path, action) = (
+        format!("/ui/messages/{id}"),
+        format!("/ui/messages/{id}/reveal"),
+    );
+    let page = desk.get(&mut anton, &path).await;
+    assert!(!page.text.contains("iban"), "{}", page.text);
+    let without = desk.send(&mut anton, &page, &action, &[]).await;
+    without.says(400, "reason_required");
+    let csrf = [("csrf", "x"), ("reason", "curious")];
+    desk.post(&mut anton, &action, &csrf)
+        .await
+        .says(403, "csrf_mismatch");
+    let audit = desk.get(&mut anton, "/ui/audit?action=reveal").await;
+    audit.says(200, "Nothing");
+    let shown = desk
+        .send(&mut anton, &page, &action, &[("reason", "ticket 12")])
+        .await;
+    shown
+        .says(200, "DE02 1203")
+        .says(200, "&#60;script&#62;alert(1)");
+    assert!(!shown.text.contains("<script>alert"));
+    let audit = desk.get(&mut anton, "/ui/audit?action=reveal").await;
+    audit.says(200, "ticket 12").says(200, "anton");
+    assert!(
+        !desk.get(&mut anton, &path).await.text.contains("iban"),
+        "hidden again"
+    );
+}

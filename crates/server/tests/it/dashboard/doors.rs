@@ -1,0 +1,339 @@
+//! Who gets in, and whose forms count.
+
+use consign_server::ServerOptions;
+
+use super::{AUDITOR, Browser, Desk, OPERATOR, PRODUCER, tokens};
+use crate::bench::{Bench, on_stores};
+
+on_stores!(
+    browsers_see_the_overview_and_others_the_index,
+    a_token_is_exchanged_for_a_session_that_can_be_ended,
+    wrong_tokens_and_wrong_scopes_do_not_get_in,
+    the_api_knows_no_cookies,
+    sessions_end_in_time_and_cannot_be_made_up,
+    a_form_counts_only_in_its_own_session,
+    forms_of_other_sites_do_not_count,
+    the_login_leads_to_pages_of_ours_only,
+    logins_are_tried_a_few_times_only,
+    every_answer_is_told_how_to_behave,
+    a_bearer_token_works_on_pages_too,
+);
+
+#[tokio::test]
+async fn a_token_of_a_tenant_is_refused_at_the_door() {
+    let bench = Bench::sqlite().await;
+    let tenants = [("anton".to_owned(), uuid::Uuid::nil())].into();
+    let bench = bench.with_state(|state| state.with_tenants(tenants));
+    let desk = Desk::guarded(bench).await;
+    let mut browser = Browser::default();
+    let page = desk.get(&mut browser, "/ui/login").await;
+    let entered = desk
+        .send(&mut browser, &page, "/ui/login", &[("token", AUDITOR)])
+        .await;
+    entered.says(403, "bound to a tenant");
+    desk.get(&mut browser, "/")
+        .await
+        .leads_to("/ui/login?next=/");
+}
+
+async fn browsers_see_the_overview_and_others_the_index(bench: Bench) {
+    let desk = Desk::open(bench).await;
+    let mut browser = Browser::default();
+    desk.get(&mut browser, "/")
+        .await
+        .says(200, "<h1>Overview</h1>");
+    let mut curl = Browser::default().with("accept", "*/*");
+    let index = desk.get(&mut curl, "/").await;
+    assert_eq!(index.status, 200);
+    assert!(index.header("content-type").starts_with("text/plain"));
+    assert!(index.text.contains("GET  /openapi.json"));
+    assert!(curl.cookies.is_empty());
+    // Open, but not to those who are elsewhere or go by another name.
+    let mut proxied = Browser::default().with("x-forwarded-for", "192.0.2.1");
+    desk.get(&mut proxied, "/").await.says(403, "not_local");
+}
+
+async fn a_token_is_exchanged_for_a_session_that_can_be_ended(bench: Bench) {
+    let desk = Desk::guarded(bench).await;
+    let mut browser = Browser::default();
+    let sent = desk.get(&mut browser, "/ui/messages?q=a%20b").await;
+    sent.leads_to("/ui/login?next=/ui/messages%3Fq%3Da%2520b");
+    let page = desk.get(&mut browser, sent.header("location")).await;
+    page.says(200, "<h1>Log in</h1>");
+    let entered = desk
+        .send(&mut browser, &page, "/ui/login", &[("token", OPERATOR)])
+        .await;
+    entered.leads_to("/ui/messages?q=a%20b");
+    let cookie = entered.header("set-cookie");
+    for part in [
+        "consign_session=v1.",
+        "HttpOnly",
+        "SameSite=Strict",
+        "Path=/",
+    ] {
+        assert!(cookie.contains(part), "{cookie}");
+    }
+    assert!(!cookie.contains(OPERATOR) && !entered.header("location").contains(OPERATOR));
+    let inside = desk.get(&mut browser, "/").await;
+    inside.says(200, "olga");
+    desk.get(&mut browser, "/ui/login").await.leads_to("/");
+    let left = desk.send(&mut browser, &inside, "/ui/logout", &[]).await;
+    left.leads_to("/ui/login?done=logout");
+    desk.get(&mut browser, "/")
+        .await
+        .leads_to("/ui/login?next=/");
+    let again = desk.get(&mut browser, "/ui/login?done=logout").await;
+    again.says(200, "Logged out.");
+}
+
+async fn wrong_tokens_and_wrong_scopes_do_not_get_in(bench: Bench) {
+    let desk = Desk::guarded(bench).await;
+    for (token, status, why) in [
+        ("", 401, "does not know this token"),
+        ("consign_nonsense", 401, "does not know this token"),
+        (PRODUCER, 403, "lacks the scope"),
+    ] {
+        let mut browser = Browser::default();
+        let page = desk.get(&mut browser, "/ui/login").await;
+        let entered = desk
+            .send(&mut browser, &page, "/ui/login", &[("token", token)])
+            .await;
+        entered.says(status, why);
+        assert!(entered.has_form("/ui/login"), "another try is possible");
+        desk.get(&mut browser, "/")
+            .await
+            .leads_to("/ui/login?next=/");
+    }
+}
+
+async fn the_api_knows_no_cookies(bench: Bench) {
+    let desk = Desk::guarded(bench).await;
+    let mut browser = desk.login(OPERATOR).await;
+    for path in ["/v1/lanes", "/v1/messages", "/v1/audit"] {
+        let refused = desk.get(&mut browser, path).await;
+        assert_eq!(refused.status, 401, "{path}: {}", refused.text);
+        assert_eq!(refused.header("content-type"), "application/problem+json");
+    }
+    let refused = desk.post(&mut browser, "/v1/lanes/mail/pause", &[]).await;
+    assert_eq!(refused.status, 401);
+}
+
+async fn sessions_end_in_time_and_cannot_be_made_up(bench: Bench) {
+    let desk = Desk::guarded(bench).await;
+    let mut browser = desk.login(AUDITOR).await;
+    desk.bench.advance(8 * 60 * 60 - 1);
+    desk.get(&mut browser, "/").await.says(200, "anton");
+    let cookie = browser.cookies["consign_session"].clone();
+    let mut forged = Browser::default();
+    // The name of another token in an otherwise true cookie: "olga" in hexadecimal digits.
+    let other = cookie.replace("616e746f6e", "6f6c6761");
+    assert_ne!(other, cookie);
+    forged.cookies.insert("consign_session".into(), other);
+    desk.get(&mut forged, "/")
+        .await
+        .leads_to("/ui/login?next=/");
+    desk.bench.advance(1);
+    desk.get(&mut browser, "/")
+        .await
+        .leads_to("/ui/login?next=/");
+    // What has ended does not act either.
+    let page = desk.get(&mut browser, "/ui/login").await;
+    assert!(page.has_form("/ui/login"));
+}
+
+async fn a_form_counts_only_in_its_own_session(bench: Bench) {
+    let id = bench.bury("mail", "no_use").await;
+    let desk = Desk::guarded(bench).await;
+    let (path, action) = (
+        format!("/ui/messages/{id}"),
+        format!("/ui/messages/{id}/requeue"),
+    );
+    let mut browser = desk.login(OPERATOR).await;
+    let mut other = desk.login(OPERATOR).await;
+    let csrf = desk
+        .get(&mut other, &path)
+        .await
+        .form(&action)
+        .get("csrf")
+        .to_owned();
+    for csrf in ["", "0", &csrf] {
+        let fields = [("csrf", csrf), ("reason", "fixed")];
+        let refused = desk.post(&mut browser, &action, &fields).await;
+        refused.says(403, "csrf_mismatch");
+    }
+    let missing = desk
+        .post(&mut browser, &action, &[("reason", "fixed")])
+        .await;
+    missing.says(403, "csrf_mismatch");
+    let mut stranger = Browser::default();
+    let refused = desk
+        .post(&mut stranger, &action, &[("csrf", &csrf), ("reason", "x")])
+        .await;
+    assert_eq!(refused.status, 303, "{}", refused.text);
+    assert!(refused.header("location").starts_with("/ui/login"));
+    assert_eq!(desk.bench.state_of(id).await, "dead");
+    let page = desk.get(&mut browser, &path).await;
+    let done = desk
+        .send(&mut browser, &page, &action, &[("reason", "fixed")])
+        .await;
+    done.leads_to(&format!("{path}?done=requeue"));
+    assert_eq!(desk.bench.state_of(id).await, "ready");
+}
+
+async fn forms_of_other_sites_do_not_count(bench: Bench) {
+    let desk = Desk::open(bench).await;
+    let mut browser = Browser::default();
+    let page = desk.get(&mut browser, "/ui/lanes/mail").await;
+    let csrf = page.form("/ui/lanes/mail/pause").get("csrf").to_owned();
+    let fields = [("csrf", csrf.as_str()), ("reason", "x")];
+    for (name, value) in [
+        ("sec-fetch-site", "cross-site"),
+        ("sec-fetch-site", "same-site"),
+        ("origin", "https://evil.example"),
+        ("origin", "null"),
+    ] {
+        browser.headers = vec![(name, value.to_owned())];
+        let refused = desk
+            .post(&mut browser, "/ui/lanes/mail/pause", &fields)
+            .await;
+        refused.says(403, "origin_not_allowed");
+    }
+    browser.headers = vec![("origin", "http://localhost".to_owned())];
+    let done = desk
+        .post(&mut browser, "/ui/lanes/mail/pause", &fields)
+        .await;
+    done.leads_to("/ui/lanes/mail?done=pause");
+}
+
+async fn the_login_leads_to_pages_of_ours_only(bench: Bench) {
+    let desk = Desk::guarded(bench).await;
+    for (next, goes_to) in [
+        ("%2Fui%2Fdead", "/ui/dead"),
+        ("https%3A%2F%2Fevil.example", "/"),
+        ("%2F%2Fevil.example", "/"),
+        ("%2F%5Cevil.example", "/"),
+        ("javascript%3Aalert(1)", "/"),
+    ] {
+        let mut browser = Browser::default();
+        let page = desk
+            .get(&mut browser, &format!("/ui/login?next={next}"))
+            .await;
+        assert!(
+            !page.text.contains("evil") && !page.text.contains("alert"),
+            "{}",
+            page.text
+        );
+        let entered = desk
+            .send(&mut browser, &page, "/ui/login", &[("token", AUDITOR)])
+            .await;
+        entered.leads_to(goes_to);
+    }
+}
+
+async fn logins_are_tried_a_few_times_only(bench: Bench) {
+    let desk = Desk::guarded(bench).await;
+    let mut browser = Browser::default();
+    let page = desk.get(&mut browser, "/ui/login").await;
+    let mut refusals = 0;
+    for _ in 0..40 {
+        let tried = desk
+            .send(&mut browser, &page, "/ui/login", &[("token", "guess")])
+            .await;
+        refusals += u32::from(tried.status == 429);
+    }
+    assert!(refusals > 0, "nobody stops who guesses");
+    // Who is inside is not locked out by it.
+    let mut bearer = Browser::default().with("authorization", format!("Bearer {AUDITOR}"));
+    desk.get(&mut bearer, "/").await.says(200, "anton");
+}
+
+async fn every_answer_is_told_how_to_behave(bench: Bench) {
+    let id = bench.bury("mail", "no_use").await;
+    let desk = Desk::open(bench).await;
+    let mut browser = Browser::default();
+    let message = format!("/ui/messages/{id}");
+    for path in [
+        "/",
+        "/ui/lanes/mail",
+        "/ui/lanes/unknown",
+        "/ui/messages",
+        &message,
+        "/ui/messages/999999",
+        "/ui/messages/nonsense",
+        "/ui/leases",
+        "/ui/dead",
+        "/ui/dead/preview",
+        "/ui/redrives/999",
+        "/ui/audit",
+        "/ui/audit/export?format=csv",
+        "/ui/audit/export?format=nonsense",
+        "/ui/nowhere",
+        "/ui",
+    ] {
+        let seen = desk.get(&mut browser, path).await;
+        let policy = seen.header("content-security-policy");
+        assert!(
+            policy.starts_with("default-src 'none'; style-src 'self'; script-src 'self';"),
+            "{path}: {policy}"
+        );
+        assert!(policy.contains("frame-ancestors 'none'") && policy.contains("form-action 'self'"));
+        assert_eq!(seen.header("x-content-type-options"), "nosniff", "{path}");
+        assert_eq!(seen.header("referrer-policy"), "same-origin", "{path}");
+        assert_eq!(seen.header("cache-control"), "no-store", "{path}");
+        assert!(!seen.header("permissions-policy").is_empty(), "{path}");
+        assert!(
+            !seen.text.contains("style=") && !seen.text.contains("onclick"),
+            "{path}"
+        );
+        assert!(!seen.text.contains("<script>"), "{path}");
+    }
+    let page = desk.get(&mut browser, "/").await;
+    for (before, kind) in [("href=\"", "text/css"), ("src=\"", "text/javascript")] {
+        let links = page.text.split(before).skip(1);
+        let link = links.map(|rest| rest.split('"').next().unwrap());
+        let link = link
+            .into_iter()
+            .find(|link| link.starts_with("/ui/static/"))
+            .unwrap();
+        let file = desk.get(&mut browser, link).await;
+        assert_eq!(file.status, 200);
+        assert!(file.header("content-type").starts_with(kind), "{link}");
+        assert!(file.header("cache-control").contains("immutable"), "{link}");
+    }
+    desk.get(&mut browser, "/ui/static/other.css")
+        .await
+        .says(404, "not_found");
+}
+
+async fn a_bearer_token_works_on_pages_too(bench: Bench) {
+    let desk = Desk::guarded(bench).await;
+    let mut known = Browser::default().with("authorization", format!("Bearer {OPERATOR}"));
+    desk.get(&mut known, "/ui/dead").await.says(200, "olga");
+    let paused = desk
+        .post(
+            &mut known,
+            "/ui/lanes/mail/pause",
+            &[("reason", "by a script")],
+        )
+        .await;
+    paused.leads_to("/ui/lanes/mail?done=pause");
+    let mut unknown = Browser::default().with("authorization", "Bearer nonsense");
+    desk.get(&mut unknown, "/ui/dead")
+        .await
+        .leads_to("/ui/login?next=/ui/dead");
+}
+
+#[tokio::test]
+async fn behind_tls_the_cookie_travels_over_tls_only() {
+    let options = ServerOptions {
+        dashboard_secure_cookie: true,
+        ..tokens()
+    };
+    let desk = Desk::with_options(Bench::reference().await, &options).await;
+    let page = desk.get(&mut Browser::default(), "/ui/login").await;
+    assert!(
+        page.header("set-cookie").ends_with("; Secure"),
+        "{:?}",
+        page.headers
+    );
+}
