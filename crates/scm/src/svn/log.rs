@@ -5,10 +5,8 @@ use ring::digest::{Context, SHA256};
 use serde_json::{Value, json};
 
 use super::xml::Piece;
-use crate::NewRevision;
+use crate::{NewRevision, derive::PATHS_MAX};
 
-/// How many paths of a revision are written down.
-const PATHS_MAX: usize = 50;
 /// More changed paths than this make a revision one of many (facts 1.8).
 const BULK_PATHS: u64 = 100;
 

@@ -7,6 +7,8 @@
 
 use std::borrow::Cow;
 
+use crate::derive;
+
 /// Nobody writes a longer message by hand; the rest of it is left out.
 const TEXT_BYTES_MAX: usize = 1 << 20;
 /// No path of a file system is near it.
@@ -92,7 +94,7 @@ impl Pieces {
         tag: &[u8],
         told: &mut impl FnMut(Piece) -> Result<(), String>,
     ) -> Result<(), String> {
-        let (text, is_replaced) = readable(&std::mem::take(&mut self.text));
+        let (text, is_replaced) = derive::text(&std::mem::take(&mut self.text));
         let is_lossy = std::mem::take(&mut self.is_cut) || is_replaced;
         let tag = String::from_utf8_lossy(tag);
         if tag.starts_with(['?', '!']) {
@@ -128,13 +130,6 @@ impl Pieces {
             attributes: Vec::new(),
         })
     }
-}
-
-/// Text that databases take: UTF-8 without U+0000. And whether that is another than it was.
-fn readable(bytes: &[u8]) -> (String, bool) {
-    let text = String::from_utf8_lossy(bytes);
-    let is_replaced = matches!(text, Cow::Owned(_)) || text.contains('\0');
-    (text.replace('\0', "\u{fffd}"), is_replaced)
 }
 
 fn read_attributes(mut rest: &str) -> Result<Vec<(String, String)>, String> {
