@@ -28,6 +28,7 @@ mod redrive;
 mod requeue;
 mod roles;
 mod scenario;
+mod scm;
 mod serve;
 mod service;
 mod signals;

@@ -52,7 +52,10 @@ impl Add {
         }
         let repo = NewRepo {
             provider,
-            url,
+            url: match provider {
+                Provider::Svn => file_url(&url),
+                Provider::Git | Provider::Gitlab => url,
+            },
             project_key: self.project,
             default_branch: self.branch,
         };
@@ -119,6 +122,19 @@ pub(super) fn plain_url(text: &str) -> Result<String, String> {
         true => Ok(whole),
         false => Ok(plain.to_owned()),
     }
+}
+
+/// Subversion knows repositories by URL only, also those of this machine.
+pub(super) fn file_url(place: &str) -> String {
+    if place.contains("://") {
+        return place.to_owned();
+    }
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte);
+    let path = place.bytes().map(|byte| match is_plain(byte) {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02X}"),
+    });
+    format!("file://{}", path.collect::<String>())
 }
 
 /// `git@host:path`: a colon before any slash.
@@ -196,6 +212,8 @@ mod tests {
         ] {
             assert_eq!(plain_url(text).as_deref(), Ok(kept), "{text}");
         }
+        assert_eq!(file_url("/srv/a b/ü"), "file:///srv/a%20b/%C3%BC");
+        assert_eq!(file_url("svn://h.example/a b"), "svn://h.example/a b");
         let here = plain_url("p").unwrap();
         assert!(here.starts_with('/') && here.ends_with("/p"), "{here}");
         for bad in [

@@ -3,7 +3,7 @@
 use clap::Args;
 use consign_scm::{Provider, Repo, ScmLedger};
 
-use super::add::plain_url;
+use super::add::{file_url, plain_url};
 use crate::failure::{Exit, Failure};
 
 /// Which repositories.
@@ -50,10 +50,14 @@ pub(super) async fn one(ledger: &dyn ScmLedger, name: &str) -> Result<Repo, Fail
 fn named(known: &[Repo], name: &str) -> Vec<Repo> {
     let number: Option<i64> = name.parse().ok();
     let url = plain_url(name).ok();
+    let file = url.as_deref().map(file_url);
     let fits = |repo: &&Repo| match (number, kind(name)) {
         (Some(number), _) => repo.repo_id == number,
         (None, Some(kind)) => repo.provider == kind,
-        (None, None) => repo.url == name || url.as_ref() == Some(&repo.url),
+        (None, None) => [&url, &file]
+            .into_iter()
+            .flatten()
+            .any(|url| *url == repo.url),
     };
     known.iter().filter(fits).cloned().collect()
 }

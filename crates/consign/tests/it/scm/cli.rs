@@ -1,0 +1,135 @@
+//! `consign scm` as people and scripts run it.
+
+use serde_json::json;
+
+use super::{first, open_team, repository::Git};
+use crate::orders::bench::on_both;
+
+#[test]
+fn a_repository_is_added_read_and_consumed() {
+    on_both(async |bench| {
+        let git = Git::new(&bench, "shop");
+        git.commit(&["one", "two"]);
+        let add = [
+            "scm",
+            "add",
+            "shop",
+            "--project",
+            "store",
+            "--branch",
+            "main",
+        ];
+        let repo = bench.consign.json(add);
+        assert_eq!(repo["url"], json!(git.path()), "{repo}");
+        assert_eq!(
+            (&repo["provider"], &repo["project_key"]),
+            (&json!("git"), &json!("store"))
+        );
+        let again = bench.consign.json(["scm", "add", git.path()]);
+        assert_eq!(again, repo, "the same repository");
+
+        let done = first(&bench, &["scm", "sync", git.path()]);
+        assert_eq!(
+            (&done["written"], &done["ok"]),
+            (&json!(2), &json!(true)),
+            "{done}"
+        );
+        open_team(&bench);
+        let done = first(&bench, &["scm", "consume", "git"]);
+        assert_eq!(
+            (&done["stored"], &done["cards"]),
+            (&json!(2), &json!(2)),
+            "{done}"
+        );
+        let told = bench.consign.run(["scm", "status"]).expect(0).stdout;
+        assert!(told.contains("store") && told.contains("shop"), "{told}");
+        assert_eq!(
+            bench.consign.json(["scm", "status", "svn"]),
+            json!({"items": []})
+        );
+
+        let position = first(&bench, &["scm", "status"])["consumed_position"].to_string();
+        let preview = bench.consign.json(["scm", "rewind", "1", "--to", "0"]);
+        assert_eq!(
+            (&preview["preview"], &preview["total"]),
+            (&json!(true), &json!(2)),
+            "{preview}"
+        );
+        let dry = ["scm", "rewind", "1", "--to", "0", "--yes", "--dry-run"];
+        assert_eq!(bench.consign.json(dry)["preview"], true);
+        assert_eq!(
+            first(&bench, &["scm", "status"])["consumed_position"].to_string(),
+            position
+        );
+        let (code, _) = bench
+            .consign
+            .run(["scm", "rewind", "1", "--to", "999999", "--json"])
+            .expect(3)
+            .error();
+        assert_eq!(code, "SCM_INVALID");
+    });
+}
+
+/// Every failure has its code and its exit code, and tells what to do.
+#[test]
+fn what_goes_wrong_is_told_with_its_code() {
+    on_both(async |bench| {
+        let refused = |arguments: &[&str], exit: i32| {
+            let arguments = arguments.iter().copied().chain(["--json"]);
+            bench.consign.run(arguments).expect(exit).error()
+        };
+        let (code, message) = refused(&["scm", "sync", "7"], 4);
+        assert_eq!(code, "SCM_UNKNOWN_REPO");
+        assert!(message.contains("consign scm add"), "{message}");
+        let with_password = "https://me:s3cret@h.example/p";
+        let (code, message) = refused(&["scm", "add", with_password], 3);
+        assert_eq!(code, "SCM_INVALID");
+        assert!(!message.contains("s3cret"), "{message}");
+        let branch = ["scm", "add", "svn://h.example/r", "--branch", "x"];
+        assert_eq!(refused(&branch, 3).0, "SCM_INVALID");
+        bench
+            .consign
+            .run(["scm", "add", "x", "--project", "a b"])
+            .expect(2);
+
+        bench.consign.run(["scm", "add", "nowhere"]).expect(0);
+        let good = Git::new(&bench, "shop");
+        good.commit(&["one"]);
+        bench.consign.run(["scm", "add", "shop"]).expect(0);
+        let ran = bench.consign.run(["scm", "sync", "--json"]).expect(4);
+        let items = ran.json()["items"].clone();
+        assert_eq!(items[0]["error"]["code"], "SCM_NOT_FOUND", "{items}");
+        assert_eq!(items[1]["written"], 1, "the others go on: {items}");
+
+        // The policy of a new project sends facts to a private space; an unknown actor stops it.
+        let mut sync = bench.consign.command();
+        sync.arg("--database").arg(bench.consign.database());
+        sync.args(["--json", "scm", "consume"]);
+        sync.env("CONSIGN_SCM__ACTOR_USER_ID", "robot");
+        sync.env("UNKNOWN_ACTOR_POLICY", "reject");
+        let ran = crate::support::finish(sync, b"").expect(1);
+        let stopped = ran.json()["items"][1]["stopped"].clone();
+        assert_eq!(stopped["code"], "SCM_CONSUME_STOPPED", "{stopped}");
+        assert_eq!(stopped["reason"], "ACTOR_UNKNOWN", "{stopped}");
+        let done = bench.consign.json(["scm", "consume"]);
+        assert_eq!(done["items"][1]["redirected"], 1, "{done}");
+    });
+}
+
+/// An empty repository is no failure, and leaves nothing behind.
+#[test]
+fn an_empty_repository_is_fine() {
+    on_both(async |bench| {
+        Git::new(&bench, "empty");
+        bench.consign.run(["scm", "add", "empty"]).expect(0);
+        let done = first(&bench, &["scm", "sync"]);
+        assert_eq!(
+            (&done["written"], &done["ok"]),
+            (&json!(0), &json!(true)),
+            "{done}"
+        );
+        let status = first(&bench, &["scm", "status"]);
+        assert_eq!(status["watermarks"], json!({}), "{status}");
+        assert_eq!(first(&bench, &["scm", "consume"])["cards"], 0);
+    });
+}
