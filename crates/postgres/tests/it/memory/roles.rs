@@ -38,8 +38,21 @@ const WORK: &[&str] = &[
     "renew_lease",
     "renew_lease_batch",
 ];
-const STORE: &[&str] = &["check_dedup", "keep_memory", "kept_memory"];
-const LOOK: &[&str] = &["get_kv", "search_logbook", "search_memory", "memory_counts"];
+const STORE: &[&str] = &[
+    "check_dedup",
+    "keep_memory",
+    "kept_memory",
+    "take_turn",
+    "keep_turn",
+    "leave_turn",
+];
+const LOOK: &[&str] = &[
+    "get_kv",
+    "search_logbook",
+    "search_memory",
+    "memory_counts",
+    "outbox_counts",
+];
 const OPERATE: &[&str] = &["upsert_settings", "reconcile_outbox"];
 const OUTBOX: &[&str] = &["outbox_memory"];
 const FACTS: &[&str] = &[
@@ -56,6 +69,7 @@ const REST: &[&str] = &[
     "memory",
     "claimed_for",
     "requeued",
+    "turn",
     "runs",
     "settings",
     "write_audit",
@@ -105,7 +119,7 @@ async fn every_role_has_its_grants_and_no_more() {
     let [functions, tables] = &names[..] else {
         unreachable!()
     };
-    assert!(functions.len() > 40 && tables.len() == 16, "{names:#?}");
+    assert!(functions.len() > 40 && tables.len() == 17, "{names:#?}");
     for role in ROLES {
         for (kind, list, allowed, privileges) in [
             ("function", functions, may_execute(role), &["EXECUTE"][..]),
