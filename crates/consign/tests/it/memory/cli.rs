@@ -19,6 +19,8 @@ fn put_off() -> (Consign, Value) {
     consign.configure(NOBODY);
     // The lane is made by whoever delivers; there is nothing to do yet (W12).
     consign.run(ONCE).expect(0);
+    let report = consign.run(["report"]).expect(0).json();
+    assert_eq!(report["audit_stats"]["total"], 0, "{report}");
     let answer = store(&consign, "The tide turns at six.").expect(1).json();
     assert_eq!(answer["action"], "deferred", "{answer}");
     (consign, answer)
