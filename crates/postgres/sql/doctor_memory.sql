@@ -56,5 +56,6 @@ SELECT 'memory_guard_off', 'the trigger ' || guard.name || ' on ' || guard.place
        '{}'::bigint[]
     FROM (VALUES ('consign.message', 'memories_only'), ('consign.attempt', 'follow_memory'), ('consign.lease', 'follow_memory'),
                ('consign.dead', 'follow_memory'), ('consign.dead', 'follow_memory_requeued'), ('consign.late', 'follow_memory'),
-               ('governance.write_audit', 'audits_stay'), ('governance.write_audit', 'final_is_final')) AS guard (place, name)
+               ('governance.write_audit', 'audits_stay'), ('governance.write_audit', 'final_is_final'),
+               ('governance.write_audit', 'move_consume_cursor')) AS guard (place, name)
     WHERE NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = guard.place::regclass AND t.tgname = guard.name AND t.tgenabled IN ('O', 'A'))

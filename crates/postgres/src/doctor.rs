@@ -16,6 +16,7 @@ const CHECKS: &[&str] = &[
     include_str!("../sql/doctor_guards.sql"),
     include_str!("../sql/doctor_orders.sql"),
     include_str!("../sql/doctor_memory.sql"),
+    include_str!("../sql/doctor_scm.sql"),
 ];
 
 impl PostgresStore {

@@ -36,6 +36,7 @@ CREATE TABLE scm_svn_revisions (
     meta_json   TEXT NOT NULL DEFAULT '{}' CHECK (json_type(meta_json) = 'object'),
     UNIQUE (repo_id, rev_num)
 ) STRICT;
+CREATE UNIQUE INDEX scm_svn_revisions_source ON scm_svn_revisions (source_id);
 
 -- git_commit_id is the position in the repository's history that cursors count by; a number is never
 -- given twice.
@@ -51,9 +52,9 @@ CREATE TABLE scm_git_commits (
     message       TEXT NOT NULL,
     bulk_reason   TEXT,
     source_id     TEXT GENERATED ALWAYS AS ('git:' || repo_id || ':' || commit_sha) VIRTUAL,
-    meta_json     TEXT NOT NULL DEFAULT '{}' CHECK (json_type(meta_json) = 'object'),
-    UNIQUE (repo_id, commit_sha)
+    meta_json     TEXT NOT NULL DEFAULT '{}' CHECK (json_type(meta_json) = 'object')
 ) STRICT;
+CREATE UNIQUE INDEX scm_git_commits_source ON scm_git_commits (source_id);
 CREATE UNIQUE INDEX scm_git_commits_position ON scm_git_commits (repo_id, git_commit_id);
 
 -- The change of a commit or revision; without `uri` it could not be fetched so far, and `sha256` is that
@@ -89,6 +90,7 @@ CREATE TABLE scm_mrs (
     updated_at     INTEGER
 ) STRICT;
 CREATE INDEX scm_mrs_repo ON scm_mrs (repo_id);
+CREATE UNIQUE INDEX scm_mrs_source ON scm_mrs (source_id);
 
 CREATE TABLE scm_review_events (
     id               INTEGER PRIMARY KEY,

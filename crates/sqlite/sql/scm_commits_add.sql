@@ -5,4 +5,4 @@ SELECT ?2, value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, valu
 FROM json_each(?1)
 WHERE true
 ORDER BY key
-ON CONFLICT (repo_id, commit_sha) DO NOTHING
+ON CONFLICT (source_id) DO NOTHING

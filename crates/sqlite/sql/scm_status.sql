@@ -8,7 +8,8 @@ WITH stand AS (
                AS consumed_position,
            CASE r.repo_type
                WHEN 'svn' THEN (SELECT max(rev_num) FROM scm_svn_revisions WHERE repo_id = r.repo_id)
-               ELSE (SELECT max(git_commit_id) FROM scm_git_commits WHERE repo_id = r.repo_id)
+               ELSE (SELECT max(git_commit_id) FROM scm_git_commits INDEXED BY scm_git_commits_position
+                     WHERE repo_id = r.repo_id)
            END AS last_position
     FROM scm_repos AS r
     JOIN (SELECT 'svn' AS repo_type, 'last_processed_rev' AS name
@@ -24,7 +25,7 @@ SELECT s.repo_id, s.provider, s.url, s.project_key, s.default_branch, s.created_
        CASE s.repo_type
            WHEN 'svn' THEN (SELECT count(*) FROM scm_svn_revisions
                             WHERE repo_id = s.repo_id AND rev_num > s.consumed_position)
-           ELSE (SELECT count(*) FROM scm_git_commits
+           ELSE (SELECT count(*) FROM scm_git_commits INDEXED BY scm_git_commits_position
                  WHERE repo_id = s.repo_id AND git_commit_id > s.consumed_position)
        END AS unconsumed
 FROM stand AS s

@@ -2,13 +2,14 @@
 //!
 //! The conservation law first: every message is in exactly one of waiting, a ready run, a lease,
 //! held, dead, delivered. Then what travels with a message, the turns, the ledger of orders, the
-//! payments, the memories, the triggers, and the file itself.
+//! payments, the memories, the repositories, the triggers, and the file itself.
 
 mod guards;
 mod memory;
 mod orders;
 mod payments;
 mod places;
+mod scm;
 mod turns;
 
 use std::collections::BTreeMap;
@@ -33,6 +34,7 @@ pub(crate) async fn examine(
     orders::examine(connection, &mut report).await?;
     payments::examine(connection, now, &mut report).await?;
     memory::examine(connection, now, &mut report).await?;
+    scm::examine(connection, &mut report).await?;
     guards::examine(connection, &mut report).await?;
     Ok(report.findings())
 }

@@ -213,6 +213,7 @@ pub(crate) async fn what_is_no_change_is_refused(harness: &dyn Harness) {
             ..good.clone()
         },
         depot.failed(&sha(1), "a\0b"),
+        depot.fetched(&sha(2), 1),
     ] {
         refused(depot.ledger.put_patch(&wrong).await, "SCM_RECORD_REFUSED");
     }

@@ -17,6 +17,7 @@ mod orders_attack;
 mod payments;
 mod pooler;
 mod roles;
+mod scm;
 mod sql;
 mod stranded;
 mod wake;

@@ -75,6 +75,16 @@ impl Work<'_> {
         let Some(repo) = self.scm_repo(patch.repo_id).await? else {
             return Ok(Err(LedgerError::UnknownRepo(patch.repo_id)));
         };
+        let source_type = repo.provider.repo_type();
+        let source_id = format!("{}:{}", patch.repo_id, patch.rev_or_sha);
+        let is_known: bool = sqlx::query_scalar(sql!("scm_known"))
+            .bind(format!("{source_type}:{source_id}"))
+            .fetch_one(&mut *self.connection)
+            .await?;
+        if !is_known {
+            let why = format!("there is no {source_type}:{source_id}");
+            return Ok(Err(LedgerError::Refused(why)));
+        }
         let uri = patch.uri.as_deref().filter(|uri| !uri.is_empty());
         let known = versions(self.connection, patch.repo_id, &patch.rev_or_sha).await?;
         let stays = |version: &&PatchState| {
@@ -85,8 +95,6 @@ impl Work<'_> {
         }
         let is_here = known.iter().any(|version| version.uri.is_some());
         let open = known.iter().find(|version| version.uri.is_none());
-        let source_type = repo.provider.repo_type();
-        let source_id = format!("{}:{}", patch.repo_id, patch.rev_or_sha);
         let evidence_uri = uri.map(|_| {
             format!(
                 "memory://patch_blobs/{source_type}/{source_id}/{}",

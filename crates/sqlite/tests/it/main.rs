@@ -16,4 +16,5 @@ mod migrate;
 mod orders;
 mod payments;
 mod processes;
+mod scm;
 mod wait;

@@ -64,7 +64,7 @@ fn granted() -> BTreeMap<String, String> {
         for grant in migration.split("GRANT EXECUTE ON FUNCTION").skip(1) {
             let (functions, rest) = grant.split_once(" TO ").expect("a grant names roles");
             let roles = rest.split_once(';').expect("a grant ends").0;
-            for schema in ["consign", "logbook", "governance"] {
+            for schema in ["consign", "logbook", "governance", "scm"] {
                 for part in functions.split(&format!("{schema}.")).skip(1) {
                     let name = part.split('(').next().unwrap_or_default().trim();
                     // A type among the arguments, not a function.
