@@ -1,7 +1,10 @@
 //! Evidence: texts kept in files, named by their hashes.
 
+mod patches;
+
 use base64::{Engine, engine::general_purpose::STANDARD};
 use consign_artifacts::{ArtifactError, Artifacts, sha256_of};
+use consign_scm::PatchState;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use tracing::warn;
@@ -206,6 +209,12 @@ impl MemoryService {
             body["item_id"] = json!(attachment.item_id);
             body["content_type"] = json!(attachment.meta_json.get("content_type"));
         }
+        if let Some(patch) = &place.patch {
+            body["source_type"] = json!(patch.source_type);
+            body["source_id"] = json!(patch.source_id);
+            body["format"] = json!(patch.format);
+            body["degrade_reason"] = json!(patch.meta_json.get("degrade_reason"));
+        }
         if request.include_content {
             let (encoding, content) = match request.is_base64 {
                 true => ("base64", STANDARD.encode(&bytes)),
@@ -229,11 +238,11 @@ impl MemoryService {
                 key: key.map_err(|why| invalid(why.to_string()))?,
                 sha256: None,
                 attachment: None,
+                patch: None,
             });
         }
         if is_patch_blob_evidence_uri(uri) {
-            let why = "patches are read from where they were synchronised from";
-            return Err(Refusal::new("NOT_IMPLEMENTED", why));
+            return self.patch_place(uri).await;
         }
         let parsed = parse_attachment_evidence_uri_strict(uri).map_err(|why| {
             let details = json!({"uri": uri, "code": why.code()});
@@ -256,6 +265,7 @@ impl MemoryService {
             key,
             sha256: Some(parsed.sha256),
             attachment: Some(attachment),
+            patch: None,
         })
     }
 
@@ -268,6 +278,7 @@ struct Place {
     key: String,
     sha256: Option<String>,
     attachment: Option<Attachment>,
+    patch: Option<PatchState>,
 }
 
 fn extension(content_type: &str) -> Result<&'static str, Refusal> {

@@ -2,6 +2,10 @@
 
 use std::fs;
 
+use consign_memory::{Caller, tools};
+use consign_scm::{
+    Batch, NewCommit, NewRepo, Patch, PatchFormat, Provider, Records, ScmLedger, Stream,
+};
 use serde_json::{Value, json};
 
 use crate::support::Desk;
@@ -128,4 +132,109 @@ async fn what_is_not_what_its_reference_says_is_not_read() {
     assert_eq!(upload(&desk, "hello").await["ok"], true);
     let mended = desk.call("evidence_read", json!({"uri": uri})).await;
     assert_eq!(mended["content"], "hello");
+}
+
+/// Facts 3.9: the change of a commit is found by its source and hash, and checked when it is read.
+#[tokio::test]
+async fn the_change_of_a_commit_is_read_as_evidence() {
+    let desk = Desk::new().await;
+    let service = desk.service.clone().with_scm(desk.store.clone());
+    let read = async |uri: &str| {
+        let (arguments, caller) = (json!({"uri": uri}), Caller::anonymous());
+        let answer = tools::call(&service, "evidence_read", arguments, &caller).await;
+        answer.body
+    };
+    let repo = NewRepo {
+        provider: Provider::Git,
+        url: "/srv/r".to_owned(),
+        project_key: None,
+        default_branch: None,
+    };
+    let repo_id = desk.store.add_repo(&repo).await.unwrap().repo_id;
+    let commit = |commit_sha: &str| NewCommit {
+        commit_sha: commit_sha.to_owned(),
+        author_raw: "a".to_owned(),
+        ts: None,
+        message: "m".to_owned(),
+        is_merge: false,
+        bulk_reason: None,
+        meta_json: json!({}),
+    };
+    let batch = Batch {
+        repo_id,
+        stream: Stream::Git,
+        from: None,
+        to: json!({}),
+        records: Records::Commits(vec![
+            commit("abc1234"),
+            commit("abc1235"),
+            commit("abc1236"),
+        ]),
+    };
+    desk.store.record(&batch).await.unwrap();
+    let sha = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
+    let other = "0".repeat(64);
+    let file = desk.path().join("artifacts/scm/p/change.diff");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, "hello").unwrap();
+    let here = Patch {
+        repo_id,
+        rev_or_sha: "abc1234".to_owned(),
+        uri: Some("scm/p/change.diff".to_owned()),
+        sha256: sha.to_owned(),
+        size_bytes: Some(5),
+        format: PatchFormat::Diff,
+        degrade_reason: None,
+        error: None,
+    };
+    let missing = Patch {
+        rev_or_sha: "abc1235".to_owned(),
+        uri: None,
+        sha256: other.clone(),
+        ..here.clone()
+    };
+    for patch in [&here, &missing] {
+        desk.store.put_patch(patch).await.unwrap();
+    }
+    let whole = format!("memory://patch_blobs/git/{repo_id}:abc1234/{sha}");
+    for uri in [
+        whole.clone(),
+        whole.replace(sha, &sha.to_uppercase()),
+        format!("memory://patch_blobs/sha256/{sha}"),
+        format!("memory://patch_blobs/git/{repo_id}:abc1234"),
+    ] {
+        let answer = read(&uri).await;
+        assert_eq!(answer["content"], "hello", "{uri}: {answer}");
+        assert_eq!(answer["verified"], true, "{uri}");
+        assert_eq!(answer["source_id"], format!("{repo_id}:abc1234"));
+    }
+    for (uri, code) in [
+        (whole.replace(sha, &other), "CHECKSUM_MISMATCH"),
+        (whole.replace("abc1234", "abc1236"), "CHECKSUM_MISMATCH"),
+        (whole.replace("/git/", "/svn/"), "CHECKSUM_MISMATCH"),
+        (
+            format!("memory://patch_blobs/git/{repo_id}:abc1236/{other}"),
+            "NOT_FOUND",
+        ),
+        (
+            format!("memory://patch_blobs/git/{repo_id}:abc1235/{other}"),
+            "ARTIFACT_NOT_FOUND",
+        ),
+        (format!("memory://patch_blobs/sha256/{other}"), "NOT_FOUND"),
+        ("memory://patch_blobs/git/x/y/z/u".to_owned(), "INVALID_URI"),
+    ] {
+        let answer = read(&uri).await;
+        assert_eq!(answer["error_code"], code, "{uri}: {answer}");
+    }
+    // Another account of the change does not make the first one unreadable.
+    let newer = Patch {
+        sha256: "1".repeat(64),
+        ..here.clone()
+    };
+    desk.store.put_patch(&newer).await.unwrap();
+    assert_eq!(read(&whole).await["content"], "hello");
+    fs::write(&file, "hellO").unwrap();
+    assert_eq!(read(&whole).await["error_code"], "CHECKSUM_MISMATCH");
+    fs::remove_file(&file).unwrap();
+    assert_eq!(read(&whole).await["error_code"], "ARTIFACT_NOT_FOUND");
 }
