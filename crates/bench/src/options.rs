@@ -108,6 +108,8 @@ pub enum Scenario {
     Payments,
     /// Memories through the gateway, also while the memory server hangs
     Memory,
+    /// The first synchronisation of a Git repository, beside `git log --raw`
+    Scm,
 }
 
 impl Scenario {
@@ -127,6 +129,7 @@ impl Scenario {
                 | Self::Http
                 | Self::Orders
                 | Self::Memory
+                | Self::Scm
         )
     }
 
@@ -149,6 +152,7 @@ impl Scenario {
             Self::Orders => "orders",
             Self::Payments => "payments",
             Self::Memory => "memory",
+            Self::Scm => "scm",
         }
     }
 }
@@ -200,6 +204,8 @@ pub(crate) struct Counts {
     pub(crate) memory_pairs: u32,
     /// Memories of each caller while the memory server hangs.
     pub(crate) memory_hangs: u32,
+    /// Of the repository that is synchronised.
+    pub(crate) commits: u32,
 }
 
 impl Scale {
@@ -230,6 +236,7 @@ impl Scale {
                 http: Duration::from_millis(300),
                 memory_pairs: 10,
                 memory_hangs: 1,
+                commits: 300,
             },
             Self::Quick => Counts {
                 drain: 20_000,
@@ -255,6 +262,7 @@ impl Scale {
                 http: Duration::from_secs(4),
                 memory_pairs: 200,
                 memory_hangs: 2,
+                commits: 10_000,
             },
             Self::Full => Counts {
                 drain: 50_000,
@@ -280,6 +288,7 @@ impl Scale {
                 http: Duration::from_secs(15),
                 memory_pairs: 500,
                 memory_hangs: 4,
+                commits: 50_000,
             },
         }
     }

@@ -45,6 +45,7 @@ const PREFIXES: &[&str] = &[
     "OPENMEMORY_",
     "GATEWAY_",
     "WORKER_",
+    "SCM_",
 ];
 
 /// The program, and a directory for its configurations and logs.
@@ -62,8 +63,8 @@ impl Program {
         })
     }
 
-    /// Starts `consign work` or `consign serve` with this configuration, and returns once it is up.
-    pub(crate) async fn start(&self, command: &str, name: &str, config: &str) -> Result<Process> {
+    /// A command with this configuration, which answers in JSON and complains into a file.
+    pub(crate) fn command(&self, arguments: &[&str], name: &str, config: &str) -> Result<Command> {
         let file = self.directory.path().join(format!("{name}.toml"));
         std::fs::write(&file, config)?;
         let log = self.directory.path().join(format!("{name}.log"));
@@ -71,10 +72,10 @@ impl Program {
         consign
             .args(["--json", "--config"])
             .arg(file)
-            .arg(command)
+            .args(arguments)
             .current_dir(&self.directory)
             .stdin(Stdio::null())
-            .stdout(Stdio::piped())
+            .stdout(Stdio::null())
             .stderr(std::fs::File::create(&log)?)
             .kill_on_drop(true);
         for (name, _) in std::env::vars_os() {
@@ -84,13 +85,20 @@ impl Program {
                 consign.env_remove(&name);
             }
         }
+        Ok(consign)
+    }
+
+    /// Starts `consign work` or `consign serve` with this configuration, and returns once it is up.
+    pub(crate) async fn start(&self, command: &str, name: &str, config: &str) -> Result<Process> {
+        let mut consign = self.command(&[command], name, config)?;
+        consign.stdout(Stdio::piped());
         let mut child = consign.spawn().context("start consign")?;
         let stdout = child.stdout.take().context("invariant: piped")?;
         let mut lines = BufReader::new(stdout).lines();
         // Its first line says that it is up, and where.
         let line = timeout(PATIENCE, lines.next_line()).await;
         let Ok(Ok(Some(line))) = line else {
-            let said = std::fs::read_to_string(&log).unwrap_or_default();
+            let said = self.said(name);
             bail!("consign {command} did not start: {said}");
         };
         let banner: Value = serde_json::from_str(&line)?;
@@ -101,6 +109,12 @@ impl Program {
             url: banner["url"].as_str().map(str::to_owned),
             _lines: lines,
         })
+    }
+
+    /// What a command of this name complained about.
+    pub(crate) fn said(&self, name: &str) -> String {
+        let log = self.directory.path().join(format!("{name}.log"));
+        std::fs::read_to_string(log).unwrap_or_default()
     }
 }
 

@@ -10,6 +10,7 @@ mod memory;
 mod orders;
 mod payments;
 mod pickup;
+mod scm;
 mod snapshot;
 mod sqlite;
 mod stop;
@@ -100,6 +101,7 @@ async fn measure(scenario: Scenario, plan: &Plan, scratch: &Scratch) -> Result<A
         Scenario::Orders => Box::pin(orders::run(plan, scratch)).await,
         Scenario::Payments => Box::pin(payments::run(plan, scratch)).await,
         Scenario::Memory => Box::pin(memory::run(plan, scratch)).await,
+        Scenario::Scm => Box::pin(scm::run(plan, scratch)).await,
         Scenario::Sqlite => bail!("invariant: SQLite needs no server"),
     }
 }

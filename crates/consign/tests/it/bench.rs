@@ -40,7 +40,9 @@ fn a_scenario_that_needs_a_server_says_so() {
 async fn the_scenarios_with_processes_run() {
     let database = TestDatabase::create(async |_| ()).await;
     let consign = Consign::at(database.url());
-    let scenarios = ["work", "crash", "stop", "idle", "http", "orders", "memory"];
+    let scenarios = [
+        "work", "crash", "stop", "idle", "http", "orders", "memory", "scm",
+    ];
     let mut arguments = vec!["bench", "--scale", "smoke", "--json"];
     for scenario in scenarios {
         arguments.extend(["--scenario", scenario]);
@@ -56,8 +58,10 @@ async fn the_scenarios_with_processes_run() {
             assert!(value.is_some_and(|value| value >= 0.0), "{figure}");
         }
     }
-    let stops = report["scenarios"][2]["figures"].as_array().unwrap();
-    for figure in stops.iter().filter(|figure| figure["unit"] == "count") {
-        assert_eq!(figure["met"], true, "{figure}");
+    for at in [2, 7] {
+        let figures = report["scenarios"][at]["figures"].as_array().unwrap();
+        for figure in figures.iter().filter(|figure| figure["unit"] == "count") {
+            assert_eq!(figure["met"], true, "{figure}");
+        }
     }
 }
