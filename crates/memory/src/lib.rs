@@ -36,8 +36,8 @@ pub use logbook::{
     Action, Attachment, AttachmentFilter, Audit, AuditEnd, AuditFilter, AuditStatus, Candidate,
     Deferred, EmbeddedHit, EnqueuedMemory, Event, EventFilter, FallbackHit, Finding, Found, Issue,
     Item, ItemFilter, Kept, Logbook, MemoryCounts, NewAttachment, NewAudit, NewCandidate, NewEvent,
-    NewItem, NewUser, Opened, Opening, OutboxRow, OutboxStatus, ReconcileOptions, Reconciled,
-    Settings, SettingsChange, TURN_PLACE, TurnKept, Twin,
+    NewItem, NewUser, Opened, Opening, OutboxCounts, OutboxRow, OutboxStatus, ReconcileOptions,
+    Reconciled, Settings, SettingsChange, TURN_PLACE, TurnKept, Twin,
 };
 pub use memory::{NewMemory, lane, message_key, payload_sha};
 pub use openmemory::OpenMemory;

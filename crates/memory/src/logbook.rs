@@ -51,7 +51,7 @@ pub use self::{
         NewAttachment, NewCandidate, NewEvent, NewItem, NewUser,
     },
     outbox::{Deferred, EnqueuedMemory, Found, OutboxRow, OutboxStatus, Twin},
-    reconcile::{Finding, Issue, MemoryCounts, ReconcileOptions, Reconciled},
+    reconcile::{Finding, Issue, MemoryCounts, OutboxCounts, ReconcileOptions, Reconciled},
     search::{EmbeddedHit, FallbackHit, Kept},
     settings::{Settings, SettingsChange},
     turn::{TURN_PLACE, TurnKept},
@@ -253,6 +253,10 @@ pub trait Logbook: Send + Sync {
     /// Finds what does not fit together, oldest first, and repairs what may be repaired.
     async fn reconcile_memory(&self, options: &ReconcileOptions) -> Result<Reconciled>;
 
-    /// The figures of the reliability report, read at one moment.
+    /// How many rows of the outbox stand how, and how many audits are pending: what is looked at all
+    /// the time. Does not walk the audits.
+    async fn outbox_counts(&self) -> Result<OutboxCounts>;
+
+    /// The figures of the reliability report, read at one moment. May take long: it walks them all.
     async fn memory_counts(&self) -> Result<MemoryCounts>;
 }

@@ -1,6 +1,6 @@
 //! Comparing the outbox with its audits, now and then.
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use consign_kernel::Result;
 use jiff::Timestamp;
@@ -10,7 +10,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tracing::{error, info, warn};
 
 use crate::{
-    Finding, Issue, Logbook, MemoryOptions, ReconcileOptions, Reconciled,
+    Finding, Issue, Logbook, MemoryOptions, OutboxCounts, ReconcileOptions, Reconciled,
     metrics::{OUTBOX, PENDING_AUDITS, RECONCILED_TOTAL},
 };
 
@@ -204,19 +204,22 @@ pub async fn reconcile_loop(logbook: Arc<dyn Logbook>, options: MemoryOptions) {
             ),
             Err(error) => warn!(%error, "the outbox could not be compared with its audits"),
         }
-        match logbook.memory_counts().await {
-            Ok(counts) => keep_gauges(&counts.outbox, counts.pending_audits),
+        match logbook.outbox_counts().await {
+            Ok(counts) => keep_gauges(&counts),
             Err(error) => warn!(%error, "the outbox could not be counted"),
         }
     }
 }
 
-fn keep_gauges(outbox: &BTreeMap<String, u64>, pending_audits: u64) {
-    for status in ["pending", "sent", "dead"] {
-        let count = outbox.get(status).copied().unwrap_or(0);
+fn keep_gauges(counts: &OutboxCounts) {
+    for (status, count) in [
+        ("pending", counts.pending),
+        ("sent", counts.sent),
+        ("dead", counts.dead),
+    ] {
         gauge!(OUTBOX, "status" => status).set(count as f64);
     }
-    gauge!(PENDING_AUDITS).set(pending_audits as f64);
+    gauge!(PENDING_AUDITS).set(counts.pending_audits as f64);
 }
 
 fn tell(found: &Reconciled) {

@@ -158,8 +158,9 @@ BEGIN
         PERFORM pg_advisory_xact_lock(hashtext('consign memory reconcile'));
     END IF;
     v_now := consign.clock();
-    SELECT count(*) FILTER (WHERE o.status = 'sent'), count(*) FILTER (WHERE o.status = 'dead') INTO sent_count, dead_count
-        FROM logbook.outbox_memory o WHERE o.status IN ('sent', 'dead') AND o.updated_at >= v_now - p_scan_window;
+    SELECT count(*) INTO sent_count FROM consign.message m JOIN consign.attempt a ON a.message_id = m.id AND a.outcome = 'delivered'
+        WHERE m.lane = 'memory' AND m.key IS NOT NULL AND a.finished_at >= v_now - p_scan_window;
+    SELECT count(*) INTO dead_count FROM consign.dead d WHERE d.lane = 'memory' AND d.at >= v_now - p_scan_window;
     v_found := ARRAY(SELECT f FROM logbook.reconcile_outcomes(false, p_batch, p_repair, v_now) f)
         || ARRAY(SELECT f FROM logbook.reconcile_outcomes(true, p_batch, p_repair, v_now) f)
         || ARRAY(SELECT f FROM logbook.reconcile_leases(p_batch, p_stale_after, p_repair, p_reschedule, p_delay) f)
@@ -180,7 +181,7 @@ REVOKE ALL ON FUNCTION logbook.reconcile_outbox(interval, int, interval, interva
 -- Whether evidence came with an audit.
 CREATE FUNCTION logbook.has_evidence(p_document jsonb) RETURNS boolean
     LANGUAGE sql IMMUTABLE
-    RETURN p_document @? '$.patches[*]' OR p_document @? '$.attachments[*]' OR p_document @? '$.external[*]';
+    RETURN p_document->'patches'->0 IS NOT NULL OR p_document->'attachments'->0 IS NOT NULL OR p_document->'external'->0 IS NOT NULL;
 REVOKE ALL ON FUNCTION logbook.has_evidence(jsonb) FROM PUBLIC;
 
 -- Whether all evidence of an audit that is the logbook's own can be found by its URI. The grammar is that of
@@ -194,49 +195,85 @@ CREATE FUNCTION logbook.has_sound_evidence(p_document jsonb) RETURNS boolean
                             WHERE coalesce(btrim(r->>'artifact_uri'), '') !~* '^memory:/{2,}attachments/(0|[1-9][0-9]{0,17})/[0-9a-f]{64}/*$') $$;
 REVOKE ALL ON FUNCTION logbook.has_sound_evidence(jsonb) FROM PUBLIC;
 
--- The figures of the reliability report, of one moment.
+-- The figures of the reliability report, of one moment. Walks the lane and all audits, once each.
 CREATE FUNCTION logbook.memory_counts() RETURNS jsonb
-    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off
     AS $$
     WITH clock AS MATERIALIZED (SELECT consign.clock() AS now),
-    outbox AS MATERIALIZED (SELECT o.outbox_id, o.status, o.retry_count, o.created_at, o.correlation_id FROM logbook.outbox_memory o),
-    audit AS MATERIALIZED (
-        SELECT a.action, a.status, a.outbox_id, a.created_at >= c.now - interval '24 hours' AS is_of_today,
+    named AS MATERIALIZED (SELECT DISTINCT a.outbox_id FROM governance.write_audit a
+                               WHERE starts_with(a.reason, 'openmemory_write_failed:') AND a.outbox_id IS NOT NULL),
+    outbox AS MATERIALIZED (
+        SELECT count(*) FILTER (WHERE o.status = 'pending') AS pending, count(*) FILTER (WHERE o.status = 'sent') AS sent,
+               count(*) FILTER (WHERE o.status = 'dead') AS dead, avg(o.retry_count) AS retry_count,
+               min(o.created_at) FILTER (WHERE o.status = 'pending') AS pending_since,
+               count(*) FILTER (WHERE o.correlation_id IS NOT NULL OR n.outbox_id IS NOT NULL) AS deferred
+            FROM logbook.outbox_memory o LEFT JOIN named n ON n.outbox_id = o.outbox_id),
+    told AS (
+        SELECT a.action, a.status, a.created_at >= c.now - interval '24 hours' AS is_of_today,
                a.created_at >= c.now - interval '7 days' AS is_of_week,
-               a.evidence_refs_json->'gateway_event'->>'operation' = 'memory_store' AS is_write,
-               starts_with(a.reason, 'openmemory_write_failed:') AS is_deferral,
                CASE WHEN starts_with(a.reason, 'policy:') THEN 'policy'
                     WHEN starts_with(a.reason, 'openmemory_write_failed:') THEN 'openmemory_write_failed'
                     WHEN a.reason IN ('outbox_flush_success', 'dedup_hit') THEN a.reason ELSE 'other' END AS reason,
-               a.evidence_refs_json->'gateway_event'->>'policy_mode' AS mode,
-               logbook.has_evidence(a.evidence_refs_json) AS has_evidence,
-               logbook.has_evidence(a.evidence_refs_json) AND NOT logbook.has_sound_evidence(a.evidence_refs_json) AS is_unsound,
-               a.evidence_refs_json->'gateway_event'->'trim'->>'why' ~ '\mdiff\M' AS is_diff,
-               a.evidence_refs_json->'gateway_event'->'trim'->>'why' ~ '\mlog\M' AS is_log
-            FROM governance.write_audit a, clock c),
-    named AS MATERIALIZED (SELECT DISTINCT a.outbox_id FROM audit a WHERE a.is_deferral AND a.outbox_id IS NOT NULL)
+               a.evidence_refs_json AS document, a.evidence_refs_json->'gateway_event' AS event
+            FROM governance.write_audit a, clock c OFFSET 0),
+    judged AS (
+        SELECT t.*, t.event->>'operation' = 'memory_store' AS is_write, t.event->>'policy_mode' AS mode,
+               logbook.has_evidence(t.document) AS has_evidence, t.event->'trim'->>'why' AS why
+            FROM told t OFFSET 0),
+    audit AS MATERIALIZED (
+        SELECT count(*) FILTER (WHERE j.action = 'allow') AS allow, count(*) FILTER (WHERE j.action = 'redirect') AS redirect,
+               count(*) FILTER (WHERE j.action = 'reject') AS reject,
+               count(*) FILTER (WHERE j.action = 'allow' AND j.is_write) AS write_allow,
+               count(*) FILTER (WHERE j.action = 'redirect' AND j.is_write) AS write_redirect,
+               count(*) FILTER (WHERE j.action = 'reject' AND j.is_write) AS write_reject,
+               count(*) FILTER (WHERE j.is_of_today) AS of_today,
+               count(*) FILTER (WHERE j.reason = 'policy') AS policy,
+               count(*) FILTER (WHERE j.reason = 'openmemory_write_failed') AS write_failed,
+               count(*) FILTER (WHERE j.reason = 'outbox_flush_success') AS flush_success,
+               count(*) FILTER (WHERE j.reason = 'dedup_hit') AS dedup_hit,
+               count(*) FILTER (WHERE j.reason = 'other') AS other,
+               count(*) FILTER (WHERE j.has_evidence) AS has_evidence,
+               count(*) FILTER (WHERE j.has_evidence AND NOT logbook.has_sound_evidence(j.document)) AS is_unsound,
+               count(*) FILTER (WHERE j.is_of_week) AS of_week,
+               count(*) FILTER (WHERE j.is_of_week AND j.mode = 'strict') AS strict,
+               count(*) FILTER (WHERE j.is_of_week AND j.mode = 'compat') AS compat,
+               count(*) FILTER (WHERE j.is_of_week AND j.has_evidence) AS week_evidence,
+               count(*) FILTER (WHERE j.why ~ '\mdiff\M') AS is_diff, count(*) FILTER (WHERE j.why ~ '\mlog\M') AS is_log,
+               count(*) FILTER (WHERE j.why ~ '\m(diff|log)\M') AS is_cut,
+               count(*) FILTER (WHERE j.why ~ '\m(diff|log)\M' AND j.is_of_today) AS is_cut_today,
+               count(*) FILTER (WHERE j.status = 'pending') AS pending
+            FROM judged j)
     SELECT jsonb_build_object(
-        'outbox', (SELECT jsonb_object_agg(s, (SELECT count(*) FROM outbox o WHERE o.status = s)) FROM unnest(ARRAY['pending', 'sent', 'dead']) s),
-        'average_retry_count', (SELECT coalesce(avg(o.retry_count), 0)::float8 FROM outbox o),
-        'oldest_pending_age_seconds', (SELECT extract(epoch FROM c.now - min(o.created_at))::float8 FROM outbox o, clock c
-                                           WHERE o.status = 'pending' GROUP BY c.now),
-        'audits', (SELECT jsonb_object_agg(s, (SELECT count(*) FROM audit a WHERE a.action = s)) FROM unnest(ARRAY['allow', 'redirect', 'reject']) s),
-        'audits_24h', (SELECT count(*) FROM audit a WHERE a.is_of_today),
-        'reasons', (SELECT jsonb_object_agg(s, (SELECT count(*) FROM audit a WHERE a.reason = s))
-                        FROM unnest(ARRAY['policy', 'openmemory_write_failed', 'outbox_flush_success', 'dedup_hit', 'other']) s),
-        'writes', (SELECT jsonb_object_agg(s, (SELECT count(*) FROM audit a WHERE a.action = s AND a.is_write))
-                       FROM unnest(ARRAY['allow', 'redirect', 'reject']) s),
+        'outbox', jsonb_build_object('pending', o.pending, 'sent', o.sent, 'dead', o.dead),
+        'average_retry_count', coalesce(o.retry_count, 0)::float8,
+        'oldest_pending_age_seconds', extract(epoch FROM c.now - o.pending_since)::float8,
+        'audits', jsonb_build_object('allow', a.allow, 'redirect', a.redirect, 'reject', a.reject),
+        'audits_24h', a.of_today,
+        'reasons', jsonb_build_object('policy', a.policy, 'openmemory_write_failed', a.write_failed,
+                                      'outbox_flush_success', a.flush_success, 'dedup_hit', a.dedup_hit, 'other', a.other),
+        'writes', jsonb_build_object('allow', a.write_allow, 'redirect', a.write_redirect, 'reject', a.write_reject),
         'attachments', (SELECT jsonb_build_array(count(*), count(*) FILTER (WHERE t.sha256 ~ '^[0-9a-f]{64}$')) FROM logbook.attachments t),
-        'evidence', (SELECT jsonb_build_array(count(*) FILTER (WHERE a.has_evidence), count(*) FILTER (WHERE a.is_unsound)) FROM audit a),
-        'modes_7d', (SELECT jsonb_build_array(count(*), count(*) FILTER (WHERE a.mode = 'strict'), count(*) FILTER (WHERE a.mode = 'compat'),
-                                              count(*) FILTER (WHERE a.has_evidence)) FROM audit a WHERE a.is_of_week),
-        'intercepted', (SELECT jsonb_build_array(count(*) FILTER (WHERE a.is_diff), count(*) FILTER (WHERE a.is_log),
-                                                 count(*) FILTER (WHERE a.is_diff OR a.is_log),
-                                                 count(*) FILTER (WHERE (a.is_diff OR a.is_log) AND a.is_of_today)) FROM audit a),
-        'pending_audits', (SELECT count(*) FROM audit a WHERE a.status = 'pending'),
-        'deferred', jsonb_build_array((SELECT count(*) FROM named),
-            (SELECT count(*) FROM outbox o WHERE o.correlation_id IS NOT NULL OR EXISTS (SELECT FROM named n WHERE n.outbox_id = o.outbox_id)))) $$;
+        'evidence', jsonb_build_array(a.has_evidence, a.is_unsound),
+        'modes_7d', jsonb_build_array(a.of_week, a.strict, a.compat, a.week_evidence),
+        'intercepted', jsonb_build_array(a.is_diff, a.is_log, a.is_cut, a.is_cut_today),
+        'pending_audits', a.pending,
+        'deferred', jsonb_build_array((SELECT count(*) FROM named), o.deferred))
+        FROM clock c, outbox o, audit a $$;
 REVOKE ALL ON FUNCTION logbook.memory_counts() FROM PUBLIC;
+
+-- How many rows of the outbox stand how, and how many audits are pending: what is looked at all the time.
+-- Walks the lane's index, not its messages.
+CREATE FUNCTION logbook.outbox_counts(OUT pending bigint, OUT sent bigint, OUT dead bigint, OUT pending_audits bigint)
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+    SELECT p.pending, t.total - p.pending - d.dead, d.dead, (SELECT count(*) FROM governance.write_audit a WHERE a.status = 'pending')
+        FROM (SELECT count(*) AS total FROM consign.message m WHERE m.lane = 'memory' AND m.key IS NOT NULL) t,
+             (SELECT count(*) AS dead FROM consign.dead d WHERE d.lane = 'memory') d,
+             (SELECT coalesce((SELECT sum(cardinality(r.ids)) FROM consign.ready r WHERE r.lane = 'memory'), 0)
+                   + coalesce((SELECT sum(cardinality(l.ids)) FROM consign.lease l WHERE l.lane = 'memory'), 0)
+                   + (SELECT count(*) FROM consign.held h WHERE h.lane = 'memory')
+                   + (SELECT count(*) FROM consign.waiting w WHERE w.lane = 'memory') AS pending) p $$;
+REVOKE ALL ON FUNCTION logbook.outbox_counts() FROM PUBLIC;
 
 -- Whose turn it is to write to a memory server that must not be written to by two at once. Nothing is lost
 -- with it: after a crash of the database a turn is free early, and two writes may meet.

@@ -56,7 +56,8 @@ GRANT EXECUTE ON FUNCTION
     logbook.get_kv(text, text),
     logbook.search_logbook(text, text[], int),
     logbook.search_memory(text, text[], int),
-    logbook.memory_counts()
+    logbook.memory_counts(),
+    logbook.outbox_counts()
     TO consign_producer, consign_operator, consign_auditor;
 GRANT EXECUTE ON FUNCTION
     logbook.reconcile_outbox(interval, int, interval, interval, boolean, boolean, interval)

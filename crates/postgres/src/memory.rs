@@ -18,7 +18,7 @@ use consign_memory::{
     Attachment, AttachmentFilter, Audit, AuditEnd, AuditFilter, Candidate, Deferred, EmbeddedHit,
     EnqueuedMemory, Event, EventFilter, FallbackHit, Found, Item, ItemFilter, Kept, Logbook,
     MemoryCounts, NewAttachment, NewAudit, NewCandidate, NewEvent, NewItem, NewMemory, NewUser,
-    Opened, Opening, OutboxRow, OutboxStatus, ReconcileOptions, Reconciled, Settings,
+    Opened, Opening, OutboxCounts, OutboxRow, OutboxStatus, ReconcileOptions, Reconciled, Settings,
     SettingsChange, TurnKept,
 };
 use jiff::Timestamp;
@@ -184,6 +184,9 @@ impl Logbook for PostgresStore {
     }
     async fn reconcile_memory(&self, options: &ReconcileOptions) -> Result<Reconciled> {
         self.reconcile_memory_impl(options).await
+    }
+    async fn outbox_counts(&self) -> Result<OutboxCounts> {
+        self.outbox_counts_impl().await
     }
     async fn memory_counts(&self) -> Result<MemoryCounts> {
         self.memory_counts_impl().await

@@ -1,3 +1,5 @@
--- Sent and dead memories that something happened to since. ?1 since.
-SELECT coalesce(sum(status = 'sent'), 0), coalesce(sum(status = 'dead'), 0)
-FROM outbox_memory WHERE status <> 'pending' AND updated_at >= ?1
+-- Memories that were sent since, and that have been dead since. Walks the lane by message_lane.
+-- ?1 since.
+SELECT (SELECT count(*) FROM message AS m JOIN attempt AS a ON a.message_id = m.id
+        WHERE m.lane = 'memory' AND a.outcome = 'delivered' AND a.finished_at >= ?1),
+       (SELECT count(*) FROM dead WHERE lane = 'memory' AND at >= ?1)

@@ -1,4 +1,4 @@
--- Audits that fit, newest first. Uses write_audit_created.
+-- Audits that fit, newest first. Walks back by number.
 -- Parameters that are null fit everything: ?1 not older than, ?2 actor, ?3 action, ?4 space,
 -- ?5 beginning of the reason, ?6 correlation_id, ?7 status, ?8 outbox_id; ?9 at most this many.
 SELECT audit_id, created_at, updated_at, actor_user_id, target_space, action, reason, payload_sha,
@@ -12,4 +12,4 @@ WHERE (?1 IS NULL OR created_at >= ?1)
   AND (?6 IS NULL OR correlation_id = ?6)
   AND (?8 IS NULL OR outbox_id = ?8)
   AND (?7 IS NULL OR status = ?7)
-ORDER BY created_at DESC, audit_id DESC LIMIT ?9
+ORDER BY audit_id DESC LIMIT ?9

@@ -11,4 +11,4 @@ WHERE (?1 IS NULL OR created_at >= ?1)
   AND (?5 IS NULL OR substr(reason, 1, length(?5)) = ?5)
   AND (?6 IS NULL OR correlation_id = ?6) AND outbox_id = ?8
   AND (?7 IS NULL OR status = ?7)
-ORDER BY created_at DESC, audit_id DESC LIMIT ?9
+ORDER BY audit_id DESC LIMIT ?9

@@ -24,7 +24,7 @@ use consign_memory::{
     Attachment, AttachmentFilter, Audit, AuditEnd, AuditFilter, Candidate, Deferred, EmbeddedHit,
     EnqueuedMemory, Event, EventFilter, FallbackHit, Found, Item, ItemFilter, Kept, Logbook,
     MemoryCounts, NewAttachment, NewAudit, NewCandidate, NewEvent, NewItem, NewMemory, NewUser,
-    Opened, Opening, OutboxRow, OutboxStatus, ReconcileOptions, Reconciled, Settings,
+    Opened, Opening, OutboxCounts, OutboxRow, OutboxStatus, ReconcileOptions, Reconciled, Settings,
     SettingsChange, TurnKept,
 };
 use jiff::Timestamp;
@@ -290,8 +290,18 @@ impl Logbook for SqliteStore {
     }
 
     async fn reconcile_memory(&self, options: &ReconcileOptions) -> Result<Reconciled> {
-        write!(self, "reconcile the outbox", (options), |work| work
-            .reconcile(&options))
+        let now = self.inner.clock.now();
+        let seen = snapshot!(self, "look over the outbox", |tx| reconcile::look(
+            &mut tx, options, now
+        ))?;
+        write!(self, "reconcile the outbox", (seen, options), |work| work
+            .reconcile(&seen, &options))
+    }
+
+    async fn outbox_counts(&self) -> Result<OutboxCounts> {
+        snapshot!(self, "count the outbox", |tx| counts::outbox_counts(
+            &mut tx
+        ))
     }
 
     async fn memory_counts(&self) -> Result<MemoryCounts> {

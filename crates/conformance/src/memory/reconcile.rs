@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use consign_kernel::MessageId;
 use consign_memory::{
-    Action, AuditFilter, AuditStatus, Finding, Issue, MemoryCounts, OutboxStatus, ReconcileOptions,
-    Reconciled,
+    Action, AuditFilter, AuditStatus, Finding, Issue, MemoryCounts, OutboxCounts, OutboxStatus,
+    ReconcileOptions, Reconciled,
 };
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -383,6 +383,14 @@ pub(crate) async fn the_figures_add_up(harness: &dyn Harness) {
     let counts = shelf.book.memory_counts().await.expect("an answer");
     let outbox = figures(&[("pending", 1), ("sent", 1), ("dead", 0)]);
     assert_eq!(counts.outbox, outbox);
+    let short = shelf.book.outbox_counts().await.expect("an answer");
+    let expected = OutboxCounts {
+        pending: 1,
+        sent: 1,
+        dead: 0,
+        pending_audits: 1,
+    };
+    assert_eq!(short, expected);
     assert_eq!(counts.average_retry_count, 0.5);
     assert_eq!(counts.oldest_pending_age_seconds, Some(10.0));
     let writes = figures(&[("allow", 3), ("redirect", 1), ("reject", 1)]);

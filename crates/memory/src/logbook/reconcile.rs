@@ -92,6 +92,19 @@ pub struct Reconciled {
     pub has_more: bool,
 }
 
+/// How the outbox stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OutboxCounts {
+    /// Rows that wait or are under way.
+    pub pending: u64,
+    /// Rows that were stored.
+    pub sent: u64,
+    /// Rows that were given up.
+    pub dead: u64,
+    /// Audits that are pending.
+    pub pending_audits: u64,
+}
+
 /// The figures of the reliability report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MemoryCounts {

@@ -1,7 +1,7 @@
 //! Looking after the outbox and its audits.
 
 use consign_kernel::Result;
-use consign_memory::{Finding, MemoryCounts, ReconcileOptions, Reconciled};
+use consign_memory::{Finding, MemoryCounts, OutboxCounts, ReconcileOptions, Reconciled};
 use sqlx::types::Json;
 
 use crate::{PostgresStore, rows};
@@ -29,6 +29,18 @@ impl PostgresStore {
             stale_count: rows::count(row, "stale_count")?,
             findings,
             has_more: rows::column(row, "has_more")?,
+        })
+    }
+
+    pub(super) async fn outbox_counts_impl(&self) -> Result<OutboxCounts> {
+        let statement = sqlx::query("SELECT * FROM logbook.outbox_counts()");
+        let rows = self.fetch("count the outbox", statement).await?;
+        let row = rows::only(&rows)?;
+        Ok(OutboxCounts {
+            pending: rows::count(row, "pending")?,
+            sent: rows::count(row, "sent")?,
+            dead: rows::count(row, "dead")?,
+            pending_audits: rows::count(row, "pending_audits")?,
         })
     }
 

@@ -1,7 +1,7 @@
 //! The figures of the reliability report, and evidence that cannot be read.
 
 use consign_memory::{
-    MemoryCounts,
+    MemoryCounts, OutboxCounts,
     uri::{parse_attachment_evidence_uri, parse_evidence_uri},
 };
 use jiff::{SignedDuration, Timestamp};
@@ -24,6 +24,18 @@ pub(super) async fn counts(
     let mut counts: MemoryCounts = rows::document(&document)?;
     counts.evidence.1 = unreadable(connection).await?.len() as u64;
     Ok(counts)
+}
+
+pub(super) async fn outbox_counts(connection: &mut SqliteConnection) -> Result<OutboxCounts> {
+    let counts: (i64, i64, i64, i64) = sqlx::query_as(sql!("outbox_memory_counts"))
+        .fetch_one(connection)
+        .await?;
+    Ok(OutboxCounts {
+        pending: counts.0.unsigned_abs(),
+        sent: counts.1.unsigned_abs(),
+        dead: counts.2.unsigned_abs(),
+        pending_audits: counts.3.unsigned_abs(),
+    })
 }
 
 /// An audit with a reference that nobody can follow.

@@ -10,7 +10,7 @@ use consign_kernel::{Error, MessageId};
 use consign_memory::{AuditEnd, AuditStatus, Finding, Issue, ReconcileOptions, Reconciled};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
-use sqlx::Row;
+use sqlx::{Row, SqliteConnection};
 use uuid::Uuid;
 
 use super::{rows as logbook, told::iso};
@@ -19,33 +19,62 @@ use crate::{error::Result, job::Work, rows, sql};
 /// What was found, with its age.
 type Found = (Timestamp, Finding);
 
+/// What a look over everything shows. It takes its time, and nobody who writes waits for it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen {
+    sent_count: u64,
+    dead_count: u64,
+    /// Memories that were sent and are dead without an audit of that.
+    sent: Vec<MessageId>,
+    dead: Vec<MessageId>,
+    /// Audits about rows that are not there.
+    rowless: Vec<Found>,
+}
+
+/// Looks everything over.
+pub(super) async fn look(
+    connection: &mut SqliteConnection,
+    options: &ReconcileOptions,
+    now: Timestamp,
+) -> Result<Seen> {
+    if !(1..=10_000).contains(&options.batch) {
+        return Err(Error::invalid("batch", "must be from 1 to 10000").into());
+    }
+    let since = rows::micros(earlier(now, options.scan_window));
+    let (sent, dead): (i64, i64) = sqlx::query_as(sql!("reconcile_counted"))
+        .bind(since)
+        .fetch_one(&mut *connection)
+        .await?;
+    Ok(Seen {
+        sent_count: sent.unsigned_abs(),
+        dead_count: dead.unsigned_abs(),
+        sent: outcomes::missing(connection, false, options.batch).await?,
+        dead: outcomes::missing(connection, true, options.batch).await?,
+        rowless: rowless(connection, options.batch).await?,
+    })
+}
+
 impl Work<'_> {
-    pub(super) async fn reconcile(&mut self, options: &ReconcileOptions) -> Result<Reconciled> {
-        if !(1..=10_000).contains(&options.batch) {
-            return Err(Error::invalid("batch", "must be from 1 to 10000").into());
-        }
-        let since = rows::micros(earlier(self.now, options.scan_window));
-        let (sent, dead): (i64, i64) = sqlx::query_as(sql!("reconcile_counted"))
-            .bind(since)
-            .fetch_one(&mut *self.connection)
-            .await?;
-        let mut found = self
-            .reconcile_outcomes(Issue::SentMissingAudit, options)
-            .await?;
-        found.extend(
-            self.reconcile_outcomes(Issue::DeadMissingAudit, options)
-                .await?,
-        );
+    /// Repairs what was seen, if it is still so, and what an index finds at once.
+    pub(super) async fn reconcile(
+        &mut self,
+        seen: &Seen,
+        options: &ReconcileOptions,
+    ) -> Result<Reconciled> {
+        let issue = Issue::SentMissingAudit;
+        let mut found = self.reconcile_outcomes(issue, &seen.sent, options).await?;
+        let issue = Issue::DeadMissingAudit;
+        found.extend(self.reconcile_outcomes(issue, &seen.dead, options).await?);
         let stale = self.reconcile_leases(options).await?;
         let stale_count = stale.len() as u64;
         found.extend(stale);
         found.extend(self.reconcile_pending(options).await?);
-        found.extend(self.reconcile_rowless(options).await?);
+        found.extend(seen.rowless.iter().cloned());
         found.sort_by_key(|(at, finding)| (*at, finding.audit_id, finding.outbox_id));
         let findings: Vec<Finding> = found.into_iter().map(|(_, finding)| finding).collect();
         Ok(Reconciled {
-            sent_count: sent.unsigned_abs(),
-            dead_count: dead.unsigned_abs(),
+            sent_count: seen.sent_count,
+            dead_count: seen.dead_count,
             stale_count,
             has_more: has_more(&findings, options.batch as usize),
             findings,
@@ -90,24 +119,24 @@ impl Work<'_> {
         }
         Ok(found)
     }
+}
 
-    /// Reports audits about rows that are not there.
-    async fn reconcile_rowless(&mut self, options: &ReconcileOptions) -> Result<Vec<Found>> {
-        let rowless = sqlx::query(sql!("reconcile_rowless"))
-            .bind(options.batch)
-            .fetch_all(&mut *self.connection)
-            .await?;
-        let mut found = Vec::with_capacity(rowless.len());
-        for row in rowless {
-            let finding = Finding {
-                outbox_id: Some(MessageId(row.try_get("outbox_id")?)),
-                audit_id: Some(row.try_get("audit_id")?),
-                ..nothing(Issue::MissingOutboxRow)
-            };
-            found.push((logbook::time(&row, "created_at")?, finding));
-        }
-        Ok(found)
+/// Audits about rows that are not there.
+async fn rowless(connection: &mut SqliteConnection, batch: u32) -> Result<Vec<Found>> {
+    let rowless = sqlx::query(sql!("reconcile_rowless"))
+        .bind(batch)
+        .fetch_all(connection)
+        .await?;
+    let mut found = Vec::with_capacity(rowless.len());
+    for row in rowless {
+        let finding = Finding {
+            outbox_id: Some(MessageId(row.try_get("outbox_id")?)),
+            audit_id: Some(row.try_get("audit_id")?),
+            ..nothing(Issue::MissingOutboxRow)
+        };
+        found.push((logbook::time(&row, "created_at")?, finding));
     }
+    Ok(found)
 }
 
 /// A correlation of its own for each repair.

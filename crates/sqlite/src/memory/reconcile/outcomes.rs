@@ -3,7 +3,7 @@
 use consign_kernel::MessageId;
 use consign_memory::{Action, AuditStatus, Finding, Issue, ReconcileOptions};
 use serde_json::{Value, json};
-use sqlx::{Row, sqlite::SqliteRow};
+use sqlx::{Row, SqliteConnection, sqlite::SqliteRow};
 
 use super::{Found, new_correlation_id, nothing};
 use crate::{
@@ -16,17 +16,35 @@ use crate::{
     rows, sql,
 };
 
+/// Memories without the audit of their outcome, oldest first.
+pub(super) async fn missing(
+    connection: &mut SqliteConnection,
+    is_dead: bool,
+    batch: u32,
+) -> Result<Vec<MessageId>> {
+    let ids: Vec<i64> = sqlx::query_scalar(sql!("reconcile_missing"))
+        .bind(is_dead)
+        .bind(batch)
+        .fetch_all(connection)
+        .await?;
+    Ok(ids.into_iter().map(MessageId).collect())
+}
+
 impl Work<'_> {
     /// Writes the audits that should have been written with the outcome.
     pub(super) async fn reconcile_outcomes(
         &mut self,
         issue: Issue,
+        seen: &[MessageId],
         options: &ReconcileOptions,
     ) -> Result<Vec<Found>> {
+        if seen.is_empty() {
+            return Ok(Vec::new());
+        }
         let is_dead = issue == Issue::DeadMissingAudit;
         let missing = sqlx::query(sql!("reconcile_outcomes"))
             .bind(is_dead)
-            .bind(options.batch)
+            .bind(rows::id_array(seen))
             .fetch_all(&mut *self.connection)
             .await?;
         let mut found = Vec::with_capacity(missing.len());
