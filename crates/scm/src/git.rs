@@ -61,7 +61,10 @@ impl GitSource {
             }
         };
         let mut git = Git::new(&repo.url, &dir, options.silence_max);
-        remote::authenticate(&mut git, &repo.url, options);
+        if place == Place::Elsewhere {
+            git.allow_transports();
+            remote::authenticate(&mut git, &repo.url, options);
+        }
         Ok(Self {
             git,
             url: repo.url.clone(),

@@ -41,13 +41,12 @@ const HANDED_ON: [&str; 15] = [
     "USER",
     "LOGNAME",
 ];
-const ENVIRONMENT: [(&str, &str); 11] = [
+const ENVIRONMENT: [(&str, &str); 10] = [
     ("LC_ALL", "C"),
     ("GIT_CONFIG_NOSYSTEM", "1"),
     ("GIT_CONFIG_GLOBAL", "/dev/null"),
     ("GIT_ATTR_NOSYSTEM", "1"),
     ("GIT_TERMINAL_PROMPT", "0"),
-    ("GIT_ALLOW_PROTOCOL", "http:https:file:ssh"),
     ("GIT_SSH_COMMAND", "ssh -oBatchMode=yes"),
     // What is not here is not fetched behind our back, from wherever the repository says.
     ("GIT_NO_LAZY_FETCH", "1"),
@@ -73,8 +72,8 @@ const SETTINGS: [(&str, &str); 17] = [
     ("init.defaultBranch", "main"),
     // As much memory as does not slow it down, and no more the larger the repository is.
     ("core.packedGitWindowSize", "1m"),
-    ("core.packedGitLimit", "32m"),
-    ("core.deltaBaseCacheLimit", "48m"),
+    ("core.packedGitLimit", "16m"),
+    ("core.deltaBaseCacheLimit", "16m"),
 ];
 
 /// A repository, for the program.
@@ -83,6 +82,8 @@ pub(super) struct Git {
     /// For errors.
     pub(super) name: String,
     dir: PathBuf,
+    /// How others may be reached.
+    transports: &'static str,
     settings: Vec<(String, String)>,
     /// What must not be shown, should somebody answer with it.
     hidden: Vec<String>,
@@ -94,6 +95,7 @@ impl Git {
         let mut git = Self {
             name: name.to_owned(),
             dir: dir.to_owned(),
+            transports: "none",
             settings: settings.into(),
             hidden: Vec::new(),
         };
@@ -105,6 +107,11 @@ impl Git {
     /// Adds a setting. It goes by the environment: arguments are for everybody to see.
     pub(super) fn set(&mut self, name: impl Into<String>, value: impl Into<String>) {
         self.settings.push((name.into(), value.into()));
+    }
+
+    /// Others may be reached. A repository that is here needs nobody, whatever it says.
+    pub(super) fn allow_transports(&mut self) {
+        self.transports = "http:https:file:ssh";
     }
 
     /// Never says this.
@@ -132,6 +139,7 @@ impl Git {
             command.env(format!("GIT_CONFIG_KEY_{n}"), name);
             command.env(format!("GIT_CONFIG_VALUE_{n}"), value);
         }
+        command.env("GIT_ALLOW_PROTOCOL", self.transports);
         // Said outright, it is not looked for in the folders above.
         command.env("GIT_DIR", &self.dir);
         let folder = self.dir.ancestors().find(|folder| folder.is_dir());

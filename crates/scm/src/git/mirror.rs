@@ -81,7 +81,7 @@ async fn fetch(git: &Git, url: &str, branch: Option<&str>) -> Result<(), ScmErro
 /// Whether it has no branch at all. Then there is nothing to find, and nothing is missing.
 async fn is_empty(git: &Git, url: &str) -> Result<bool, ScmError> {
     match git
-        .run(&["ls-remote", "--quiet", "--branches", "--", url])
+        .run(&["ls-remote", "--quiet", "--heads", "--", url])
         .await?
     {
         Ok(branches) => Ok(branches.is_empty()),

@@ -44,6 +44,7 @@ const SLEEPERS: &[(&str, &str)] = &[
         "crates/postgres/src/wait.rs",
         "rests before it connects again",
     ),
+    ("crates/scm/src/retry.rs", "rests before it tries again"),
     (
         "crates/server/src/serve.rs",
         "rests when no connection can be accepted",
