@@ -14,11 +14,12 @@ mod opening;
 mod orders;
 mod own_lane;
 mod payments;
+mod pulse;
 mod redrives;
 mod reload;
 mod schema;
-mod signals;
 mod scm;
+mod signals;
 mod systemd;
 mod watchdog;
 
@@ -35,16 +36,16 @@ use self::{
     opening::Opening,
     orders::Orders,
     payments::Payments,
-    signals::{Signals, Told},
     scm::Rounds,
+    signals::{Signals, Told},
     systemd::Systemd,
     watchdog::Watchdog,
 };
-use crate::{
 pub(crate) use self::{
     memory::Memory,
     scm::{Hooks, Repositories, metrics as scm_metrics},
 };
+use crate::{
     config::{Config, Sources},
     context::address_of,
     database::{Address, Opened, Reach},
@@ -130,9 +131,7 @@ impl Service {
         };
         protocols.keep(has);
         work.extend(protocols.work(&opened));
-        if !self.delivers {
-            work.clear();
-        }
+        work.retain(|_| self.delivers);
         let store = &opened.store;
         let worker = self.start_worker(store, work, &address, &telemetry);
         let tenants = self.config.settings.payments.tenants.clone();
@@ -141,7 +140,9 @@ impl Service {
         if let Some(http) = &http {
             http.open(&state, self.server_options(), &self.role);
         }
-        let helpers = self.start_helpers(&opened, &protocols, &state, &telemetry);
+        let mut helpers = self.start_helpers(&opened, &protocols, &state, &telemetry);
+        let pulse = pulse::run(Arc::clone(&opened.store), worker.clone());
+        helpers.push(tokio::spawn(pulse));
         let url = http.as_ref().map(|http| http.url.as_str());
         // Whoever closed standard output does without the banner, not without the service.
         let banner = Banner {
@@ -163,6 +164,7 @@ impl Service {
             state,
             worker,
             http,
+            rounds: self.start_rounds(&opened, protocols.memory.as_ref()),
         };
         match self.role {
             Role::Work { once: true, .. } => tokio::select! {
@@ -172,7 +174,6 @@ impl Service {
             _ => running.until_told(&mut signals, &mut self, &**store).await,
         }
         let is_once = matches!(self.role, Role::Work { once: true, .. });
-        let rounds = self.start_rounds(&opened, protocols.memory.as_ref());
         let exit = running.drain(&mut signals, watchdog, is_once).await;
         for helper in helpers {
             helper.abort();
@@ -181,13 +182,7 @@ impl Service {
         Ok(exit)
     }
 
-        if let Some(rounds) = &rounds {
-            rounds.stop();
-        }
     fn reach(&self) -> Reach {
-        if let Some(rounds) = rounds.filter(|_| exit == Exit::Fine) {
-            rounds.ended().await;
-        }
         let database = &self.config.settings.database;
         Reach {
             pooler: database.pooler,
@@ -281,7 +276,16 @@ impl Service {
             helpers.push(tokio::spawn(memory.check(opened)));
             helpers.extend(memory.reconcile(opened, &self.role).map(tokio::spawn));
         }
+        if matches!(self.role, Role::Serve) {
+            helpers.push(tokio::spawn(scm::sample(Arc::clone(&opened.scm), every)));
+        }
         helpers
+    }
+
+    /// Looks after repositories, where that is wanted.
+    fn start_rounds(&self, opened: &Opened, memory: Option<&Memory>) -> Option<Rounds> {
+        let rounds = || Rounds::start(Repositories::of(opened, memory, &self.config));
+        matches!(self.role, Role::Serve).then(rounds).flatten()
     }
 }
 
@@ -289,17 +293,8 @@ impl Service {
 struct Protocols {
     orders: Option<Orders>,
     payments: Option<Payments>,
-        if matches!(self.role, Role::Serve) {
-            helpers.push(tokio::spawn(scm::sample(Arc::clone(&opened.scm), every)));
-        }
     memory: Option<Memory>,
 }
-
-    /// Looks after repositories, where that is wanted.
-    fn start_rounds(&self, opened: &Opened, memory: Option<&Memory>) -> Option<Rounds> {
-        let rounds = || Rounds::start(Repositories::of(opened, memory, &self.config));
-        matches!(self.role, Role::Serve).then(rounds).flatten()
-    }
 
 impl Protocols {
     /// Gives up what turned out to be others' business.
@@ -328,6 +323,7 @@ struct Running {
     state: AppState,
     worker: WorkerHandle,
     http: Option<Http>,
+    rounds: Option<Rounds>,
 }
 
 impl Running {

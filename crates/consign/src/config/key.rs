@@ -164,8 +164,6 @@ pub(crate) const KEYS: &[Key] = &[
     key("memory.skip_reconcile", Kind::Flag),
     key("memory.skip_memory_query", Kind::Flag),
     key("memory.skip_degradation", Kind::Flag),
-    key("lanes.*.lease_ttl_ms", Kind::Whole(1, DAY_MS)),
-    key("lanes.*.attempts_max", Kind::Whole(1, 10_000)),
     key("scm.every_seconds", Kind::Whole(0, 86_400)),
     key("scm.mode", Kind::Word(&["strict", "best_effort"])),
     key("scm.diffs", Kind::Word(&["later", "now"])),
@@ -192,6 +190,8 @@ pub(crate) const KEYS: &[Key] = &[
     key("scm.token", Kind::Secret),
     key("scm.token_host", Kind::Text),
     key("scm.token_user", Kind::Text),
+    key("lanes.*.lease_ttl_ms", Kind::Whole(1, DAY_MS)),
+    key("lanes.*.attempts_max", Kind::Whole(1, 10_000)),
     key(
         "lanes.*.retry.kind",
         Kind::Word(&["fixed", "table", "exponential"]),

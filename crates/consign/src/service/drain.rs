@@ -19,6 +19,23 @@ impl Running {
     ///
     /// With `all_or_wrong`, whatever was not delivered is something wrong.
     pub(super) async fn drain(
+        mut self,
+        signals: &mut Signals,
+        watchdog: Watchdog,
+        all_or_wrong: bool,
+    ) -> Exit {
+        let rounds = self.rounds.take();
+        if let Some(rounds) = &rounds {
+            rounds.stop();
+        }
+        let exit = self.finish(signals, watchdog, all_or_wrong).await;
+        if let Some(rounds) = rounds.filter(|_| exit == Exit::Fine) {
+            rounds.ended().await;
+        }
+        exit
+    }
+
+    async fn finish(
         self,
         signals: &mut Signals,
         watchdog: Watchdog,
