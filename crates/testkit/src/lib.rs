@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod broker;
+mod browser;
 mod daemon;
 mod database;
 mod pgbouncer;
@@ -12,6 +13,7 @@ mod template;
 mod wait;
 
 pub use broker::{BrokerEvent, BrokerJournal, BrokerManner, HonestBroker, Step, Tally};
+pub use browser::Browser;
 pub use database::TestDatabase;
 pub use pgbouncer::PgBouncer;
 pub use process::Child;
