@@ -116,7 +116,7 @@ async fn examine_audits(connection: &mut SqliteConnection, report: &mut Report) 
         );
     }
     for (is_dead, word) in [(false, "sent"), (true, "dead")] {
-        let missing: Vec<i64> = sqlx::query_scalar(sql!("reconcile_outcomes"))
+        let missing: Vec<i64> = sqlx::query_scalar(sql!("reconcile_missing"))
             .bind(is_dead)
             .bind(i64::MAX)
             .fetch_all(&mut *connection)
