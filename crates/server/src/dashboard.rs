@@ -13,6 +13,7 @@ use crate::{
 
 mod assets;
 mod audit;
+mod beside;
 mod chart;
 mod dead;
 pub(crate) mod form;

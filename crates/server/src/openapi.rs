@@ -168,7 +168,7 @@ fn arguments_of(tool: &str) -> RequestBody {
     body
 }
 
-/// The table of routes.
+/// The table of routes; pages are for people.
 fn endpoints() -> Vec<Endpoint> {
     let shared = Arc::new(Shared::new(
         &ServerOptions::default(),
@@ -176,7 +176,9 @@ fn endpoints() -> Vec<Endpoint> {
         Vec::new(),
         Arc::new(jiff::Timestamp::now),
     ));
-    Routes::new(shared, Duration::ZERO).endpoints
+    let mut endpoints = Routes::new(shared, Duration::ZERO).endpoints;
+    endpoints.retain(|endpoint| !matches!(endpoint.contract, Contract::Pages));
+    endpoints
 }
 
 fn operation<'i>(item: &'i mut PathItem, method: &str) -> Option<&'i mut Operation> {
@@ -349,6 +351,7 @@ mod tests {
             "method_not_allowed",
             "tenant_mismatch",
             "origin_not_allowed",
+            "csrf_mismatch",
             "invalid_completion_state",
             "missing_rail_reference",
         ];

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::{
+    beside::{self, Beside},
     form::Form,
     live::Topic,
     shell::{Shell, rendered, see_other, text},
@@ -37,6 +38,7 @@ struct MessagePage {
     group: Option<String>,
     created: Moment,
     headers: Vec<(String, String)>,
+    beside: Vec<Beside>,
     can: Can,
     live: String,
     /// What it carries, once somebody has said why they look.
@@ -139,6 +141,7 @@ async fn page(
         decide: kind == StateKind::Held,
     };
     let message = explanation.message;
+    let beside = beside::look(state, &message).await?;
     let headers = message.headers.iter().map(|(name, value)| {
         let plain = value.as_str().map(str::to_owned);
         (name.clone(), plain.unwrap_or_else(|| value.to_string()))
@@ -152,6 +155,7 @@ async fn page(
         key: message.key,
         group: message.group,
         created: Moment::new(message.created_at, explanation.now),
+        beside,
         can,
         live,
         payload,

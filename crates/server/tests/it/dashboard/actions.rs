@@ -160,7 +160,12 @@ async fn a_message_is_held_put_back_and_resolved(bench: Bench) {
     let desk = Desk::open(bench).await;
     let mut browser = Browser::default();
     let path = format!("/ui/messages/{id}");
-    let steps: [(&str, &[(&str, &str)], &str); 4] = [
+    type Step = (
+        &'static str,
+        &'static [(&'static str, &'static str)],
+        &'static str,
+    );
+    let steps: [Step; 4] = [
         ("hold", &[("reason", "wait")], "held"),
         ("unhold", &[("reason", "go on")], "ready"),
         ("hold", &[("reason", "wait again")], "held"),

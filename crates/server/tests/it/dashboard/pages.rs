@@ -256,7 +256,7 @@ async fn a_page_is_told_what_changes(bench: Bench) {
 
 /// Reads on until it has come.
 async fn until(stream: &mut tokio::net::TcpStream, seen: &mut String, words: &str) {
-    let mut buffer = [0; 16_384];
+    let mut buffer = [0; 2_048];
     while !seen.contains(words) {
         let read = tokio::time::timeout(Duration::from_secs(20), stream.read(&mut buffer));
         let read = read.await.expect("it comes in time").unwrap();
@@ -325,4 +325,25 @@ async fn the_outbox_of_memories_is_compared_with_its_audits() {
     none.get(&mut browser, "/ui/memory/reconcile")
         .await
         .says(404, "not_found");
+}
+
+#[tokio::test]
+async fn a_payment_is_shown_beside_its_message() {
+    let bench = Bench::sqlite().await;
+    let outbox_id = crate::payments::pay(&bench, 1).await;
+    let desk = Desk::open(bench).await;
+    let mut browser = Browser::default();
+    let found = desk
+        .get(&mut browser, &format!("/ui/messages?q={outbox_id}"))
+        .await;
+    let (_, rest) = found.text.split_once("href=\"/ui/messages/").unwrap();
+    let id = rest.split('"').next().unwrap();
+    let page = desk.get(&mut browser, &format!("/ui/messages/{id}")).await;
+    page.says(200, &format!("Payment {outbox_id}"))
+        .says(200, "Number in its sequence");
+    assert!(
+        !page.text.contains("amount"),
+        "what it carries stays hidden: {}",
+        page.text
+    );
 }
