@@ -143,21 +143,7 @@ impl Service {
         let mut helpers = self.start_helpers(&opened, &protocols, &state, &telemetry);
         let pulse = pulse::run(Arc::clone(&opened.store), worker.clone());
         helpers.push(tokio::spawn(pulse));
-        let url = http.as_ref().map(|http| http.url.as_str());
-        // Whoever closed standard output does without the banner, not without the service.
-        let banner = Banner {
-            out: self.out,
-            config: &self.config,
-            address: &address,
-            url,
-            orders: protocols.orders.as_ref().map(Orders::summary),
-            payments: protocols.payments.as_ref().map(Payments::summary),
-            memory: protocols.memory.as_ref().map(Memory::summary),
-            role: &self.role,
-        };
-        if let Err(failure) = banner.print(&worker) {
-            tracing::info!("the banner was not printed: {}", failure.message());
-        }
+        self.print_banner(&address, http.as_ref(), &protocols, &worker);
         systemd.ready("running");
         let watchdog = self.watch(systemd, &worker);
         let mut running = Running {
@@ -180,6 +166,29 @@ impl Service {
         }
         telemetry.end().await;
         Ok(exit)
+    }
+
+    /// Whoever closed standard output does without the banner, not without the service.
+    fn print_banner(
+        &self,
+        address: &Address,
+        http: Option<&Http>,
+        protocols: &Protocols,
+        worker: &WorkerHandle,
+    ) {
+        let banner = Banner {
+            out: self.out,
+            config: &self.config,
+            address,
+            url: http.map(|http| http.url.as_str()),
+            orders: protocols.orders.as_ref().map(Orders::summary),
+            payments: protocols.payments.as_ref().map(Payments::summary),
+            memory: protocols.memory.as_ref().map(Memory::summary),
+            role: &self.role,
+        };
+        if let Err(failure) = banner.print(worker) {
+            tracing::info!("the banner was not printed: {}", failure.message());
+        }
     }
 
     fn reach(&self) -> Reach {
@@ -273,7 +282,10 @@ impl Service {
             .and_then(|payments| payments.watch(opened, &self.role));
         helpers.extend(watch.map(tokio::spawn));
         if let Some(memory) = memory {
-            helpers.push(tokio::spawn(memory.check(opened)));
+            // Cut off at the end, it would leave behind what it tries the memory server with.
+            if !matches!(self.role, Role::Work { once: true, .. }) {
+                helpers.push(tokio::spawn(memory.check(opened)));
+            }
             helpers.extend(memory.reconcile(opened, &self.role).map(tokio::spawn));
         }
         if matches!(self.role, Role::Serve) {

@@ -35,12 +35,7 @@ impl Running {
         exit
     }
 
-    async fn finish(
-        self,
-        signals: &mut Signals,
-        watchdog: Watchdog,
-        all_or_wrong: bool,
-    ) -> Exit {
+    async fn finish(self, signals: &mut Signals, watchdog: Watchdog, all_or_wrong: bool) -> Exit {
         tracing::info!("stopping: no more claims, finishing what is under way");
         self.state.drain();
         watchdog.stopping();
