@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use consign_memory::{Caller, tools};
+use consign_memory::{Caller, MemoryService, tools};
 use consign_scm::{
     Batch, NewCommit, NewRepo, Patch, PatchFormat, Provider, Records, ScmLedger, Stream,
 };
@@ -134,16 +134,10 @@ async fn what_is_not_what_its_reference_says_is_not_read() {
     assert_eq!(mended["content"], "hello");
 }
 
-/// Facts 3.9: the change of a commit is found by its source and hash, and checked when it is read.
-#[tokio::test]
-async fn the_change_of_a_commit_is_read_as_evidence() {
+/// A gateway that knows three commits: one whose change is here, one whose change could not be fetched.
+async fn repository() -> (Desk, MemoryService, Patch) {
     let desk = Desk::new().await;
     let service = desk.service.clone().with_scm(desk.store.clone());
-    let read = async |uri: &str| {
-        let (arguments, caller) = (json!({"uri": uri}), Caller::anonymous());
-        let answer = tools::call(&service, "evidence_read", arguments, &caller).await;
-        answer.body
-    };
     let repo = NewRepo {
         provider: Provider::Git,
         url: "/srv/r".to_owned(),
@@ -165,23 +159,14 @@ async fn the_change_of_a_commit_is_read_as_evidence() {
         stream: Stream::Git,
         from: None,
         to: json!({}),
-        records: Records::Commits(vec![
-            commit("abc1234"),
-            commit("abc1235"),
-            commit("abc1236"),
-        ]),
+        records: Records::Commits(["abc1234", "abc1235", "abc1236"].map(commit).to_vec()),
     };
     desk.store.record(&batch).await.unwrap();
-    let sha = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
-    let other = "0".repeat(64);
-    let file = desk.path().join("artifacts/scm/p/change.diff");
-    fs::create_dir_all(file.parent().unwrap()).unwrap();
-    fs::write(&file, "hello").unwrap();
     let here = Patch {
         repo_id,
         rev_or_sha: "abc1234".to_owned(),
         uri: Some("scm/p/change.diff".to_owned()),
-        sha256: sha.to_owned(),
+        sha256: "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824".to_owned(),
         size_bytes: Some(5),
         format: PatchFormat::Diff,
         degrade_reason: None,
@@ -190,12 +175,28 @@ async fn the_change_of_a_commit_is_read_as_evidence() {
     let missing = Patch {
         rev_or_sha: "abc1235".to_owned(),
         uri: None,
-        sha256: other.clone(),
+        sha256: "0".repeat(64),
         ..here.clone()
     };
     for patch in [&here, &missing] {
         desk.store.put_patch(patch).await.unwrap();
     }
+    (desk, service, here)
+}
+
+/// Facts 3.9: the change of a commit is found by its source and hash, and checked when it is read.
+#[tokio::test]
+async fn the_change_of_a_commit_is_read_as_evidence() {
+    let (desk, service, here) = repository().await;
+    let read = async |uri: &str| {
+        let (arguments, caller) = (json!({"uri": uri}), Caller::anonymous());
+        let answer = tools::call(&service, "evidence_read", arguments, &caller).await;
+        answer.body
+    };
+    let file = desk.path().join("artifacts/scm/p/change.diff");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, "hello").unwrap();
+    let (repo_id, sha, other) = (here.repo_id, &*here.sha256, "0".repeat(64));
     let whole = format!("memory://patch_blobs/git/{repo_id}:abc1234/{sha}");
     for uri in [
         whole.clone(),
