@@ -114,8 +114,7 @@ pub trait Backend: Send + Sync + fmt::Debug {
     fn destination(&self) -> &str;
 
     /// Whether memories go into this very logbook: then it may keep them and their audits at once.
-    fn is_in(&self, logbook: &dyn Logbook) -> bool {
-        let _ = logbook;
+    fn is_in(&self, _logbook: &dyn Logbook) -> bool {
         false
     }
 

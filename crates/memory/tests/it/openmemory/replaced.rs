@@ -77,7 +77,7 @@ async fn a_memory_stored_across_the_change_is_stored_once() {
     );
     let stored = backend.store(&long, BUDGET).await.unwrap();
     assert_eq!(backend.find(&long, BUDGET).await.unwrap(), Some(stored));
-    assert_eq!(backend.find(&first, BUDGET).await.unwrap().is_some(), true);
+    assert!(backend.find(&first, BUDGET).await.unwrap().is_some());
     now.store(JS_HEAD, Ordering::SeqCst);
     let hits = backend.search(&search("crane", &["team:p"]), BUDGET).await;
     assert_eq!(hits.unwrap().len(), 1);

@@ -6,6 +6,27 @@ use consign_scm::NoHooks;
 
 use crate::stage::{Stage, Work};
 
+/// Settings that name a program.
+const PROGRAMS: [&str; 17] = [
+    "core.fsmonitor",
+    "core.pager",
+    "core.editor",
+    "core.sshCommand",
+    "core.askPass",
+    "core.gitProxy",
+    "core.alternateRefsCommand",
+    "diff.external",
+    "diff.evil.command",
+    "diff.evil.textconv",
+    "filter.evil.clean",
+    "filter.evil.smudge",
+    "filter.evil.process",
+    "gpg.program",
+    "credential.helper",
+    "uploadpack.packObjectsHook",
+    "sequence.editor",
+];
+
 /// Everything that a repository's configuration, attributes or hooks can name as a program is named
 /// here, and none of it runs.
 #[tokio::test]
@@ -32,26 +53,7 @@ async fn nothing_that_a_repository_names_is_run() {
         "* diff=evil filter=evil\n",
     )
     .unwrap();
-    let names = [
-        "core.fsmonitor",
-        "core.pager",
-        "core.editor",
-        "core.sshCommand",
-        "core.askPass",
-        "core.gitProxy",
-        "core.alternateRefsCommand",
-        "diff.external",
-        "diff.evil.command",
-        "diff.evil.textconv",
-        "filter.evil.clean",
-        "filter.evil.smudge",
-        "filter.evil.process",
-        "gpg.program",
-        "credential.helper",
-        "uploadpack.packObjectsHook",
-        "sequence.editor",
-    ];
-    for name in names {
+    for name in PROGRAMS {
         work.git(&["config", name, program]);
     }
     work.git(&["config", "log.showSignature", "true"]);
