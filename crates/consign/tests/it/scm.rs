@@ -7,7 +7,11 @@ mod kills;
 mod repository;
 mod rounds;
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
 
 use consign_testkit::{OpenMemory, eventually};
 use serde_json::Value;
@@ -59,9 +63,10 @@ async fn killed_at(bench: &Bench, arguments: &[&str], point: &str) {
 }
 
 fn parked_file(bench: &Bench) -> PathBuf {
-    let folder = bench.consign.folder();
-    let count = std::fs::read_dir(folder).unwrap().count();
-    folder.join(format!("parked-{count}"))
+    // Files of the database come and go, so the folder's size names nothing.
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    bench.consign.folder().join(format!("parked-at-{number}"))
 }
 
 /// A table's name in this store.
