@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a broken test bench is a failed test")]
 
 mod bench;
+mod browser;
 mod config;
 mod database;
 mod demo;

@@ -1,0 +1,172 @@
+//! Who gets in, for how long, and whose forms count.
+
+use axum::{Router, response::Html, routing::get};
+use consign_kernel::Outcome;
+use consign_testkit::eventually;
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use super::Desk;
+use crate::{
+    service::SOON,
+    support::{Consign, lane, work},
+};
+
+const COOKIE: &str = "consign_session";
+
+/// A service with tokens, and one dead message.
+struct Doors {
+    desk: Desk,
+    operator: String,
+    auditor: String,
+    producer: String,
+    dead: i64,
+}
+
+impl Doors {
+    async fn new(server: &str) -> Self {
+        let consign = Consign::new();
+        consign.run(["lanes", "set", "default"]).expect(0);
+        let dead = consign.enqueue_one().0;
+        let store = consign.store().await;
+        work(&*store, &lane("default"), Outcome::Dead, "no_use").await;
+        drop(store);
+        let mut configuration = format!("[server]\n{server}\n");
+        let mut token = |name: &str, scope: &str| {
+            let made = consign.run(["token", "new", "--name", name, "--scope", scope]);
+            let made = made.expect(0);
+            let (_, lines) = made.stderr.split_once("\n\n[").unwrap();
+            configuration.push_str(&format!("[{lines}\n"));
+            made.stdout.trim().to_owned()
+        };
+        let operator = token("olga", "operator");
+        let auditor = token("anton", "auditor");
+        let producer = token("paula", "producer");
+        Self {
+            desk: Desk::on(consign, &configuration).await,
+            operator,
+            auditor,
+            producer,
+            dead,
+        }
+    }
+
+    /// Fills in the form that is shown.
+    async fn enter(&self, token: &str) {
+        self.desk.arrives("/ui/login").await;
+        self.desk.browser.write("#token", token).await;
+        self.desk.browser.click("main button").await;
+    }
+
+    fn page(&self) -> String {
+        format!("/ui/messages/{}", self.dead)
+    }
+}
+
+#[tokio::test]
+async fn a_login_opens_what_its_token_does() {
+    let doors = Doors::new("").await;
+    let (desk, browser) = (&doors.desk, &doors.desk.browser);
+    let page = doors.page();
+    desk.go(&page).await;
+    for token in ["consign_wrong", &doors.producer] {
+        doors.enter(token).await;
+        browser.sees(".flash.bad", "").await;
+        assert!(!browser.has("header.top").await, "nobody is let in");
+    }
+    doors.enter(&doors.auditor).await;
+    desk.arrives(&page).await;
+    browser.sees(".who .name", "anton").await;
+    let scripts = browser.script("return document.cookie", json!([])).await;
+    assert_eq!(scripts, "", "scripts do not see the session");
+    assert!(!browser.has("form[action$='/requeue']").await);
+    let api = "return fetch('/v1/lanes').then(answer => answer.status)";
+    assert_eq!(browser.script(api, json!([])).await, 401, "for pages only");
+
+    // A button that is not there is made by hand.
+    let forge = "const form = document.querySelector('.who form'); form.action = arguments[0]; \
+                 const field = document.createElement('input'); field.name = 'reason'; \
+                 field.value = 'forged'; form.append(field);";
+    let requeue = format!("{page}/requeue");
+    browser.script(forge, json!([requeue])).await;
+    browser.click(".who form button").await;
+    browser.sees("main", "scope_missing").await;
+
+    desk.go("/").await;
+    browser.click(".who form button").await;
+    browser.sees(".flash", "Logged out").await;
+    desk.go(&page).await;
+    doors.enter(&doors.operator).await;
+    desk.arrives(&page).await;
+    browser.sees(".who .name", "olga").await;
+    assert!(browser.has("form[action$='/requeue']").await);
+    assert_eq!(desk.state_of(doors.dead), "dead");
+    doors.desk.service.stop().await;
+}
+
+#[tokio::test]
+async fn a_form_that_is_not_ours_is_refused() {
+    let doors = Doors::new("").await;
+    let (desk, browser) = (&doors.desk, &doors.desk.browser);
+    let page = doors.page();
+    desk.go(&page).await;
+    doors.enter(&doors.operator).await;
+    desk.arrives(&page).await;
+    let code = "return document.querySelector('[action$=\"/requeue\"] [name=csrf]').value";
+    let code = browser.script(code, json!([])).await;
+    let code = code.as_str().unwrap();
+
+    let forge = "document.querySelector('[action$=\"/requeue\"] [name=csrf]').value = arguments[0]";
+    browser
+        .script(forge, json!([code.replace(&code[..4], "0000")]))
+        .await;
+    browser.write("#requeue-reason", "forged").await;
+    browser.click("form[action$='/requeue'] button").await;
+    browser.sees("main", "csrf_mismatch").await;
+
+    // Another port of this machine is another origin, and yet it is sent the cookie. Even the right
+    // code does not help.
+    let action = desk.url(&format!("{page}/requeue"));
+    let form = format!(
+        "<form method=post action=\"{action}\"><input name=csrf value=\"{code}\">\
+         <input name=reason value=forged><button>Win a prize</button></form>"
+    );
+    let other = Router::new().route("/", get(async || Html(form)));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let task = tokio::spawn(async move { axum::serve(listener, other).await.unwrap() });
+    browser.open(&format!("http://{address}/")).await;
+    browser.click("button").await;
+    browser.sees("main", "origin_not_allowed").await;
+    task.abort();
+
+    assert_eq!(desk.state_of(doors.dead), "dead");
+    doors.desk.service.stop().await;
+}
+
+#[tokio::test]
+async fn a_session_ends_even_if_its_cookie_is_kept() {
+    let doors = Doors::new("session_ttl_ms = 4000").await;
+    let (desk, browser) = (&doors.desk, &doors.desk.browser);
+    desk.go("/").await;
+    doors.enter(&doors.operator).await;
+    desk.arrives("/").await;
+    let cookie = browser.cookie(COOKIE).await.unwrap();
+    eventually("the browser is asked to log in again", SOON, async || {
+        desk.go("/").await;
+        browser.url().await.contains("/ui/login")
+    })
+    .await;
+
+    browser.set_cookie(COOKIE, &cookie).await;
+    desk.go("/ui/audit").await;
+    desk.arrives("/ui/login").await;
+    browser.set_cookie(COOKIE, &cookie).await;
+    let pause = "return fetch('/ui/lanes/default/pause', {method: 'POST', redirect: 'manual', \
+                 body: new URLSearchParams({reason: 'late', csrf: 'x'})}).then(it => it.type)";
+    let sent = browser.script(pause, json!([])).await;
+    assert_eq!(sent, "opaqueredirect", "to the login");
+    let shown = desk.consign.json(["lanes", "show", "default"]);
+    assert!(shown["paused_at"].is_null(), "{shown}");
+    doors.desk.service.stop().await;
+}

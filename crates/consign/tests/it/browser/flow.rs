@@ -1,0 +1,59 @@
+//! A message that goes wrong and is put right.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::Desk;
+use crate::receiver::{Mood, Receiver};
+
+#[tokio::test]
+async fn a_message_appears_fails_is_explained_requeued_and_delivered() {
+    let receiver = Receiver::start(Mood::Rejects).await;
+    let desk = Desk::new(&format!("[lanes.mail.sink]\n{}", receiver.sink())).await;
+    let browser = &desk.browser;
+
+    desk.go("/").await;
+    browser.sees(".well", "All is well").await;
+    desk.remember().await;
+    desk.enqueue("mail", json!({"payload": 1})).await;
+    let dead = "tr:has(a[href='/ui/lanes/mail']) td[data-label=Dead]";
+    browser.sees(dead, "1").await;
+    desk.remembers().await;
+
+    browser.click("main a[href='/ui/lanes/mail']").await;
+    desk.arrives("/ui/lanes/mail").await;
+    desk.remember().await;
+    let letter = json!({"payload": {"to": "ada"}, "key": "letter-2"});
+    let id = desk.enqueue("mail", letter).await;
+    let path = format!("/ui/messages/{id}");
+    browser.sees("tr[data-row]", "letter-2").await;
+    desk.remembers().await;
+
+    browser.click(&format!("a[href='{path}']")).await;
+    desk.arrives(&path).await;
+    let dead = "not tried again until somebody runs";
+    browser.sees(".sentence", dead).await;
+    browser.sees(".timeline .detail", "http_400").await;
+
+    receiver.set(Mood::Takes(Duration::ZERO));
+    // Without a reason the browser itself sends nothing.
+    let requeue = format!("form[action='{path}/requeue']");
+    browser.click(&format!("{requeue} button")).await;
+    assert_eq!(desk.state_of(id), "dead");
+    browser
+        .write("#requeue-reason", "the receiver reads again")
+        .await;
+    browser.click(&format!("{requeue} button")).await;
+    browser.sees(".flash", "Requeued").await;
+    browser.sees(".sentence .mark", "delivered").await;
+    browser.sees("main", "the receiver reads again").await;
+    assert_eq!(desk.state_of(id), "delivered");
+    let times: Vec<u32> = receiver.seen().into_values().collect();
+    assert_eq!(times, [1, 2], "one was sent again, the other was not");
+
+    desk.go("/ui/audit").await;
+    browser.sees("main", "the receiver reads again").await;
+    desk.is_quiet().await;
+    desk.service.stop().await;
+}

@@ -1,0 +1,101 @@
+//! The main flow by somebody who uses no mouse.
+
+use std::time::Duration;
+
+use consign_testkit::{Browser, eventually};
+use serde_json::json;
+
+use super::Desk;
+use crate::{
+    receiver::{Mood, Receiver},
+    service::SOON,
+};
+
+/// More than any page has of what can have the focus.
+const STEPS_MAX: usize = 80;
+
+impl Desk {
+    /// Whether the focus is on an element that matches.
+    async fn is_at(&self, css: &str) -> bool {
+        let look = "return document.activeElement.matches(arguments[0])";
+        self.browser.script(look, json!([css])).await == true
+    }
+
+    /// Presses a key until the focus is there, which can be seen at every step.
+    async fn walk(&self, key: &str, css: &str) {
+        for _ in 0..STEPS_MAX {
+            self.browser.press(key).await;
+            let outline = "return getComputedStyle(document.activeElement).outlineStyle";
+            let outline = self.browser.script(outline, json!([])).await;
+            assert_ne!(outline, "none", "nobody sees where the focus is");
+            if self.is_at(css).await {
+                return;
+            }
+        }
+        panic!("{key:?} does not lead to {css}");
+    }
+
+    /// Presses keys until they have led to a page: one that is just loaded again takes none.
+    async fn leads_to(&self, keys: &str, path: &str) {
+        let end = self.url(path);
+        eventually(path, SOON, async || {
+            self.browser.press(keys).await;
+            self.browser.url().await == end
+        })
+        .await;
+        self.arrives(path).await;
+    }
+}
+
+#[tokio::test]
+async fn a_dead_message_is_found_and_requeued_with_keys_alone() {
+    let receiver = Receiver::start(Mood::Rejects).await;
+    let desk = Desk::new(&format!("[lanes.mail.sink]\n{}", receiver.sink())).await;
+    let browser = &desk.browser;
+    let id = desk.enqueue("mail", json!({"payload": 1})).await;
+    let path = format!("/ui/messages/{id}");
+    eventually("it is dead", SOON, async || desk.state_of(id) == "dead").await;
+    receiver.set(Mood::Takes(Duration::ZERO));
+
+    desk.go("/").await;
+    desk.walk(Browser::TAB, "a.skip").await;
+    browser.press(Browser::ENTER).await;
+    let skipped = "document.activeElement.id === 'main'";
+    browser
+        .until("the menu is skipped", skipped, json!([]))
+        .await;
+    browser.press("?").await;
+    let is_open = "document.querySelector('dialog').open";
+    browser.until("the help is shown", is_open, json!([])).await;
+    browser.sees("dialog", "dead letters").await;
+    browser.press(Browser::ESCAPE).await;
+    let is_closed = "!document.querySelector('dialog').open";
+    browser
+        .until("the help is gone", is_closed, json!([]))
+        .await;
+
+    desk.walk("j", "a[href='/ui/lanes/mail']").await;
+    browser.press(Browser::ENTER).await;
+    desk.arrives("/ui/lanes/mail").await;
+    desk.walk("j", &format!("a[href='{path}']")).await;
+    browser.press(Browser::ENTER).await;
+    desk.arrives(&path).await;
+    desk.walk(Browser::TAB, "#requeue-reason").await;
+    // Shortcuts are letters here.
+    browser.press("going again? j/k").await;
+    browser.press(Browser::ENTER).await;
+    browser.sees(".flash", "Requeued").await;
+    browser.sees(".sentence .mark", "delivered").await;
+    browser.sees("main", "going again? j/k").await;
+
+    desk.leads_to("gd", "/ui/dead").await;
+    browser.sees(".well", "None.").await;
+    desk.leads_to("go", "/").await;
+    browser.press("/").await;
+    assert!(desk.is_at("#find").await, "the slash leads to the search");
+    browser.press(&format!("{id}{}", Browser::ENTER)).await;
+    desk.arrives("/ui/messages").await;
+    desk.walk("j", &format!("a[href='{path}']")).await;
+    desk.is_quiet().await;
+    desk.service.stop().await;
+}

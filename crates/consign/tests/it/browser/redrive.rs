@@ -1,0 +1,56 @@
+//! Many at once.
+
+use consign_kernel::Outcome;
+use consign_testkit::eventually;
+use serde_json::json;
+
+use super::Desk;
+use crate::{
+    service::{SOON, fill, unfinished},
+    support::{Consign, lane, work},
+};
+
+const DEAD: usize = 500;
+
+#[tokio::test]
+async fn five_hundred_dead_are_previewed_and_redriven_to_the_end() {
+    let consign = Consign::new();
+    consign.run(["lanes", "set", "mail"]).expect(0);
+    fill(&consign, "mail", DEAD);
+    let store = consign.store().await;
+    work(&*store, &lane("mail"), Outcome::Dead, "no_use").await;
+    drop(store);
+    let desk = Desk::on(consign, "[lanes.mail.sink]\nkind = \"discard\"\n").await;
+    let browser = &desk.browser;
+
+    desk.go("/ui/dead").await;
+    // Slow enough to be watched.
+    browser.write("#rate", "120").await;
+    browser
+        .click("form[action='/ui/dead/preview'] button")
+        .await;
+    let words = "500 dead message(s) would be requeued";
+    browser.sees(".sentence", words).await;
+    browser.write("#reason", "the sink was mended").await;
+    browser.click("form[action='/ui/redrives'] button").await;
+
+    desk.arrives("/ui/redrives/1").await;
+    browser.sees(".flash", "Started").await;
+    desk.remember().await;
+    let moves = "(it => it.value > 0 && it.value < it.max)(document.querySelector('progress'))";
+    browser.until("some are requeued", moves, json!([])).await;
+    desk.remembers().await;
+    browser.sees(".sentence", "500 of 500 requeued").await;
+    browser.sees(".sentence .mark", "done").await;
+    eventually("all are delivered", SOON, async || {
+        unfinished(&desk.consign, "mail") == 0
+    })
+    .await;
+    let shown = desk.consign.json(["lanes", "show", "mail"]);
+    assert_eq!(shown["counts"]["dead"], 0, "{shown}");
+    desk.go("/ui/dead").await;
+    browser.sees(".well", "None.").await;
+    browser.sees("tr[data-row]", "500 of 500").await;
+    desk.is_quiet().await;
+    desk.service.stop().await;
+}
