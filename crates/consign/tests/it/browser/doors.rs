@@ -69,9 +69,12 @@ async fn a_login_opens_what_its_token_does() {
     let (desk, browser) = (&doors.desk, &doors.desk.browser);
     let page = doors.page();
     desk.go(&page).await;
-    for token in ["consign_wrong", &doors.producer] {
+    for (token, why) in [
+        ("consign_wrong", "does not know this token"),
+        (&*doors.producer, "lacks the scope"),
+    ] {
         doors.enter(token).await;
-        browser.sees(".flash.bad", "").await;
+        browser.sees(".flash.bad", why).await;
         assert!(!browser.has("header.top").await, "nobody is let in");
     }
     doors.enter(&doors.auditor).await;
