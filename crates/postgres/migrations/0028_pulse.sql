@@ -42,15 +42,15 @@ BEGIN
     END IF;
     INSERT INTO consign.process AS p (name, version, started_at, seen_at, lanes)
         VALUES (p_process, p_version, v_now - greatest(coalesce(p_running_for, '0'), '0'), v_now,
-                (SELECT coalesce(array_agg(DISTINCT u ORDER BY u), '{}') FROM unnest(p_lanes) u WHERE u IS NOT NULL))
+                (SELECT coalesce(array_agg(DISTINCT u ORDER BY u), '{}') FROM unnest(p_lanes) u WHERE u ~ '^[a-z0-9][a-z0-9._-]{0,62}$'))
         ON CONFLICT (name) DO UPDATE SET version = excluded.version, started_at = excluded.started_at,
             seen_at = excluded.seen_at, lanes = excluded.lanes;
     INSERT INTO consign.pulse AS p (minute, lane, process, delivered, retried, dead, uncertain, took_ms)
-        SELECT v_minute, u.lane, p_process, sum(coalesce(u.delivered, 0)), sum(coalesce(u.retried, 0)), sum(coalesce(u.dead, 0)),
-               sum(coalesce(u.uncertain, 0)), sum(coalesce(u.took_ms, 0))
+        SELECT v_minute, u.lane, p_process, sum(greatest(u.delivered, 0)), sum(greatest(u.retried, 0)), sum(greatest(u.dead, 0)),
+               sum(greatest(u.uncertain, 0)), sum(greatest(u.took_ms, 0))
             FROM unnest(p_lanes, p_delivered, p_retried, p_dead, p_uncertain, p_took_ms)
                 AS u (lane, delivered, retried, dead, uncertain, took_ms)
-            WHERE u.lane IS NOT NULL AND (u.delivered > 0 OR u.retried > 0 OR u.dead > 0 OR u.uncertain > 0 OR u.took_ms > 0)
+            WHERE u.lane ~ '^[a-z0-9][a-z0-9._-]{0,62}$' AND (u.delivered > 0 OR u.retried > 0 OR u.dead > 0 OR u.uncertain > 0 OR u.took_ms > 0)
             GROUP BY u.lane
         ON CONFLICT (minute, lane, process) DO UPDATE SET delivered = p.delivered + excluded.delivered,
             retried = p.retried + excluded.retried, dead = p.dead + excluded.dead,

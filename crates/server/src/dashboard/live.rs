@@ -126,7 +126,12 @@ impl Live {
     fn watch(&self, state: &AppState, topic: &Topic) -> watch::Receiver<Arc<str>> {
         let mut topics = self.topics();
         if let Some(told) = topics.get(topic) {
-            return told.subscribe();
+            let mut seen = told.subscribe();
+            // Their page may be older than what the others have seen.
+            if !seen.borrow().is_empty() {
+                seen.mark_changed();
+            }
+            return seen;
         }
         let (told, seen) = watch::channel(Arc::from(""));
         topics.insert(topic.clone(), told.clone());
@@ -236,7 +241,9 @@ impl View {
 /// A text as an event.
 fn event(text: &str) -> String {
     let mut event = String::from("event: live\n");
-    for line in text.lines() {
+    // A lone carriage return ends a line too; what stands behind it must not pass for a field.
+    let text = text.replace("\r\n", "\n");
+    for line in text.trim_end_matches('\n').split(['\n', '\r']) {
         event.push_str("data: ");
         event.push_str(line);
         event.push('\n');
@@ -279,8 +286,12 @@ mod tests {
     #[test]
     fn no_line_of_a_text_can_be_taken_for_a_field() {
         assert_eq!(
-            event("<p>\r\nevent: x\n\n</p>"),
+            event("<p>\r\nevent: x\n\n</p>\n"),
             "event: live\ndata: <p>\ndata: event: x\ndata: \ndata: </p>\n\n"
+        );
+        assert_eq!(
+            event("<p>k\r\revent: live</p>"),
+            "event: live\ndata: <p>k\ndata: \ndata: event: live</p>\n\n"
         );
     }
 }

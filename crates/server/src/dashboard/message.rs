@@ -75,6 +75,8 @@ struct Try {
     took: String,
     code: String,
     detail: String,
+    /// Whether there is a result that shows with the payload only.
+    is_masked: bool,
     result: Option<String>,
     next: Option<Moment>,
 }
@@ -133,7 +135,7 @@ async fn page(
     payload: Option<String>,
 ) -> Result<Response, Problem> {
     let explanation = explained(state, id).await?;
-    let live = live_of(state, &explanation).await?;
+    let live = live_of(state, &explanation, payload.is_some()).await?;
     let kind = explanation.state.kind();
     let can = Can {
         requeue: kind == StateKind::Dead,
@@ -164,7 +166,7 @@ async fn page(
 
 /// The part that is kept up to date.
 pub(super) async fn live(state: &AppState, id: MessageId) -> Result<String, Problem> {
-    live_of(state, &explained(state, id).await?).await
+    live_of(state, &explained(state, id).await?, false).await
 }
 
 async fn explained(state: &AppState, id: MessageId) -> Result<Explanation, Problem> {
@@ -172,7 +174,12 @@ async fn explained(state: &AppState, id: MessageId) -> Result<Explanation, Probl
     explanation.ok_or_else(|| Problem::no_such_message(id))
 }
 
-async fn live_of(state: &AppState, explanation: &Explanation) -> Result<String, Problem> {
+/// What sinks answered may repeat what the message carries: it shows when that does.
+async fn live_of(
+    state: &AppState,
+    explanation: &Explanation,
+    is_revealed: bool,
+) -> Result<String, Problem> {
     let (store, now) = (&state.store, explanation.now);
     let id = explanation.message.id;
     let history = store.history(id).await?;
@@ -188,7 +195,7 @@ async fn live_of(state: &AppState, explanation: &Explanation) -> Result<String, 
         behind,
         attempts: history
             .into_iter()
-            .map(|attempt| Try::new(attempt, now))
+            .map(|attempt| Try::new(attempt, now, is_revealed))
             .collect(),
         late: late.into_iter().map(|late| Late::new(late, now)).collect(),
         audit: audit
@@ -199,7 +206,8 @@ async fn live_of(state: &AppState, explanation: &Explanation) -> Result<String, 
 }
 
 impl Try {
-    fn new(attempt: Attempt, now: Timestamp) -> Self {
+    fn new(attempt: Attempt, now: Timestamp, is_revealed: bool) -> Self {
+        let result = attempt.result.as_ref();
         Self {
             no: attempt.attempt_no,
             outcome: attempt.outcome.as_str(),
@@ -209,7 +217,8 @@ impl Try {
             took: took(attempt.claimed_at, attempt.finished_at),
             code: attempt.code.unwrap_or_default(),
             detail: attempt.detail.unwrap_or_default(),
-            result: attempt.result.as_ref().map(json),
+            is_masked: result.is_some() && !is_revealed,
+            result: result.filter(|_| is_revealed).map(json),
             next: attempt.next_due_at.map(|at| Moment::new(at, now)),
         }
     }

@@ -155,7 +155,9 @@ impl Sessions {
         let (session, proof) = Session::read(cookie)?;
         hmac::verify(key, session.text("session").as_bytes(), &unhex(proof)?).ok()?;
         let expires_at: i64 = session.expires_at.parse().ok()?;
-        (expires_at > (self.clock)().as_second()).then_some(session)
+        let now = (self.clock)().as_second();
+        // Nobody is given a longer one.
+        (expires_at > now && expires_at <= now + self.ttl_s).then_some(session)
     }
 }
 
