@@ -204,6 +204,8 @@ pub(crate) struct Counts {
     pub(crate) memory_pairs: u32,
     /// Memories of each caller while the memory server hangs.
     pub(crate) memory_hangs: u32,
+    /// Callers at once while it does.
+    pub(crate) memory_callers: usize,
     /// Of the repository that is synchronised.
     pub(crate) commits: u32,
 }
@@ -244,6 +246,7 @@ const SMOKE: Counts = Counts {
     http: Duration::from_millis(300),
     memory_pairs: 10,
     memory_hangs: 1,
+    memory_callers: 5,
     commits: 300,
 };
 
@@ -271,6 +274,7 @@ const QUICK: Counts = Counts {
     http: Duration::from_secs(4),
     memory_pairs: 200,
     memory_hangs: 2,
+    memory_callers: 50,
     commits: 10_000,
 };
 
@@ -298,5 +302,6 @@ const FULL: Counts = Counts {
     http: Duration::from_secs(15),
     memory_pairs: 500,
     memory_hangs: 4,
+    memory_callers: 50,
     commits: 50_000,
 };

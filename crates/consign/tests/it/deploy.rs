@@ -51,6 +51,7 @@ fn emitted() -> BTreeSet<String> {
         "crates/orders/src/metrics.rs",
         "crates/payments/src/metrics.rs",
         "crates/memory/src/metrics.rs",
+        "crates/consign/src/service/scm/metrics.rs",
         "crates/consign/src/telemetry/metrics.rs",
         "crates/consign/src/telemetry/aliases.rs",
     ];

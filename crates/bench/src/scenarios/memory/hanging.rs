@@ -9,11 +9,10 @@ use crate::{
     Bound, Figure, Measure, Unit,
     http::Client,
     openmemory::Hanging,
+    options::Counts,
     process::{Process, config},
 };
 
-/// Who calls at once.
-const CALLERS: usize = 50;
 /// How long the gateway waits for the memory server: its default.
 const BUDGET_MS: f64 = 3_000.0;
 /// How much longer a caller may wait.
@@ -36,10 +35,11 @@ pub(super) async fn measure(
         .await?;
     let mut rounds = Vec::new();
     for _ in 0..plan.rounds {
-        let times = callers(&serve, texts, plan.counts.memory_hangs).await?;
+        let times = callers(&serve, texts, &plan.counts).await?;
         rounds.push((at(&times, 99.0), BUDGET_MS));
     }
-    let name = format!("{database}, {CALLERS} callers of a server that hangs, p99");
+    let count = plan.counts.memory_callers;
+    let name = format!("{database}, {count} callers of a server that hangs, p99");
     let figure = Figure::beside(&name, Unit::Milliseconds, "budget", &rounds);
     plan.say(format!("{name}: {:.0} ms", figure.value));
     // Killed: what its worker has under way would keep it until the grace period ends.
@@ -49,9 +49,10 @@ pub(super) async fn measure(
 }
 
 /// Everybody stores so many memories, one after the other; all of them are put off.
-async fn callers(serve: &Process, texts: &Texts, each: u32) -> Result<Histogram<u64>> {
+async fn callers(serve: &Process, texts: &Texts, counts: &Counts) -> Result<Histogram<u64>> {
     let mut callers = JoinSet::new();
-    for _ in 0..CALLERS {
+    let each = counts.memory_hangs;
+    for _ in 0..counts.memory_callers {
         let mut client = Client::connect(serve.address()?).await?;
         let texts = texts.clone();
         callers.spawn(async move {
