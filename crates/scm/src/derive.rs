@@ -1,9 +1,14 @@
 //! What is derived from a record in the same way whatever it comes from (facts 1.8).
 
+use jiff::{Timestamp, tz::TimeZone};
+
 /// More lines than this make a commit one of many.
 const BULK_LINES: u64 = 1000;
 /// How many paths of a record are written down.
 pub(crate) const PATHS_MAX: usize = 50;
+/// The first and the last year that records have times in: 4713 BC, and the last with four digits.
+const YEAR_MIN: i16 = -4712;
+const YEAR_MAX: i16 = 9999;
 
 /// Why a commit counts as one of many, if it does.
 pub(crate) fn bulk_reason_of_lines(additions: u64, deletions: u64) -> Option<String> {
@@ -30,9 +35,33 @@ pub(crate) fn text(bytes: &[u8]) -> (String, bool) {
     (text, is_lossy)
 }
 
+/// A time that every ledger can keep: PostgreSQL knows none before 4713 BC. Clocks that are wrong by so
+/// much say nothing, and their record is kept without a time.
+pub(crate) fn time(time: Timestamp) -> Option<Timestamp> {
+    let year = TimeZone::UTC.to_datetime(time).year();
+    (YEAR_MIN..=YEAR_MAX).contains(&year).then_some(time)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_that_cannot_be_kept_are_none() {
+        let table = [
+            ("-009999-01-02T01:59:59Z", false),
+            ("-004713-12-31T23:59:59Z", false),
+            ("-004712-01-01T00:00:00Z", true),
+            ("0000-01-01T00:00:00Z", true),
+            ("2026-11-16T00:00:00Z", true),
+            ("9999-12-30T22:00:00Z", true),
+        ];
+        for (text, is_kept) in table {
+            let at: Timestamp = text.parse().unwrap();
+            assert_eq!(time(at), is_kept.then_some(at), "{text}");
+        }
+        assert_eq!(time(Timestamp::MIN), None);
+    }
 
     #[test]
     fn what_is_no_text_is_replaced_and_said() {

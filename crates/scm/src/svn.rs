@@ -11,7 +11,12 @@ mod xml;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use self::{info::Info, log::Log, program::Program, stat::Stat};
+use self::{
+    info::Info,
+    log::Log,
+    program::{Program, Reader},
+    stat::Stat,
+};
 use crate::{
     Found, NewRevision, Outlet, PatchWriter, Place, Records, Repo, Retry, ScmError, Source,
     SourceOptions, Stream, Watermark,
@@ -51,8 +56,7 @@ impl SvnSource {
     async fn info(&self) -> Result<Info, ScmError> {
         let mut info = Info::default();
         let arguments = ["info", "--xml", &self.at("HEAD")];
-        let read = self.program.read_xml(&arguments, |piece| info.take(piece));
-        read.await?;
+        self.program.read_xml(&arguments, &mut info).await?;
         match info.uuid.is_empty() {
             false => Ok(info),
             true => Err(ScmError::Protocol {
@@ -63,37 +67,37 @@ impl SvnSource {
     }
 
     /// The revisions of a range that touch the folder, oldest first, no more than a batch.
-    async fn window(
-        &self,
-        info: &Info,
-        first: i64,
-        last: i64,
-    ) -> Result<Vec<NewRevision>, ScmError> {
+    async fn log(&self, info: &Info, first: i64, last: i64) -> Result<Window, ScmError> {
         let mut log = Log::new(&info.uuid, &info.folder);
-        let (range, limit) = (
-            format!("{first}:{last}"),
-            self.batch_records_max.to_string(),
-        );
+        let range = format!("{first}:{last}");
+        let limit = self.batch_records_max.to_string();
         let at = self.at(info.head);
-        let arguments = [
-            "log",
-            "--xml",
-            "--verbose",
-            "-r",
-            &range,
-            "--limit",
-            &limit,
-            &at,
-        ];
-        match self
-            .program
-            .read_xml(&arguments, |piece| log.take(piece))
-            .await
-        {
-            // The folder is younger than these revisions.
-            Err(error) if failure::is_elsewhere(&error) && info.folder != "/" => Ok(Vec::new()),
-            Err(error) => Err(error),
-            Ok(()) => Ok(log.into_revisions()),
+        let begin = ["log", "--xml", "--verbose", "-r", &range];
+        let arguments = [&begin[..], &["--limit", &limit, &at]].concat();
+        self.program.read_xml(&arguments, &mut log).await?;
+        let is_cut_short = log.is_full();
+        let found = log.into_revisions();
+        let is_full = is_cut_short || found.len() >= self.batch_records_max;
+        let done = match found.last() {
+            Some(newest) if is_full => newest.rev_num,
+            _ => last,
+        };
+        Ok(Window {
+            found,
+            is_full,
+            done,
+        })
+    }
+
+    /// The same, wherever the folder was at the end of the range. Of a folder that was nowhere then
+    /// `svn` tells nothing at all, though it may have been there earlier in the range: one that was
+    /// deleted and restored. In the newest revision there is one, and from there its past is found.
+    async fn window(&self, info: &Info, first: i64, last: i64) -> Result<Window, ScmError> {
+        match self.log(info, first, last).await {
+            Err(error) if failure::is_elsewhere(&error) && last < info.head => {
+                self.log(info, first, info.head).await
+            }
+            window => window,
         }
     }
 
@@ -153,6 +157,15 @@ impl SvnSource {
     }
 }
 
+/// A part of the log.
+struct Window {
+    found: Vec<NewRevision>,
+    /// Whether there was no room for more.
+    is_full: bool,
+    /// The last revision that was looked at.
+    done: i64,
+}
+
 /// A diff, the first piece of which has been read.
 struct Diff {
     first: Option<Vec<u8>>,
@@ -175,18 +188,16 @@ impl Source for SvnSource {
         let (mut done, mut span) = (self.begin(from, &info)?, batch);
         while done < info.head {
             let (first, last) = (done + 1, info.head.min(done.saturating_add(span)));
-            let found = self
+            let window = self
                 .retry
                 .run(async || self.window(&info, first, last).await)
                 .await?;
+            done = window.done;
+            let found = window.found;
             let count = i64::try_from(found.len()).unwrap_or(batch);
-            done = match found.last() {
-                Some(newest) if count >= batch => newest.rev_num,
-                _ => last,
-            };
             span = match count {
+                _ if window.is_full => batch.max(span / 2),
                 few if few < batch / 4 => SPAN_MAX.max(batch).min(span.saturating_mul(2)),
-                many if many >= batch => batch.max(span / 2),
                 _ => span,
             };
             if found.is_empty() && done < info.head {

@@ -73,10 +73,8 @@ fn person(line: &[u8]) -> (&[u8], Option<Timestamp>) {
     let (who, when) = line.split_at(end + 1);
     let seconds = std::str::from_utf8(when).ok();
     let seconds = seconds.and_then(|when| when.split_ascii_whitespace().next()?.parse().ok());
-    (
-        who,
-        seconds.and_then(|seconds| Timestamp::from_second(seconds).ok()),
-    )
+    let time = seconds.and_then(|seconds| Timestamp::from_second(seconds).ok());
+    (who, time.and_then(derive::time))
 }
 
 #[cfg(test)]
@@ -112,6 +110,8 @@ mod tests {
         assert_eq!(when("5 +0000", "99999999999999999999 +0000"), some);
         assert_eq!(when("5 +0000", "999999999999999 +0000"), some);
         assert_eq!(when("5 +0000", ""), some);
+        assert_eq!(when("5 +0000", "-377000000000 +0000"), some, "10 000 BC");
+        assert_eq!(when("-220000000000 +0000", ""), None, "before 4713 BC");
         assert_eq!(when("x", "-5 +0000"), Timestamp::from_second(-5).ok());
         assert_eq!(when("", ""), None);
     }

@@ -2,13 +2,15 @@
 
 use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
 
+use crate::derive;
+
 /// A time with its offset from UTC; without one it is UTC.
 pub(super) fn parse(text: &str) -> Option<Timestamp> {
     if let Ok(time) = text.parse::<Timestamp>() {
-        return Some(time);
+        return derive::time(time);
     }
     let time = text.parse::<DateTime>().ok()?;
-    Some(time.to_zoned(TimeZone::UTC).ok()?.timestamp())
+    derive::time(time.to_zoned(TimeZone::UTC).ok()?.timestamp())
 }
 
 /// As watermarks have it: in UTC. What is no time stays as it is.
@@ -51,6 +53,13 @@ mod tests {
         for (text, expected) in table {
             assert_eq!(normalized(text), expected);
         }
+    }
+
+    #[test]
+    fn times_that_no_ledger_keeps_are_none() {
+        assert_eq!(parse("-005000-01-01T00:00:00Z"), None);
+        assert_eq!(parse("-005000-01-01T00:00:00"), None);
+        assert!(parse("-004000-01-01T00:00:00Z").is_some());
     }
 
     /// Facts 11: strictly increasing.

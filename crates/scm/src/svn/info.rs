@@ -1,6 +1,6 @@
 //! What `svn info --xml` says.
 
-use super::xml::Piece;
+use super::{program::Reader, xml::Piece};
 
 /// A folder of a repository as it stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,8 +13,8 @@ pub(super) struct Info {
     pub(super) folder: String,
 }
 
-impl Info {
-    pub(super) fn take(&mut self, piece: Piece) -> Result<(), String> {
+impl Reader for Info {
+    fn take(&mut self, piece: Piece) -> Result<(), String> {
         match (piece.name.as_str(), piece.is_end) {
             ("entry", false) => {
                 let number = piece.attribute("revision").unwrap_or_default();

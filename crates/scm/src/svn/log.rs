@@ -4,11 +4,17 @@ use consign_artifacts::sha256_of;
 use ring::digest::{Context, SHA256};
 use serde_json::{Value, json};
 
-use super::xml::Piece;
-use crate::{NewRevision, derive::PATHS_MAX};
+use super::{program::Reader, xml::Piece};
+use crate::{
+    NewRevision,
+    derive::{self, PATHS_MAX},
+};
 
 /// More changed paths than this make a revision one of many (facts 1.8).
 const BULK_PATHS: u64 = 100;
+
+/// The texts of a batch take no more memory than this, except for its last revision.
+const BATCH_BYTES_MAX: usize = 4 << 20;
 
 /// The revisions of a log, as they are told.
 pub(super) struct Log {
@@ -18,6 +24,8 @@ pub(super) struct Log {
     folder: String,
     current: Option<Draft>,
     revisions: Vec<NewRevision>,
+    /// What their texts take.
+    bytes: usize,
 }
 
 struct Draft {
@@ -26,6 +34,7 @@ struct Draft {
     date: String,
     message: String,
     is_lossy: bool,
+    is_cut: bool,
     action: String,
     is_property: bool,
     properties_only: bool,
@@ -38,6 +47,8 @@ struct Draft {
 #[derive(Default)]
 struct Paths {
     first: Vec<String>,
+    /// Of the first ones.
+    bytes: usize,
     total: u64,
 }
 
@@ -45,6 +56,7 @@ impl Paths {
     fn add(&mut self, path: &str) {
         self.total += 1;
         if self.first.len() < PATHS_MAX {
+            self.bytes += path.len();
             self.first.push(path.to_owned());
         }
     }
@@ -58,6 +70,7 @@ impl Log {
             folder: format!("{}/", folder.trim_end_matches('/')),
             current: None,
             revisions: Vec::new(),
+            bytes: 0,
         }
     }
 
@@ -65,15 +78,19 @@ impl Log {
     pub(super) fn into_revisions(self) -> Vec<NewRevision> {
         self.revisions
     }
+}
 
-    /// Takes a piece.
-    pub(super) fn take(&mut self, piece: Piece) -> Result<(), String> {
+impl Reader for Log {
+    fn take(&mut self, piece: Piece) -> Result<(), String> {
         match (piece.name.as_str(), piece.is_end) {
+            // What was read in one go with the last one that there was room for.
+            _ if self.is_full() => {}
             ("logentry", false) => self.current = Some(Draft::begin(&piece)?),
             ("logentry", true) => {
                 let draft = self.current.take().ok_or("the end of no revision")?;
                 // Revision 0 is the empty repository.
                 if draft.rev_num > 0 {
+                    self.bytes += draft.bytes();
                     self.revisions.push(draft.finish(&self.uuid));
                 }
             }
@@ -85,9 +102,17 @@ impl Log {
         }
         Ok(())
     }
+
+    fn is_full(&self) -> bool {
+        self.bytes >= BATCH_BYTES_MAX
+    }
 }
 
 impl Draft {
+    fn bytes(&self) -> usize {
+        self.author.len() + self.message.len() + self.all.bytes.max(self.inside.bytes)
+    }
+
     fn begin(piece: &Piece) -> Result<Self, String> {
         let number = piece.attribute("revision").unwrap_or_default();
         let rev_num = number.parse();
@@ -97,6 +122,7 @@ impl Draft {
             date: String::new(),
             message: String::new(),
             is_lossy: false,
+            is_cut: false,
             action: String::new(),
             is_property: false,
             properties_only: true,
@@ -133,6 +159,7 @@ impl Draft {
 
     fn text(&mut self, piece: Piece) -> String {
         self.is_lossy |= piece.is_lossy;
+        self.is_cut |= piece.is_cut;
         piece.text
     }
 
@@ -162,11 +189,14 @@ impl Draft {
         if self.is_lossy {
             meta["lossy"] = Value::Bool(true);
         }
+        if self.is_cut {
+            meta["truncated"] = Value::Bool(true);
+        }
         let is_bulk = paths.total > BULK_PATHS;
         NewRevision {
             rev_num: self.rev_num,
             author_raw: self.author,
-            ts: self.date.parse().ok(),
+            ts: self.date.parse().ok().and_then(derive::time),
             message: self.message,
             bulk_reason: is_bulk.then(|| format!("large_changeset:{}", paths.total)),
             meta_json: meta,
@@ -276,6 +306,38 @@ mod tests {
                 PATHS_MAX
             );
             assert_eq!(revision.meta_json["paths_total"], count);
+        }
+    }
+
+    #[test]
+    fn a_log_is_full_at_some_size_of_its_texts() {
+        let message = format!("<msg>{}</msg>", "x".repeat(1 << 20));
+        let xml: String = (1..=6).map(|rev| entry(rev, "", &message)).collect();
+        let found = read(xml.as_bytes(), "/");
+        assert_eq!(found.len(), 4);
+        assert_eq!(found[3].meta_json.get("truncated"), None);
+        let message = format!("<msg>{}</msg>", "x".repeat((1 << 20) + 1));
+        let [cut] = read(entry(1, "", &message).as_bytes(), "/")
+            .try_into()
+            .unwrap();
+        assert_eq!(cut.meta_json["truncated"], true);
+        assert_eq!(
+            (cut.message.len(), cut.meta_json.get("lossy")),
+            (1 << 20, None)
+        );
+    }
+
+    #[test]
+    fn times_that_no_ledger_keeps_are_none() {
+        for (date, is_kept) in [
+            ("-005000-01-01T00:00:00Z", false),
+            ("0001-01-01T00:00:00Z", true),
+        ] {
+            let date = format!("<date>{date}</date>");
+            let [revision] = read(entry(1, "", &date).as_bytes(), "/")
+                .try_into()
+                .unwrap();
+            assert_eq!(revision.ts.is_some(), is_kept, "{date}");
         }
     }
 

@@ -20,6 +20,17 @@ const READ_BYTES: usize = 64 << 10;
 /// More than errors are; what comes behind it is read and forgotten.
 const ERRORS_BYTES_MAX: usize = 16 << 10;
 
+/// Whoever reads the XML.
+pub(super) trait Reader: Send {
+    /// Takes a piece. What is wrong with it is told in words.
+    fn take(&mut self, piece: Piece) -> Result<(), String>;
+
+    /// Whether it has enough, whatever else there is.
+    fn is_full(&self) -> bool {
+        false
+    }
+}
+
 /// How `svn` is called for one repository.
 #[derive(Debug)]
 pub(super) struct Program {
@@ -102,11 +113,11 @@ impl Program {
         })
     }
 
-    /// Runs it and hands over the XML that it writes.
+    /// Runs it and hands over the XML that it writes, until there is no more or it is enough.
     pub(super) async fn read_xml(
         &self,
         arguments: &[&str],
-        mut told: impl FnMut(Piece) -> Result<(), String> + Send,
+        reader: &mut impl Reader,
     ) -> Result<(), ScmError> {
         let what = arguments.first().copied().unwrap_or_default();
         let strange = |detail: String| ScmError::Protocol {
@@ -115,7 +126,11 @@ impl Program {
         };
         let (mut output, mut pieces) = (self.start(arguments)?, Pieces::default());
         while let Some(bytes) = output.next().await? {
-            pieces.push(bytes, &mut told).map_err(strange)?;
+            let told = &mut |piece| reader.take(piece);
+            pieces.push(bytes, told).map_err(strange)?;
+            if reader.is_full() {
+                return Ok(());
+            }
         }
         match pieces.is_between() {
             true => Ok(()),

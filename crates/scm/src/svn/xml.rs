@@ -14,13 +14,18 @@ const TEXT_BYTES_MAX: usize = 1 << 20;
 /// No path of a file system is near it.
 const TAG_BYTES_MAX: usize = 256 << 10;
 
+/// `&quot;`, `&#x10ffff;`.
+const ESCAPE_BYTES_MAX: usize = 10;
+
 /// A tag and the text before it. The text of an element comes with its end.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     /// The text before the tag.
     pub(super) text: String,
-    /// Whether the text is not all that there was: cut, or bytes of it replaced.
+    /// Whether bytes of the text were replaced.
     pub(super) is_lossy: bool,
+    /// Whether the text was longer than it is.
+    pub(super) is_cut: bool,
     /// The element's name.
     pub(super) name: String,
     /// Whether this is its end.
@@ -94,8 +99,12 @@ impl Pieces {
         tag: &[u8],
         told: &mut impl FnMut(Piece) -> Result<(), String>,
     ) -> Result<(), String> {
-        let (text, is_replaced) = derive::text(&std::mem::take(&mut self.text));
-        let is_lossy = std::mem::take(&mut self.is_cut) || is_replaced;
+        let is_cut = std::mem::take(&mut self.is_cut);
+        let mut text = std::mem::take(&mut self.text);
+        if is_cut {
+            drop_half(&mut text);
+        }
+        let (text, is_lossy) = derive::text(&text);
         let tag = String::from_utf8_lossy(tag);
         if tag.starts_with(['?', '!']) {
             return Ok(());
@@ -115,6 +124,7 @@ impl Pieces {
         told(Piece {
             text: unescaped(&text).into_owned(),
             is_lossy,
+            is_cut,
             name: name.to_owned(),
             is_end,
             attributes: read_attributes(attributes)?,
@@ -125,10 +135,26 @@ impl Pieces {
         told(Piece {
             text: String::new(),
             is_lossy: false,
+            is_cut: false,
             name: name.to_owned(),
             is_end: true,
             attributes: Vec::new(),
         })
+    }
+}
+
+/// The character in whose middle a text was cut, which is not the text's fault: `\xc3`, `&am`.
+fn drop_half(text: &mut Vec<u8>) {
+    if let Some(chunk) = text.utf8_chunks().last()
+        && !chunk.invalid().is_empty()
+        && std::str::from_utf8(chunk.invalid()).is_err_and(|error| error.error_len().is_none())
+    {
+        text.truncate(text.len() - chunk.invalid().len());
+    }
+    let tail = text.len().saturating_sub(ESCAPE_BYTES_MAX);
+    let escape = text[tail..].iter().rposition(|byte| *byte == b'&');
+    if let Some(at) = escape.filter(|at| !text[tail + at..].contains(&b';')) {
+        text.truncate(tail + at);
     }
 }
 
@@ -254,11 +280,22 @@ mod tests {
     }
 
     #[test]
+    fn a_text_is_cut_between_characters() {
+        for (cut, left) in [("é", 1), ("\u{1f600}", 3), ("&lt;", 3), ("&amp;", 1)] {
+            let begin = TEXT_BYTES_MAX - left;
+            let text = ["a".repeat(begin).as_str(), cut, "more"].concat();
+            let found = pieces(&[b"<m>", text.as_bytes(), b"</m>"]).unwrap();
+            assert_eq!(found[1].text, "a".repeat(begin), "{cut}");
+            assert!(found[1].is_cut && !found[1].is_lossy, "{cut}");
+        }
+    }
+
+    #[test]
     fn what_has_no_end_does_not_fill_the_memory() {
         let long = vec![b'a'; TEXT_BYTES_MAX + 10];
         let found = pieces(&[b"<m>", &long, &long, b"</m><n>x</n>"]).unwrap();
         assert_eq!(found[1].text.len(), TEXT_BYTES_MAX);
-        assert!(found[1].is_lossy && !found[3].is_lossy);
+        assert!(found[1].is_cut && !found[1].is_lossy && !found[3].is_cut);
         let refused = Pieces::default().push(&[b"<", long.as_slice()].concat(), &mut |_| Ok(()));
         assert!(refused.is_err());
         for bad in [&b"<>"[..], b"<a b>", b"<a b=c>", b"<a b=\"c>"] {

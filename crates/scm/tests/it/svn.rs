@@ -1,6 +1,7 @@
 //! Subversion, with real repositories, the real `svn` and a real `svnserve`.
 
 mod diffs;
+mod gaps;
 mod made;
 mod served;
 

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
     thread,
@@ -88,6 +88,16 @@ impl Made {
         let mut load = Command::new("svnadmin");
         load.args(["load", "-q", "--ignore-uuid", "--bypass-prop-validation"]);
         run(load.arg(&self.path), &dump);
+    }
+}
+
+impl Made {
+    /// From now on a server wants a password for it.
+    pub(crate) fn lock(&self) {
+        let settings = "[general]\nanon-access = none\nauth-access = read\npassword-db = passwd\n";
+        std::fs::write(self.path.join("conf/svnserve.conf"), settings).unwrap();
+        let users = format!("[users]\n{USER} = {PASSWORD}\n");
+        std::fs::write(self.path.join("conf/passwd"), users).unwrap();
     }
 }
 
@@ -207,6 +217,8 @@ pub(crate) struct Served {
     pub(crate) drops: Arc<AtomicU32>,
     /// Whether connections are held open without a word.
     pub(crate) is_silent: Arc<AtomicBool>,
+    /// After so many connections another repository is served.
+    pub(crate) next: Arc<Mutex<Option<(u32, PathBuf)>>>,
 }
 
 pub(crate) const USER: &str = "ann";
@@ -214,24 +226,23 @@ pub(crate) const PASSWORD: &str = "c0rrect-horse";
 
 impl Served {
     pub(crate) fn new(made: &Made) -> Self {
-        let settings = "[general]\nanon-access = none\nauth-access = read\npassword-db = passwd\n";
-        std::fs::write(made.path.join("conf/svnserve.conf"), settings).unwrap();
-        let users = format!("[users]\n{USER} = {PASSWORD}\n");
-        std::fs::write(made.path.join("conf/passwd"), users).unwrap();
+        made.lock();
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let served = Self {
             address: listener.local_addr().unwrap(),
             connections: Arc::default(),
             drops: Arc::default(),
             is_silent: Arc::default(),
+            next: Arc::default(),
         };
         let (connections, drops) = (served.connections.clone(), served.drops.clone());
         let (is_silent, root) = (served.is_silent.clone(), made.path.clone());
+        let next = served.next.clone();
         // Ends with the process of the test.
         thread::spawn(move || {
             let mut silent = Vec::new();
             for stream in listener.incoming().map_while(Result::ok) {
-                connections.fetch_add(1, Ordering::SeqCst);
+                let count = connections.fetch_add(1, Ordering::SeqCst);
                 if is_silent.load(Ordering::SeqCst) {
                     silent.push(stream);
                     continue;
@@ -243,6 +254,9 @@ impl Served {
                 {
                     continue;
                 }
+                let next = next.lock().unwrap().clone();
+                let next = next.filter(|(after, _)| count >= *after);
+                let root = next.map_or(root.clone(), |(_, next)| next);
                 serve(&root, stream.try_clone().unwrap().into(), stream.into());
             }
         });

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::stage::Stage;
 
-fn credential(user: &str, secret: &str) -> Option<Credential> {
+pub(super) fn credential(user: &str, secret: &str) -> Option<Credential> {
     Some(Credential {
         user: Some(user.to_owned()),
         secret: Secret::new(secret),
