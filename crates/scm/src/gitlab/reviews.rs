@@ -8,12 +8,13 @@
 use std::collections::{BTreeMap, HashSet};
 
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, json};
 
 use super::{
     changed::{Changed, Person},
     client::Client,
+    model::Project,
     reached::{Reached, Stamp},
     time,
 };
@@ -188,8 +189,12 @@ async fn notes(client: &Client, iid: &str) -> Result<Vec<Note>, ScmError> {
             ];
             let url = client.at(&["merge_requests", iid, "notes"], &query);
             let answer = match client.get::<Vec<Note>>(&url).await {
-                // The merge request is gone.
-                Err(ScmError::NotFound { .. }) => return Ok(Vec::new()),
+                Err(error @ ScmError::NotFound { .. }) => {
+                    return match is_gone(client, iid).await? {
+                        true => Ok(Vec::new()),
+                        false => Err(error),
+                    };
+                }
                 answer => answer?,
             };
             let is_last = !answer.has_next && answer.body.len() < NOTES_PAGE;
@@ -205,6 +210,17 @@ async fn notes(client: &Client, iid: &str) -> Result<Vec<Note>, ScmError> {
         }
     }
     Ok(found.into_values().collect())
+}
+
+/// Whether a merge request whose notes were not found was deleted. A project that is not to be seen,
+/// for now or for this token, has no notes to show either; but they are there, and read later.
+async fn is_gone(client: &Client, iid: &str) -> Result<bool, ScmError> {
+    let request = client.at(&["merge_requests", iid], &[]);
+    if client.find::<IgnoredAny>(&request).await?.is_some() {
+        return Ok(false);
+    }
+    let project: Project = client.get(&client.at(&[], &[])).await?.body;
+    Ok(project.has_merge_requests())
 }
 
 fn of_note(iid: i64, note: Note) -> NewReview {

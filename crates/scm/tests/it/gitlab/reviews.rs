@@ -8,7 +8,7 @@ use sqlx::{ConnectOptions, Row, sqlite::SqliteConnectOptions};
 
 use super::{
     Scene,
-    fake::{Note, World, world_at as at},
+    fake::{Fault, Note, World, world_at as at},
 };
 use crate::stage::StopAfter;
 
@@ -140,6 +140,47 @@ async fn no_note_is_missed_when_another_is_deleted() {
         .collect();
     let expected: Vec<String> = (1..=250).map(|id| format!("note:{id}")).collect();
     assert_eq!(names, expected, "the deleted one had been seen");
+}
+
+/// Notes that are not found are no notes only if their merge request was deleted.
+#[tokio::test]
+async fn a_project_that_is_hidden_in_between_loses_no_note() {
+    let scene = Scene::new().await;
+    {
+        let mut world = scene.gitlab.world();
+        for iid in 1..=3 {
+            world.touch(iid, "opened", at(iid * 1000));
+            world.notes.insert(iid, vec![note(iid, "text", false)]);
+        }
+        world.after("/1/approvals", 1, |world| world.is_hidden = true);
+    }
+    let hidden = scene.sync().await.unwrap_err();
+    assert_eq!(hidden.code(), "SCM_NOT_FOUND", "{hidden}");
+    scene.gitlab.world().is_hidden = false;
+    // Nor does a single wrong answer.
+    let wrong = Fault::Status(404, Vec::new());
+    scene.gitlab.world().faults.push_back(("/2/notes?", wrong));
+    let refused = scene.sync().await.unwrap_err();
+    assert_eq!(refused.code(), "SCM_NOT_FOUND", "{refused}");
+    scene.sync().await.unwrap();
+    assert_eq!(known(&scene).await.len(), 3);
+}
+
+#[tokio::test]
+async fn a_deleted_merge_request_keeps_nobody() {
+    let scene = Scene::new().await;
+    {
+        let mut world = scene.gitlab.world();
+        for iid in 1..=3 {
+            world.touch(iid, "opened", at(iid * 1000));
+            world.notes.insert(iid, vec![note(iid, "text", false)]);
+        }
+        world.after("/1/approvals", 1, |world| world.delete(2));
+    }
+    scene.sync().await.unwrap();
+    let names = known(&scene).await.into_iter().map(|(_, name, ..)| name);
+    assert_eq!(names.collect::<Vec<_>>(), ["note:1", "note:3"]);
+    assert_eq!(scene.place(Stream::GitlabReviews).await["last_mr_iid"], 3);
 }
 
 #[tokio::test]

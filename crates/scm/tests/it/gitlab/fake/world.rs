@@ -47,6 +47,8 @@ pub(crate) struct World {
     /// Who approves: merge request, user.
     pub(crate) approvals: Vec<(i64, i64)>,
     pub(crate) has_merge_requests: bool,
+    /// Whether whoever asks may not see the project.
+    pub(crate) is_hidden: bool,
     /// What happens to the next requests whose target holds a text.
     pub(crate) faults: VecDeque<(&'static str, Fault)>,
     pub(crate) asked: Vec<Asked>,
@@ -66,6 +68,7 @@ impl Default for World {
             notes: BTreeMap::new(),
             approvals: Vec::new(),
             has_merge_requests: true,
+            is_hidden: false,
             faults: VecDeque::new(),
             asked: Vec::new(),
             changes: Vec::new(),
@@ -123,6 +126,11 @@ impl World {
             state: state.to_owned(),
             updated_at,
         });
+    }
+
+    /// A merge request is deleted.
+    pub(crate) fn delete(&mut self, iid: i64) {
+        self.merge_requests.retain(|request| request.iid != iid);
     }
 
     /// Does something after the n-th request whose target holds a text was answered.
@@ -183,7 +191,8 @@ impl World {
             .filter_map(|pair| pair.split_once('='))
             .map(|(name, value)| (decoded(name), decoded(value)))
             .collect();
-        let Some(rest) = path.strip_prefix("/api/v4/projects/g%2Fp") else {
+        let rest = path.strip_prefix("/api/v4/projects/g%2Fp");
+        let Some(rest) = rest.filter(|_| !self.is_hidden) else {
             return error(404, "404 Project Not Found");
         };
         let parts: Vec<String> = rest.split('/').skip(1).map(decoded).collect();
@@ -209,6 +218,13 @@ impl World {
             }
             ["repository", "merge_base"] => self.merge_base(&query),
             ["merge_requests"] if self.has_merge_requests => self.changed(&query),
+            ["merge_requests", iid] if self.has_merge_requests => match self.request(iid) {
+                Some(request) => ok(json!({"iid": request.iid, "state": request.state})),
+                None => error(404, "404 Not found"),
+            },
+            ["merge_requests", iid, "notes"] if self.request(iid).is_none() => {
+                error(404, "404 Not found")
+            }
             ["merge_requests", iid, "notes"] => self.noted(iid.parse().unwrap(), &query),
             ["merge_requests", iid, "approvals"] => {
                 let iid: i64 = iid.parse().unwrap();
@@ -219,6 +235,12 @@ impl World {
             }
             _ => error(403, "403 Forbidden"),
         }
+    }
+
+    fn request(&self, iid: &str) -> Option<&MergeRequest> {
+        let iid: i64 = iid.parse().unwrap();
+        let mut requests = self.merge_requests.iter();
+        requests.find(|request| request.iid == iid)
     }
 
     fn is_there(&self, id: &str) -> bool {
