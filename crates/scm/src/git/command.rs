@@ -7,6 +7,7 @@ use std::{
     io,
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
+    sync::Arc,
     time::Duration,
 };
 
@@ -14,13 +15,25 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
     process::{Child, ChildStdout, Command},
+    sync::Notify,
     task::JoinHandle,
+    time::timeout,
 };
 
 use crate::ScmError;
 
 /// What is kept of what a program complains about.
-const STDERR_BYTES_MAX: u64 = 8 << 10;
+const STDERR_BYTES_MAX: usize = 8 << 10;
+const PIECE_BYTES: usize = 8 << 10;
+/// Git tells how a transfer goes on, but not while it looks over what it got. It may be silent for so
+/// many times as long as a connection may, for which http and ssh see.
+const SILENCES: u32 = 10;
+/// What Git adds to everything that goes wrong elsewhere: the cause stands before it.
+const BOILERPLATE: [&str; 3] = [
+    "Could not read from remote repository",
+    "Please make sure you have the correct access rights",
+    "and the repository exists.",
+];
 /// What is taken of an answer that is read whole.
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
 /// The variables that are handed on: how to find programs and the way out.
@@ -41,13 +54,12 @@ const HANDED_ON: [&str; 15] = [
     "USER",
     "LOGNAME",
 ];
-const ENVIRONMENT: [(&str, &str); 10] = [
+const ENVIRONMENT: [(&str, &str); 9] = [
     ("LC_ALL", "C"),
     ("GIT_CONFIG_NOSYSTEM", "1"),
     ("GIT_CONFIG_GLOBAL", "/dev/null"),
     ("GIT_ATTR_NOSYSTEM", "1"),
     ("GIT_TERMINAL_PROMPT", "0"),
-    ("GIT_SSH_COMMAND", "ssh -oBatchMode=yes"),
     // What is not here is not fetched behind our back, from wherever the repository says.
     ("GIT_NO_LAZY_FETCH", "1"),
     ("GIT_NO_REPLACE_OBJECTS", "1"),
@@ -85,6 +97,9 @@ pub(super) struct Git {
     /// How others may be reached.
     transports: &'static str,
     settings: Vec<(String, String)>,
+    ssh: String,
+    /// How long it may be silent when it talks to others.
+    pub(super) patience: Duration,
     /// What must not be shown, should somebody answer with it.
     hidden: Vec<String>,
 }
@@ -92,15 +107,17 @@ pub(super) struct Git {
 impl Git {
     pub(super) fn new(name: &str, dir: &Path, silence_max: Duration) -> Self {
         let settings = SETTINGS.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let seconds = silence_max.as_secs().max(1);
         let mut git = Self {
             name: name.to_owned(),
             dir: dir.to_owned(),
             transports: "none",
             settings: settings.into(),
+            ssh: ssh(seconds),
+            patience: silence_max * SILENCES,
             hidden: Vec::new(),
         };
-        let seconds = silence_max.as_secs().max(1).to_string();
-        git.set("http.lowSpeedTime", seconds);
+        git.set("http.lowSpeedTime", seconds.to_string());
         git
     }
 
@@ -140,6 +157,7 @@ impl Git {
             command.env(format!("GIT_CONFIG_VALUE_{n}"), value);
         }
         command.env("GIT_ALLOW_PROTOCOL", self.transports);
+        command.env("GIT_SSH_COMMAND", &self.ssh);
         // Said outright, it is not looked for in the folders above.
         command.env("GIT_DIR", &self.dir);
         let folder = self.dir.ancestors().find(|folder| folder.is_dir());
@@ -155,15 +173,15 @@ impl Git {
             program: "git".to_owned(),
             detail: error.to_string(),
         })?;
-        let stderr = child
-            .stderr
-            .take()
-            .map(|stderr| tokio::spawn(beginning(stderr)));
+        let heard = Arc::new(Notify::new());
+        let stderr = child.stderr.take();
+        let stderr = stderr.map(|stderr| tokio::spawn(end_of(stderr, Arc::clone(&heard))));
         Ok(Running {
             name: self.name.clone(),
             hidden: self.hidden.clone(),
             stdout: child.stdout.take(),
             stderr,
+            heard,
             child,
         })
     }
@@ -173,7 +191,30 @@ impl Git {
         &self,
         arguments: &[&str],
     ) -> Result<Result<String, Failure>, ScmError> {
-        let mut running = self.spawn(arguments, Stdio::null(), Stdio::piped())?;
+        let running = self.spawn(arguments, Stdio::null(), Stdio::piped())?;
+        self.answer(running).await
+    }
+
+    /// Runs what talks to others. If it says nothing for too long, it is ended with all it started.
+    pub(super) async fn reach(
+        &self,
+        arguments: &[&str],
+    ) -> Result<Result<String, Failure>, ScmError> {
+        let running = self.spawn(arguments, Stdio::null(), Stdio::piped())?;
+        let heard = Arc::clone(&running.heard);
+        let silence = async { while timeout(self.patience, heard.notified()).await.is_ok() {} };
+        tokio::select! {
+            biased;
+            answered = self.answer(running) => answered,
+            () = silence => Err(ScmError::Network {
+                source_name: self.name.clone(),
+                tries: 1,
+                detail: format!("git said nothing for {:?} and was ended", self.patience),
+            }),
+        }
+    }
+
+    async fn answer(&self, mut running: Running) -> Result<Result<String, Failure>, ScmError> {
         let mut answer = Vec::new();
         if let Some(stdout) = running.stdout.take() {
             let mut stdout = stdout.take(ANSWER_BYTES_MAX);
@@ -215,6 +256,8 @@ pub(super) struct Running {
     hidden: Vec<String>,
     pub(super) stdout: Option<ChildStdout>,
     stderr: Option<JoinHandle<String>>,
+    /// It complained about something, or told how it gets on.
+    heard: Arc<Notify>,
     child: Child,
 }
 
@@ -268,12 +311,12 @@ pub(super) struct Failure {
 impl Failure {
     /// In one line: the last complaints say most.
     pub(super) fn detail(&self) -> String {
-        let lines = self
-            .said
-            .lines()
-            .map(str::trim)
-            .filter(|line| !line.is_empty());
-        let lines: Vec<&str> = lines.collect();
+        let is_cause = |line: &&str| {
+            let is_progress = line.contains("% (");
+            !line.is_empty() && !is_progress && !BOILERPLATE.iter().any(|end| line.contains(end))
+        };
+        let lines = self.said.split(['\n', '\r']).map(str::trim);
+        let lines: Vec<&str> = lines.filter(is_cause).collect();
         match lines.len().saturating_sub(3) {
             _ if lines.is_empty() => format!("git ended with {}", self.status),
             first => lines[first..].join("; "),
@@ -302,12 +345,72 @@ impl Failure {
     }
 }
 
-/// The beginning of what is written; the rest is read and forgotten.
-async fn beginning(mut from: impl AsyncRead + Unpin) -> String {
+/// The program for ssh: it asks nobody, and it neither waits for a server nor stays with one that
+/// says nothing.
+fn ssh(seconds: u64) -> String {
+    format!(
+        "ssh -oBatchMode=yes -oConnectTimeout={seconds} -oServerAliveInterval={seconds} \
+         -oServerAliveCountMax=1"
+    )
+}
+
+/// The end of what is written; what came before is read and forgotten.
+async fn end_of(mut from: impl AsyncRead + Unpin, heard: Arc<Notify>) -> String {
     let mut kept = Vec::new();
-    let mut first = (&mut from).take(STDERR_BYTES_MAX);
+    let mut piece = vec![0; PIECE_BYTES];
     // A pipe that breaks has said what it had to say.
-    drop(first.read_to_end(&mut kept).await);
-    drop(tokio::io::copy(&mut from, &mut tokio::io::sink()).await);
+    while let Ok(length @ 1..) = from.read(&mut piece).await {
+        heard.notify_one();
+        kept.extend_from_slice(&piece[..length]);
+        kept.drain(..kept.len().saturating_sub(STDERR_BYTES_MAX));
+    }
     String::from_utf8_lossy(&kept).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::*;
+
+    fn failure(said: &str) -> Failure {
+        Failure {
+            code: Some(128),
+            said: said.to_owned(),
+            status: ExitStatus::from_raw(128 << 8),
+        }
+    }
+
+    #[test]
+    fn ssh_waits_for_nobody() {
+        let git = Git::new("x", Path::new("/x"), Duration::from_secs(7));
+        let expected = "ssh -oBatchMode=yes -oConnectTimeout=7 -oServerAliveInterval=7 \
+                        -oServerAliveCountMax=1";
+        assert_eq!(git.ssh, expected);
+        let git = Git::new("x", Path::new("/x"), Duration::from_millis(1));
+        assert!(git.ssh.contains("ConnectTimeout=1 "), "0 is for ever");
+    }
+
+    #[test]
+    fn the_cause_is_told_without_what_git_always_says() {
+        let said = "ssh: connect to host h port 22: No route to host\n\
+                    fatal: Could not read from remote repository.\n\n\
+                    Please make sure you have the correct access rights\n\
+                    and the repository exists.\n";
+        let cause = "ssh: connect to host h port 22: No route to host";
+        assert_eq!(failure(said).detail(), cause);
+        let said =
+            "Receiving objects:   1% (1/99)\rReceiving objects:   2% (2/99)\rfatal: early EOF\n";
+        assert_eq!(failure(said).detail(), "fatal: early EOF");
+        let boilerplate = "fatal: Could not read from remote repository.\n";
+        assert!(failure(boilerplate).detail().starts_with("git ended with"));
+    }
+
+    #[tokio::test]
+    async fn of_many_words_the_last_are_kept() {
+        let said = format!("{}fatal: x", "progress\r".repeat(STDERR_BYTES_MAX));
+        let kept = end_of(said.as_bytes(), Arc::default()).await;
+        assert_eq!(kept.len(), STDERR_BYTES_MAX);
+        assert!(kept.ends_with("fatal: x"), "{kept}");
+    }
 }

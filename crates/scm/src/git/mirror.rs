@@ -1,6 +1,6 @@
 //! A bare copy of a remote repository, of one branch.
 
-use std::{fs, io, path::Path};
+use std::{fs, io, path::Path, time::Instant};
 
 use super::{
     command::Git,
@@ -37,6 +37,7 @@ pub(super) async fn update(
     }
     let before = tip(git).await?;
     retry.run(|| fetch(git, url, branch)).await?;
+    tidy_up(git).await?;
     if let (Some(before), Some(after)) = (before, tip(git).await?)
         && before != after
         && !git
@@ -45,6 +46,14 @@ pub(super) async fn update(
     {
         git.ask(&["update-ref", &format!("{ABANDONED}/{before}"), &before])
             .await?;
+    }
+    Ok(())
+}
+
+/// Packs what many fetches have left, if it is time to. A mirror that is not packed is a mirror.
+async fn tidy_up(git: &Git) -> Result<(), ScmError> {
+    if let Err(failure) = git.run(&["gc", "--auto", "--quiet"]).await? {
+        tracing::warn!(mirror = %git.dir().display(), why = %failure.detail(), "git gc failed");
     }
     Ok(())
 }
@@ -67,9 +76,11 @@ async fn fetch(git: &Git, url: &str, branch: Option<&str>) -> Result<(), ScmErro
         None => "HEAD".to_owned(),
     };
     let what = format!("+{from}:{TIP}");
-    let arguments = ["fetch", "--quiet", "--no-tags", "--no-recurse-submodules"];
-    let arguments = [&arguments[..], &["--no-write-fetch-head", "--", url, &what]].concat();
-    let Err(failure) = git.run(&arguments).await? else {
+    // It tells how it gets on, so that silence means something; it tidies up when nobody waits for that.
+    let arguments = ["fetch", "--progress", "--no-auto-gc", "--no-tags"];
+    let wanted = ["--no-recurse-submodules", "--no-write-fetch-head", "--"];
+    let arguments = [&arguments[..], &wanted, &[url, &what]].concat();
+    let Err(failure) = git.reach(&arguments).await? else {
         return Ok(());
     };
     if failure.said.contains("couldn't find remote ref") && is_empty(git, url).await? {
@@ -81,7 +92,7 @@ async fn fetch(git: &Git, url: &str, branch: Option<&str>) -> Result<(), ScmErro
 /// Whether it has no branch at all. Then there is nothing to find, and nothing is missing.
 async fn is_empty(git: &Git, url: &str) -> Result<bool, ScmError> {
     match git
-        .run(&["ls-remote", "--quiet", "--heads", "--", url])
+        .reach(&["ls-remote", "--quiet", "--heads", "--", url])
         .await?
     {
         Ok(branches) => Ok(branches.is_empty()),
@@ -89,7 +100,8 @@ async fn is_empty(git: &Git, url: &str) -> Result<bool, ScmError> {
     }
 }
 
-/// Waits until nobody else works on the mirror. The lock ends with the file, also by a crash.
+/// Waits until nobody else works on the mirror, but not for ever. The lock ends with the file, also by
+/// a crash.
 async fn lock(git: &Git, retry: &Retry) -> Result<fs::File, ScmError> {
     let failed = |error: io::Error| {
         ScmError::Invalid(format!(
@@ -100,9 +112,20 @@ async fn lock(git: &Git, retry: &Retry) -> Result<fs::File, ScmError> {
     let folder = git.dir().parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder).map_err(failed)?;
     let file = fs::File::create(git.dir().with_extension("lock")).map_err(failed)?;
+    let begun = Instant::now();
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
+            Err(fs::TryLockError::WouldBlock) if begun.elapsed() >= git.patience => {
+                return Err(ScmError::Network {
+                    source_name: git.name.clone(),
+                    tries: 1,
+                    detail: format!(
+                        "another process has been at work on its mirror for {:?}",
+                        git.patience
+                    ),
+                });
+            }
             Err(fs::TryLockError::WouldBlock) => (retry.wait)(retry.first_wait).await,
             Err(fs::TryLockError::Error(error)) => return Err(failed(error)),
         }

@@ -34,6 +34,12 @@ pub(super) fn place(url: &str) -> Result<Place, ScmError> {
     }
     let Some(rest) = rest.strip_prefix("://") else {
         // `user@host:path`, which is ssh.
+        if url
+            .split_once('@')
+            .is_some_and(|(user, _)| user.contains(':'))
+        {
+            return Err(ScmError::Invalid("the URL holds a password".to_owned()));
+        }
         return Ok(Place::Elsewhere);
     };
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -143,7 +149,9 @@ const MEANINGS: [(Meaning, &[&str]); 4] = [
             "error: 403",
             "HTTP 401",
             "HTTP 403",
-            "Permission denied",
+            // Of ssh, which lists what it tried. Without the list it is about a file.
+            "Permission denied (",
+            "Too many authentication failures",
             "Host key verification failed",
         ],
     ),
@@ -175,6 +183,10 @@ const MEANINGS: [(Meaning, &[&str]); 4] = [
             "Connection timed out",
             "Connection reset",
             "Connection closed",
+            "No route to host",
+            "Network is unreachable",
+            "ssh: connect to host",
+            "not responding",
             "Operation too slow",
             "timed out",
             "early EOF",
@@ -228,6 +240,7 @@ mod tests {
             "https://user:tulip@h/a",
             "https://tulip@h/a",
             "ssh://u:tulip@h/a",
+            "u:tulip@h:a",
             "a\nb",
         ];
         for url in here {
@@ -272,6 +285,18 @@ mod tests {
             (
                 "git@h: Permission denied (publickey).\nfatal: Could not read from remote repository.",
                 Auth,
+            ),
+            ("ssh: connect to host h port 22: No route to host", Network),
+            ("ssh: connect to host h port 22: Permission denied", Network),
+            ("connect: Network is unreachable", Network),
+            (
+                "kex_exchange_identification: read: Connection reset by peer",
+                Network,
+            ),
+            ("Timeout, server h not responding.", Network),
+            (
+                "fatal: cannot create directory at 'x': Permission denied",
+                Other,
             ),
             ("fatal: repository 'http://h/a/' not found", Missing),
             ("fatal: couldn't find remote ref refs/heads/x", Missing),

@@ -4,6 +4,7 @@ mod hostile;
 mod http;
 mod rewritten;
 mod server;
+mod silent;
 
 use consign_artifacts::sha256_of;
 use jiff::Timestamp;

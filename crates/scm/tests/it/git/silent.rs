@@ -1,0 +1,73 @@
+//! What says nothing is not waited for.
+
+use std::{fs, process::Command, time::Duration};
+
+use consign_scm::ScmError;
+use tokio::{net::TcpListener, time::timeout};
+
+use crate::stage::{SOON, Stage, Work};
+
+/// A server that takes connections and says nothing. Where there is no ssh, that is told at once.
+#[tokio::test]
+async fn a_silent_ssh_server_is_given_up() {
+    let mut stage = Stage::new().await;
+    stage.options.silence_max = Duration::from_secs(1);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let url = format!("ssh://git@127.0.0.1:{port}/r.git");
+    let repo = stage.add(&url, None).await;
+    let synced = timeout(SOON, stage.sync(&repo)).await.expect("it ends");
+    let error = synced.unwrap_err();
+    if Command::new("ssh").arg("-V").output().is_err() {
+        assert_eq!(error.code(), "SCM_PROTOCOL", "{error}");
+        return;
+    }
+    assert!(
+        matches!(&error, ScmError::Network { tries: 3, detail, .. } if detail.contains("timed out")),
+        "{error}"
+    );
+    assert!(!error.to_string().contains("access rights"), "{error}");
+}
+
+/// The program at the other end never gets to an answer: it reads from a pipe that nobody fills.
+#[tokio::test]
+async fn a_program_that_is_silent_for_too_long_is_ended() {
+    let mut stage = Stage::new().await;
+    let work = Work::new(stage.path("work"));
+    work.commits(1);
+    let repo = stage.add(&format!("file://{}", work.url()), None).await;
+    assert_eq!(stage.sync(&repo).await.unwrap().written, 1);
+    work.commit("other", "x\n", "one more");
+    let refs = work.0.join(".git/packed-refs");
+    let made = Command::new("mkfifo").arg(&refs).status().unwrap();
+    assert!(made.success());
+    stage.options.silence_max = Duration::from_millis(50);
+    let synced = timeout(SOON, stage.sync(&repo)).await.expect("it ends");
+    let error = synced.unwrap_err();
+    assert!(
+        matches!(&error, ScmError::Network { tries: 3, detail, .. } if detail.contains("said nothing")),
+        "{error}"
+    );
+    fs::remove_file(&refs).unwrap();
+    stage.options.silence_max = SOON;
+    assert_eq!(stage.sync(&repo).await.unwrap().written, 1);
+}
+
+#[tokio::test]
+async fn a_mirror_that_somebody_keeps_is_not_waited_for() {
+    let mut stage = Stage::new().await;
+    let work = Work::new(stage.path("work"));
+    work.commits(1);
+    let repo = stage.add(&format!("file://{}", work.url()), None).await;
+    fs::create_dir_all(&stage.options.mirrors_root).unwrap();
+    let lock = format!("{}.lock", repo.repo_id);
+    let held = fs::File::create(stage.options.mirrors_root.join(lock)).unwrap();
+    held.lock().unwrap();
+    stage.options.silence_max = Duration::from_millis(10);
+    let synced = timeout(SOON, stage.sync(&repo)).await.expect("it ends");
+    let error = synced.unwrap_err();
+    assert!(error.to_string().contains("another process"), "{error}");
+    drop(held);
+    stage.options.silence_max = SOON;
+    assert_eq!(stage.sync(&repo).await.unwrap().written, 1);
+}
