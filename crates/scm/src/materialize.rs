@@ -76,7 +76,7 @@ impl Synchronizer<'_> {
             };
             after = last.position;
             for pending in page {
-                if limit.is_some_and(|limit| done.fetched >= limit) {
+                if limit.is_some_and(|limit| done.fetched + done.failed >= limit) {
                     return Ok(done);
                 }
                 if attempts_max.is_some_and(|most| pending.attempts >= most) {

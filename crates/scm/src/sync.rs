@@ -3,7 +3,7 @@
 mod records;
 mod refused;
 
-use std::pin::pin;
+use std::{collections::HashSet, pin::pin};
 
 use consign_artifacts::Artifacts;
 use jiff::Timestamp;
@@ -135,6 +135,8 @@ struct Writer<'s, 'a> {
     /// Whether changes are still fetched: not when they cannot be reached.
     fetches: bool,
     has_written: bool,
+    /// Changes of the batch in hand whose records were skipped.
+    skipped: HashSet<String>,
 }
 
 impl<'s, 'a> Writer<'s, 'a> {
@@ -152,6 +154,7 @@ impl<'s, 'a> Writer<'s, 'a> {
             synced,
             fetches: this.options.diffs == Diffs::Now,
             has_written: false,
+            skipped: HashSet::new(),
         }
     }
 
@@ -178,13 +181,16 @@ impl<'s, 'a> Writer<'s, 'a> {
                 .note(repo_id, note.event_type, &note.payload)
                 .await?;
         }
-        let names = match self.fetches {
+        let mut names = match self.fetches {
             true => found.records.changes(),
             false => Vec::new(),
         };
         self.done += found.records.len() as u64;
         let to = self.watermark(found.place);
         self.record(found.records, to).await?;
+        // A change needs its record.
+        let skipped = std::mem::take(&mut self.skipped);
+        names.retain(|name| !skipped.contains(name));
         self.has_written = true;
         self.this.hooks.progressed(Progress {
             stream: Some(self.stream),

@@ -57,6 +57,7 @@ impl Writer<'_, '_> {
             .await?;
         tracing::warn!(repo_id, record = %name, error = %why, "a record was skipped");
         self.synced.skipped += 1;
+        self.skipped.extend(record.changes());
         Ok(())
     }
 }

@@ -182,7 +182,8 @@ async fn what_has_failed_too_often_is_left_alone() {
     script.failing.insert(name(1), missing);
     let run = stage.synchronizer(&repo, &script, &NoHooks);
     run.sync().await.unwrap();
-    for expected in [(1, 1), (1, 1), (1, 0), (1, 0), (0, 0)] {
+    let expected = [(0, 1), (0, 1), (1, 0), (1, 0), (1, 0), (1, 0), (0, 0)];
+    for expected in expected {
         let done = run.materialize(Some(1), Some(2)).await.unwrap();
         assert_eq!((done.fetched, done.failed), expected);
     }

@@ -1,6 +1,6 @@
 //! Records that the database refuses (seed 003, T59).
 
-use consign_scm::{Mode, NoHooks};
+use consign_scm::{Diffs, Mode, NoHooks};
 use serde_json::json;
 
 use super::script::{Script, commit, refused};
@@ -82,6 +82,21 @@ async fn with_best_effort_they_are_skipped_and_noted() {
             ("scm_record_skipped", &seven)
         ]
     );
+}
+
+/// There is no record that their changes could belong to.
+#[tokio::test]
+async fn changes_of_skipped_records_are_not_fetched() {
+    let stage = Stage::new().await;
+    let repo = stage.add("/scripted", None).await;
+    let script = Script::new(batches());
+    let mut run = stage.synchronizer(&repo, &script, &NoHooks);
+    run.options.mode = Mode::BestEffort;
+    run.options.diffs = Diffs::Now;
+    let synced = run.sync().await.unwrap();
+    assert_eq!((synced.written, synced.skipped), (6, 2));
+    assert_eq!((synced.patches.fetched, synced.patches.failed), (6, 0));
+    assert_eq!(*script.asked.lock().unwrap(), names(&[1, 2, 3, 5, 6, 8]));
 }
 
 /// The very first batch: there is no watermark yet, and afterwards it says "from the beginning".
