@@ -106,11 +106,23 @@ impl LogFile {
 }
 
 fn ends_with_line(file: &mut File) -> io::Result<bool> {
-    if file.metadata()?.len() == 0 {
-        return Ok(true);
+    let mut seen = None;
+    loop {
+        let length = file.metadata()?.len();
+        if length == 0 {
+            return Ok(true);
+        }
+        file.seek(SeekFrom::Start(length - 1))?;
+        let mut last = [0];
+        file.read_exact(&mut last)?;
+        if last == *b"\n" {
+            return Ok(true);
+        }
+        // Half a line that still grows is being written by somebody else.
+        if seen == Some(length) {
+            return Ok(false);
+        }
+        seen = Some(length);
+        std::thread::yield_now();
     }
-    file.seek(SeekFrom::End(-1))?;
-    let mut last = [0];
-    file.read_exact(&mut last)?;
-    Ok(last == *b"\n")
 }
