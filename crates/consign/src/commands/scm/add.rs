@@ -3,9 +3,11 @@
 use std::path::Path;
 
 use clap::{Args, ValueEnum};
-use consign_scm::{NewRepo, Provider};
+use consign_scm::{NewRepo, Provider, Repo};
+use jiff::Timestamp;
 
 use crate::{
+    config::Flags,
     context::Context,
     failure::{Exit, Failure},
     output::or_dash,
@@ -40,12 +42,24 @@ enum Kind {
 impl Add {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         let url = plain_url(&self.url).map_err(|why| invalid(&why))?;
+        let ledger = context.open().await?.scm;
+        let known = ledger.repos().await?;
+        let known = known
+            .iter()
+            .find(|repo| repo.url == url || repo.url == file_url(&url));
+        let known = known.map(|repo| (repo.repo_id, repo.provider));
         let provider = match self.provider {
             Some(Kind::Git) => Provider::Git,
             Some(Kind::Svn) => Provider::Svn,
             Some(Kind::Gitlab) => Provider::Gitlab,
-            None => guess(&url),
+            None => known.map_or_else(|| guess(&url), |(_, provider)| provider),
         };
+        if let Some((repo_id, other)) = known.filter(|(_, other)| *other != provider) {
+            return Err(invalid(&format!(
+                "it is known as repository {repo_id}, which is read as {}: that does not change",
+                other.as_str()
+            )));
+        }
         if self.branch.is_some() && provider == Provider::Svn {
             let why = "Subversion has no branches: add the URL of the folder that is one";
             return Err(invalid(why));
@@ -59,7 +73,8 @@ impl Add {
             project_key: self.project,
             default_branch: self.branch,
         };
-        let repo = context.open().await?.scm.add_repo(&repo).await?;
+        check(context, &repo)?;
+        let repo = ledger.add_repo(&repo).await?;
         if context.out.is_json() {
             context.out.json(&repo)?;
             return Ok(Exit::Fine);
@@ -74,6 +89,23 @@ impl Add {
         ))?;
         Ok(Exit::Fine)
     }
+}
+
+/// Refuses what could never be read. Nobody is asked yet.
+fn check(context: &Context, repo: &NewRepo) -> Result<(), Failure> {
+    let settings = context.config(Flags::new())?.settings;
+    let artifacts_root = &settings.memory.options.artifacts_root;
+    let options = settings.scm.source(&repo.url, artifacts_root);
+    let repo = Repo {
+        repo_id: 0,
+        provider: repo.provider,
+        url: repo.url.clone(),
+        project_key: None,
+        default_branch: repo.default_branch.clone(),
+        created_at: Timestamp::UNIX_EPOCH,
+    };
+    consign_scm::open(&repo, &options)?;
+    Ok(())
 }
 
 fn invalid(why: &str) -> Failure {
@@ -107,9 +139,23 @@ pub(super) fn plain_url(text: &str) -> Result<String, String> {
                            for them";
                 return Err(why.to_owned());
             }
+            // Tokens are given that way, too.
+            if is_web && rest.contains(['?', '#']) {
+                let why = "the URL of a repository has neither '?' nor '#': leave out what begins \
+                           there; credentials belong into scm.tokens";
+                return Err(why.to_owned());
+            }
             text.to_owned()
         }
-        None if is_ssh(text) => text.to_owned(),
+        None if is_ssh(text) => {
+            let user = text.split_once('@').map(|(user, _)| user);
+            if user.is_some_and(|user| user.contains(':')) {
+                let why = "a password does not belong into a URL: ssh takes a key, as in \
+                           git@host:path";
+                return Err(why.to_owned());
+            }
+            text.to_owned()
+        }
         // Others may run from another folder.
         None => {
             let path = std::path::absolute(text).map_err(|error| error.to_string())?;
@@ -224,6 +270,11 @@ mod tests {
             "https://token@h.example/p",
             "ssh://me:pw@h.example/p",
             "svn://me:pw@h.example/p",
+            "me:pw@h.example:p",
+            "me:p/pw@h.example:p",
+            "https://h.example/p?private_token=pw",
+            "https://h.example?private_token=pw",
+            "HTTP://h.example/p#pw",
             "https://h.example/p\nx",
         ] {
             let why = plain_url(bad).unwrap_err();

@@ -91,6 +91,22 @@ fn what_goes_wrong_is_told_with_its_code() {
             .consign
             .run(["scm", "add", "x", "--project", "a b"])
             .expect(2);
+        // What could never be read is not kept, and no secret is.
+        for never in [
+            &["https://h.example/p?private_token=s3cret"][..],
+            &["https://h.example/p#s3cret"],
+            &["me:s3cret@h.example:p"],
+            &["ftp://h.example/p"],
+            &["ext::x"],
+            &["x", "--branch", "a..b"],
+            &["ftp://h.example/p", "--provider", "svn"],
+        ] {
+            let (code, message) = refused(&[&["scm", "add"], never].concat(), 3);
+            assert_eq!(code, "SCM_INVALID", "{never:?}");
+            assert!(!message.contains("s3cret"), "{message}");
+        }
+        let none = json!({"items": []});
+        assert_eq!(bench.consign.json(["scm", "status"]), none);
 
         bench.consign.run(["scm", "add", "nowhere"]).expect(0);
         let good = Git::new(&bench, "shop");
@@ -113,6 +129,26 @@ fn what_goes_wrong_is_told_with_its_code() {
         assert_eq!(stopped["reason"], "ACTOR_UNKNOWN", "{stopped}");
         let done = bench.consign.json(["scm", "consume"]);
         assert_eq!(done["items"][1]["redirected"], 1, "{done}");
+    });
+}
+
+/// What a repository is read as stays; it need not be said again.
+#[test]
+fn a_repository_is_of_one_kind() {
+    on_both(async |bench| {
+        let url = "https://h.example/g/p";
+        let added = bench
+            .consign
+            .json(["scm", "add", url, "--provider", "gitlab"]);
+        let other = ["scm", "add", url, "--provider", "git", "--json"];
+        let (code, message) = bench.consign.run(other).expect(3).error();
+        assert_eq!(code, "SCM_INVALID");
+        assert!(message.contains("read as gitlab"), "{message}");
+        let again = bench.consign.json(["scm", "add", url, "--project", "q"]);
+        assert_eq!(
+            (&again["repo_id"], &again["provider"], &again["project_key"]),
+            (&added["repo_id"], &json!("gitlab"), &json!("q"))
+        );
     });
 }
 
