@@ -85,7 +85,7 @@ pub enum Mode {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Diffs {
-    /// By [`crate::materialize`].
+    /// By [`crate::Synchronizer::materialize`].
     #[default]
     Later,
     /// While synchronising. One that cannot be fetched is left for later.
