@@ -26,7 +26,11 @@ const TTL: Duration = Duration::from_secs(2);
 /// How long a process writes before it looks whether somebody else is next.
 const STINT: Duration = Duration::from_millis(100);
 /// How long it holds a turn in which it writes nothing: the next write may be about to come.
-const LINGER: Duration = Duration::from_millis(20);
+const LINGER: Duration = Duration::from_secs(1);
+/// The same where others were seen who write there too: they would wait for the end of a stint.
+const LINGER_AMONG_OTHERS: Duration = Duration::from_millis(20);
+/// For how long it is kept in mind that there are others.
+const REMEMBER: Duration = Duration::from_secs(30);
 /// How often a process asks whether a turn is free, at first and in the end.
 const ASK_FIRST: Duration = Duration::from_millis(1);
 const ASK_LAST: Duration = Duration::from_millis(10);
@@ -60,6 +64,8 @@ struct State {
     is_hurried: bool,
     /// When the last one went.
     idle_since: Option<Instant>,
+    /// When somebody else was last seen to hold the turn, or to be next.
+    others_at: Option<Instant>,
     /// Who is in, and who waits to be let in.
     writing: usize,
     waiting: usize,
@@ -73,9 +79,11 @@ struct State {
 impl State {
     /// When there is nothing more to hold the turn for; none: somebody writes, or is about to.
     fn idle_at(&self) -> Option<Instant> {
-        let linger = match self.is_leaving || self.is_hurried {
-            true => Duration::ZERO,
-            false => LINGER,
+        let has_others = self.others_at.is_some_and(|at| at.elapsed() < REMEMBER);
+        let linger = match (self.is_leaving || self.is_hurried, has_others) {
+            (true, _) => Duration::ZERO,
+            (false, true) => LINGER_AMONG_OTHERS,
+            (false, false) => LINGER,
         };
         let since = self.idle_since.filter(|_| self.writing == 0)?;
         Some(since + linger)
@@ -264,11 +272,13 @@ impl Keeper {
             {
                 let mut state = self.house.state();
                 state.held_until = Some(since + TTL);
-                state.idle_since = None;
+                // Should nobody come in any more, it is left like any other.
+                state.idle_since = Some(Instant::now());
                 drop(state);
                 self.house.changed();
                 return Ok(true);
             }
+            self.house.state().others_at = Some(Instant::now());
             sleep(rest).await;
             rest = (rest * 2).min(ASK_LAST);
         }
@@ -282,10 +292,10 @@ impl Keeper {
             self.until(stint_ends).await;
             let (is_idle, is_leaving) = {
                 let mut state = self.house.state();
-                let is_idle = state.writing == 0;
+                let has_lingered = state.idle_at().is_some_and(|at| at <= Instant::now());
                 // From here on whoever comes waits for the next turn.
-                state.is_leaving |= is_idle && state.waiting == 0;
-                (is_idle, state.is_leaving)
+                state.is_leaving |= has_lingered && state.waiting == 0;
+                (state.writing == 0, state.is_leaving)
             };
             if is_idle && is_leaving {
                 return self.leave().await;
@@ -326,7 +336,10 @@ impl Keeper {
             Ok(kept) => {
                 let mut state = self.house.state();
                 state.held_until = Some(since + TTL);
-                state.is_leaving |= kept == TurnKept::Wanted;
+                if kept == TurnKept::Wanted {
+                    state.is_leaving = true;
+                    state.others_at = Some(Instant::now());
+                }
                 true
             }
             Err(error) => {
