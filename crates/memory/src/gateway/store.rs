@@ -6,7 +6,10 @@ mod defer;
 mod unfit;
 mod write;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use consign_kernel::{Certainty, Error, Result};
 use jiff::Timestamp;
@@ -26,6 +29,7 @@ use crate::{
     consume::Errand,
     metrics,
     tools::{Arguments, Refusal, missing},
+    turn::Turn,
 };
 
 /// What the message of a memory begins with that is stored already.
@@ -134,6 +138,9 @@ struct Call {
     _place: Option<OwnedSemaphorePermit>,
     /// The change of a repository that it is made of, if it is.
     errand: Option<Errand>,
+    /// Its turn to write, once it has come. Given back with the last of the request: whoever is next
+    /// must see what became of this one, even if writing that down takes longer than the answer.
+    turn: Mutex<Option<Turn>>,
 }
 
 impl MemoryService {
@@ -159,6 +166,7 @@ impl MemoryService {
             evidence_refs: request.evidence_refs.clone(),
             since: Instant::now(),
             errand,
+            turn: Mutex::default(),
         });
         // In a task of its own: a client that hangs up must not leave an audit without an end.
         let running = Arc::clone(&call);
@@ -194,7 +202,10 @@ impl Call {
         if let Some((write, grounds)) = self.presume(&asked) {
             match self.write(write, grounds).await {
                 Ok(answer) => return answer,
-                Err(Stale) => self.service.forget_settings(),
+                Err(Stale) => {
+                    self.hold(None);
+                    self.service.forget_settings();
+                }
             }
         }
         let write = match self.decide(&asked).await {
@@ -205,6 +216,12 @@ impl Call {
             Ok(answer) => answer,
             Err(Stale) => unreachable!("invariant: nothing was taken for granted"),
         }
+    }
+
+    /// Keeps a turn until the request has come to its end, or gives it back.
+    fn hold(&self, turn: Option<Turn>) {
+        // Nothing that holds it can panic halfway.
+        *self.turn.lock().unwrap_or_else(PoisonError::into_inner) = turn;
     }
 
     /// Waits for the logbook for as long as the budget lasts. What was asked of it is not wanted

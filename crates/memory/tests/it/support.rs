@@ -13,7 +13,9 @@ use consign_sqlite::{SqliteOptions, SqliteStore};
 use consign_testkit::eventually;
 use consign_worker::{Worker, WorkerHandle, WorkerOptions};
 use serde_json::{Value, json};
-use sqlx::{AssertSqlSafe, ConnectOptions, Connection, sqlite::SqliteConnectOptions};
+use sqlx::{
+    AssertSqlSafe, ConnectOptions, Connection, SqliteConnection, sqlite::SqliteConnectOptions,
+};
 use tempfile::TempDir;
 
 pub(crate) use self::server::{FakeServer, Manner};
@@ -154,6 +156,17 @@ impl Desk {
             .await
             .unwrap();
         database.close().await.unwrap();
+    }
+
+    /// Nobody writes to the database until this is closed.
+    pub(crate) async fn lock(&self) -> SqliteConnection {
+        let options = SqliteConnectOptions::new().filename(self.path().join("queue.db"));
+        let mut database = options.connect().await.unwrap();
+        let begun = sqlx::raw_sql("BEGIN IMMEDIATE")
+            .execute(&mut database)
+            .await;
+        begun.unwrap();
+        database
     }
 
     pub(crate) async fn make_user(&self, user_id: &str) {

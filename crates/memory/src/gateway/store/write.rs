@@ -60,6 +60,8 @@ impl Call {
             // Whoever has the turn may hang; then this one is deferred like theirs.
             Err(_) => None,
         };
+        let has_turn = turn.is_some();
+        self.hold(turn);
         match self.open(&write, &grounds, false).await {
             Ok(Opened::Pending | Opened::Kept(_)) => {}
             Ok(Opened::Known(found)) => return Ok(self.known(&write, &found).await),
@@ -69,9 +71,9 @@ impl Call {
             }
         }
         park("memory.after_pending_audit").await;
-        let tried = match &turn {
-            Some(_) => self.try_backend(&write.memory, ends).await,
-            None => {
+        let tried = match has_turn {
+            true => self.try_backend(&write.memory, ends).await,
+            false => {
                 let why = "others are still writing; nothing was sent";
                 Err(BackendError::Unreachable(why.to_owned()))
             }

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use consign_memory::{Backend, Caller, Logbook, MemoryService, leave_turns, tools};
 use consign_testkit::eventually;
 use serde_json::{Value, json};
+use sqlx::Connection;
 use tokio::time::Instant;
 
 use crate::support::{Desk, Manner, SOON};
@@ -107,4 +108,34 @@ async fn a_logbook_without_turns_is_an_error() {
     desk.mend("memory_turn").await;
     let stored = remember(&desk.service, "x").await;
     assert_eq!(stored["action"], "allow", "{stored}");
+}
+
+/// The database hangs when a memory is stored but not yet written down. Whoever is next waits until it
+/// is, although its caller has been answered, and finds it.
+#[tokio::test]
+async fn a_turn_lasts_until_what_was_stored_is_written_down() {
+    let desk = Desk::new().await;
+    desk.open_team().await;
+    desk.server.behave(Manner::Wait);
+    let service = desk.service.clone();
+    let first = tokio::spawn(async move { remember(&service, "x").await });
+    eventually("it is being stored", SOON, async || {
+        desk.server.stores() == 1
+    })
+    .await;
+    let locked = desk.lock().await;
+    desk.server.behave(Manner::Well);
+    desk.server.release();
+    let first = first.await.unwrap();
+    let message = first["message"].as_str().unwrap();
+    assert!(message.contains("has not been ended"), "{first}");
+    let other = another(&desk);
+    let next = tokio::spawn(async move { remember(&other, "x").await });
+    locked.close().await.unwrap();
+    let next = next.await.unwrap();
+    assert!(
+        next["message"].as_str().unwrap().starts_with("dedup_hit"),
+        "{next}"
+    );
+    assert_eq!(desk.server.stores(), 1);
 }
