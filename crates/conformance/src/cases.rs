@@ -263,6 +263,8 @@ macro_rules! each_case {
                 a_list_runs_from_the_newest_in_pages
                 a_listed_message_shows_where_it_is
                 a_list_can_be_filtered
+                a_case_is_found_by_its_correlation_id
+                a_correlation_id_is_a_text_of_any_length
                 filtered_pages_lose_nothing
                 the_dead_are_listed_with_their_cause;
             limits:

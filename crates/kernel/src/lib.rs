@@ -33,7 +33,7 @@ pub use limits::{
     LEASE_MESSAGES_MAX, LEASE_TTL_MAX, OWNER_BYTES_MAX, PAGE_ENTRIES_MAX, PAYLOAD_DEPTH_MAX,
     RUN_MESSAGES_MAX,
 };
-pub use message::{Enqueued, Message, MessageId, NewMessage};
+pub use message::{CORRELATION_ID, Enqueued, Message, MessageId, NewMessage};
 pub use operator::{AuditEntry, By, Move, Moved};
 pub use payload::same_payload;
 pub use pulse::{Done, LaneMinutes, LanePulse, PULSE_STEP_MAX, PULSES_KEPT, Process, Pulse};

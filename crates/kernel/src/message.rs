@@ -152,6 +152,16 @@ pub struct Message {
     pub created_at: Timestamp,
 }
 
+/// Header that ties messages of one case together; only a text counts.
+pub const CORRELATION_ID: &str = "correlation_id";
+
+impl Message {
+    /// What it has in common with other messages, by its headers.
+    pub fn correlation_id(&self) -> Option<&str> {
+        self.headers.get(CORRELATION_ID)?.as_str()
+    }
+}
+
 /// The answer to enqueueing one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Enqueued {

@@ -256,6 +256,8 @@ pub struct Filter {
     pub state: Option<StateKind>,
     /// Only this key.
     pub key: Option<String>,
+    /// Only messages whose header `correlation_id` is this text.
+    pub correlation_id: Option<String>,
     /// Only dead messages with this code (implies `state = dead`).
     pub code: Option<String>,
 }
@@ -266,7 +268,8 @@ pub type Cursor = MessageId;
 /// Some of a long answer, newest first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Page<T> {
-    /// The entries.
+    /// The entries. Fewer than asked for, even none, while there is a `next`: a store stops to look
+    /// for rare ones before that takes long.
     pub items: Vec<T>,
     /// Where the next page begins, if there is one.
     pub next: Option<Cursor>,

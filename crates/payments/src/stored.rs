@@ -1,6 +1,6 @@
 //! A payment as its message holds it.
 
-use consign_kernel::{LaneName, NewMessage, same_payload};
+use consign_kernel::{CORRELATION_ID, LaneName, NewMessage, same_payload};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
@@ -60,8 +60,12 @@ impl Stored {
     /// The message of a payment: its key is its identity, its group its participant.
     pub fn message(&self, payment: &NewPayment) -> NewMessage {
         let payload = serde_json::to_value(self).expect("invariant: a payment is JSON");
+        let mut headers = payment.headers.clone();
+        if let Some(id) = payment.correlation_id {
+            headers.insert(CORRELATION_ID.to_owned(), id.to_string().into());
+        }
         NewMessage {
-            headers: payment.headers.clone(),
+            headers,
             ..NewMessage::new(lane(), payload)
                 .with_key(self.outbox_id.to_string())
                 .with_group(self.participant_id.clone())

@@ -35,6 +35,9 @@ CREATE TABLE consign.message (
     headers    jsonb NOT NULL
 );
 CREATE UNIQUE INDEX message_key ON consign.message (lane, key) WHERE key IS NOT NULL;
+-- Cut, because an index entry has a greatest length and a header has not.
+CREATE INDEX message_correlation ON consign.message (left(headers->>'correlation_id', 200), id)
+    WHERE headers ? 'correlation_id';
 
 -- ids, tries and attempts run in parallel: tries count toward the lane's limit, attempts are the
 -- attempt rows written so far. `apart`: came back from an expiry, to be leased alone.

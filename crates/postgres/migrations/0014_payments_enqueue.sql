@@ -189,7 +189,8 @@ BEGIN
                 v_index := cardinality(v_ids);
                 v_keys := v_keys || v_payment.outbox_id::text;
                 v_groups := v_groups || v_new.participant_id;
-                v_headers := v_headers || coalesce(v_new.headers, '{}');
+                v_headers := v_headers || (coalesce(v_new.headers, '{}')
+                    || jsonb_strip_nulls(jsonb_build_object('correlation_id', v_new.correlation_id)));
                 v_holds := v_holds || v_new.is_held;
                 v_bodies := v_bodies || (jsonb_build_object('outbox_id', v_payment.outbox_id, 'instruction_id', v_new.instruction_id,
                     'idempotency_key', v_new.idempotency_key, 'participant_id', v_new.participant_id,

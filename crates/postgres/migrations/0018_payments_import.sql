@@ -199,7 +199,8 @@ BEGIN
                 jsonb_build_object('outbox_id', p_former.outbox_id, 'instruction_id', p_former.instruction_id,
                     'idempotency_key', p_former.idempotency_key, 'participant_id', p_former.participant_id,
                     'sequence_id', p_former.sequence_id, 'rail_type', p_former.rail_type, 'tenant_id', p_former.tenant_id,
-                    'correlation_id', p_former.correlation_id, 'payload', p_former.payload), '{}')
+                    'correlation_id', p_former.correlation_id, 'payload', p_former.payload),
+                jsonb_strip_nulls(jsonb_build_object('correlation_id', p_former.correlation_id)))
         RETURNING * INTO v_message;
     attempts := consign.take_over_attempts(p_former, v_message.id, 0, p_fence, p_token, p_now);
     tries := least(jsonb_array_length(p_former.attempts), p_tries_max);

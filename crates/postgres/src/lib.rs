@@ -7,6 +7,7 @@ mod doctor;
 mod enqueue;
 mod error;
 mod lanes;
+mod list;
 mod low_water;
 mod memory;
 mod migrate;

@@ -1,8 +1,8 @@
 //! Reading: where messages are, and lists.
 
 use consign_kernel::{
-    Attempt, AuditEntry, Cursor, DeadLetter, Explanation, Fence, Filter, LeaseView, Listed,
-    MessageId, PAGE_ENTRIES_MAX, Page, Result, State, StateKind, Token,
+    Attempt, AuditEntry, Cursor, DeadLetter, Explanation, Fence, Filter, LeaseView, MessageId,
+    PAGE_ENTRIES_MAX, Page, Result, State, Token,
 };
 use sqlx::{postgres::PgRow, types::Json};
 
@@ -22,49 +22,6 @@ impl PostgresStore {
             .iter()
             .map(attempt)
             .collect()
-    }
-
-    pub(crate) async fn list_impl(
-        &self,
-        filter: &Filter,
-        before: Option<Cursor>,
-        limit: u32,
-    ) -> Result<Page<Listed>> {
-        let limit = limit.min(PAGE_ENTRIES_MAX);
-        // A code belongs to dead messages, whatever else is asked for.
-        let state = filter
-            .state
-            .or(filter.code.as_ref().map(|_| StateKind::Dead));
-        let statement = sqlx::query(match state {
-            None => include_str!("../sql/list_any.sql"),
-            Some(StateKind::Waiting) => include_str!("../sql/list_waiting.sql"),
-            Some(StateKind::Ready) => include_str!("../sql/list_ready.sql"),
-            Some(StateKind::Leased) => include_str!("../sql/list_leased.sql"),
-            Some(StateKind::Held) => include_str!("../sql/list_held.sql"),
-            Some(StateKind::Dead) => include_str!("../sql/list_dead.sql"),
-            Some(StateKind::Delivered) => include_str!("../sql/list_delivered.sql"),
-        })
-        .bind(filter.lane.as_ref().map(|lane| lane.as_str()))
-        .bind(filter.key.as_deref())
-        .bind(filter.code.as_deref())
-        .bind(before.map_or(i64::MAX, |before| before.0))
-        .bind(i64::from(limit) + 1);
-        let rows = self.fetch("list", statement).await?;
-        let mut ids: Vec<i64> = rows
-            .iter()
-            .map(|row| rows::column(row, "id"))
-            .collect::<Result<_>>()?;
-        let more = ids.len() > limit as usize;
-        ids.truncate(limit as usize);
-        let next = ids.last().copied().filter(|_| more).map(MessageId);
-        let statement = sqlx::query(include_str!("../sql/list.sql")).bind(ids);
-        let items = self
-            .fetch("list", statement)
-            .await?
-            .iter()
-            .map(listed)
-            .collect::<Result<_>>()?;
-        Ok(Page { items, next })
     }
 
     pub(crate) async fn dead_impl(
@@ -181,19 +138,7 @@ fn attempt(row: &PgRow) -> Result<Attempt> {
     })
 }
 
-fn listed(row: &PgRow) -> Result<Listed> {
-    Ok(Listed {
-        id: MessageId(rows::column(row, "id")?),
-        lane: rows::lane_name(row, "lane")?,
-        key: rows::column(row, "key")?,
-        group: rows::column(row, "group")?,
-        created_at: rows::time(row, "created_at")?,
-        state: rows::state(row)?,
-        attempts: rows::number(row, "attempts")?,
-    })
-}
-
-fn dead_letter(row: &PgRow) -> Result<DeadLetter> {
+pub(crate) fn dead_letter(row: &PgRow) -> Result<DeadLetter> {
     Ok(DeadLetter {
         message_id: MessageId(rows::column(row, "message_id")?),
         lane: rows::lane_name(row, "lane")?,

@@ -26,6 +26,9 @@ CREATE TABLE message (
 CREATE UNIQUE INDEX message_key ON message (lane, key) WHERE key IS NOT NULL;
 -- Every index ends with the rowid, so this one lists a lane by id.
 CREATE INDEX message_lane ON message (lane);
+-- Headers are looked into only where the word is in them.
+CREATE INDEX message_correlation ON message (headers ->> '$.correlation_id')
+    WHERE instr(headers, '"correlation_id"') > 0;
 
 -- `apart`: came back from an expiry, to be leased alone. It stands before `due_at` in the index
 -- so that a claim never walks over runs it may not take.

@@ -9,6 +9,7 @@ mod fail;
 mod groups;
 mod job;
 mod lanes;
+mod list;
 mod memory;
 mod migrate;
 mod operate;

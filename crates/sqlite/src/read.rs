@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use consign_kernel::{
     Attempt, AuditEntry, Cursor, DeadLetter, Explanation, Fence, Filter, LaneName, LeaseView,
-    Listed, Message, MessageId, PAGE_ENTRIES_MAX, Page, State, StateKind,
+    Message, MessageId, PAGE_ENTRIES_MAX, Page, State, StateKind,
 };
 use jiff::Timestamp;
 use sqlx::SqliteConnection;
@@ -210,97 +210,6 @@ pub(crate) async fn history(
     found.into_iter().map(rows::attempt).collect()
 }
 
-pub(crate) async fn list(
-    connection: &mut SqliteConnection,
-    filter: &Filter,
-    before: Option<Cursor>,
-    limit: u32,
-) -> Result<Page<Listed>> {
-    let limit = limit.min(PAGE_ENTRIES_MAX);
-    if filter.code.is_some() && filter.state.is_some_and(|state| state != StateKind::Dead) {
-        return Ok(page(Vec::new(), limit, |listed: &Listed| listed.id));
-    }
-    let ids = candidates(connection, filter, before, limit).await?;
-    let found: Vec<ListedColumns> = sqlx::query_as(sql!("list_details"))
-        .bind(rows::array(ids.into_iter()))
-        .fetch_all(connection)
-        .await?;
-    let mut items = Vec::with_capacity(found.len());
-    for (id, lane, key, group, created_at, state, attempts, code) in found {
-        let state = state_kind(&state)?;
-        let wanted = filter.state.is_none_or(|wanted| wanted == state)
-            && filter
-                .code
-                .as_ref()
-                .is_none_or(|wanted| Some(wanted) == code.as_ref());
-        if wanted {
-            items.push(Listed {
-                id: MessageId(id),
-                lane: rows::lane_name(&lane)?,
-                key,
-                group,
-                created_at: rows::timestamp(created_at)?,
-                state,
-                attempts: rows::count(attempts)?,
-            });
-        }
-    }
-    Ok(page(items, limit, |listed| listed.id))
-}
-
-type ListedColumns = (
-    i64,
-    String,
-    Option<String>,
-    Option<String>,
-    i64,
-    String,
-    i64,
-    Option<String>,
-);
-
-/// One more id than asked for, from where the filter finds them soonest.
-///
-/// A key names at most one message of each lane, so what else the filter says of those is looked
-/// at afterwards.
-async fn candidates(
-    connection: &mut SqliteConnection,
-    filter: &Filter,
-    before: Option<Cursor>,
-    limit: u32,
-) -> Result<Vec<i64>> {
-    let state = filter
-        .state
-        .or(filter.code.as_ref().map(|_| StateKind::Dead));
-    let lane = filter.lane.as_ref().map(LaneName::as_str);
-    let below = before.map_or(i64::MAX, |before| before.0);
-    let count = i64::from(limit) + 1;
-    if filter.key.is_none() && state == Some(StateKind::Dead) {
-        let letters = dead_letters(connection, filter, before, count).await?;
-        return Ok(letters.iter().map(|letter| letter.message_id.0).collect());
-    }
-    let statement = match (&filter.key, state, lane) {
-        (Some(_), _, _) => sql!("list_key"),
-        (None, None, None) => sql!("list_any"),
-        (None, None, Some(_)) => sql!("list_lane"),
-        (None, Some(StateKind::Waiting), _) => sql!("list_waiting"),
-        (None, Some(StateKind::Held), _) => sql!("list_held"),
-        (None, Some(StateKind::Leased), _) => sql!("list_leased"),
-        (None, Some(StateKind::Delivered), _) => sql!("list_delivered"),
-        (None, Some(StateKind::Ready | StateKind::Dead), _) => sql!("list_ready"),
-    };
-    let count = if filter.key.is_some() { -1 } else { count };
-    let query = sqlx::query_scalar(statement)
-        .bind(lane)
-        .bind(below)
-        .bind(count);
-    let query = match &filter.key {
-        Some(key) => query.bind(key),
-        None => query,
-    };
-    Ok(query.fetch_all(connection).await?)
-}
-
 pub(crate) async fn dead(
     connection: &mut SqliteConnection,
     filter: &Filter,
@@ -312,31 +221,36 @@ pub(crate) async fn dead(
     Ok(page(letters, limit, |letter| letter.message_id))
 }
 
-async fn dead_letters(
+pub(crate) async fn dead_letters(
     connection: &mut SqliteConnection,
     filter: &Filter,
     before: Option<Cursor>,
     count: i64,
 ) -> Result<Vec<DeadLetter>> {
-    type Columns = (i64, String, i64, i64, String, Option<String>);
-    let found: Vec<Columns> = sqlx::query_as(sql!("dead_list"))
+    let found: Vec<LetterColumns> = sqlx::query_as(sql!("dead_list"))
         .bind(filter.lane.as_ref().map(LaneName::as_str))
         .bind(&filter.code)
         .bind(before.map_or(i64::MAX, |before| before.0))
         .bind(count)
         .fetch_all(connection)
         .await?;
-    let letter = |(id, lane, at, attempt_no, code, detail): Columns| {
-        Ok(DeadLetter {
-            message_id: MessageId(id),
-            lane: rows::lane_name(&lane)?,
-            at: rows::timestamp(at)?,
-            attempt_no: rows::count(attempt_no)?,
-            code,
-            detail,
-        })
-    };
     found.into_iter().map(letter).collect()
+}
+
+/// Message, lane, when, attempt, code, detail.
+pub(crate) type LetterColumns = (i64, String, i64, i64, String, Option<String>);
+
+pub(crate) fn letter(
+    (id, lane, at, attempt_no, code, detail): LetterColumns,
+) -> Result<DeadLetter> {
+    Ok(DeadLetter {
+        message_id: MessageId(id),
+        lane: rows::lane_name(&lane)?,
+        at: rows::timestamp(at)?,
+        attempt_no: rows::count(attempt_no)?,
+        code,
+        detail,
+    })
 }
 
 pub(crate) async fn leases(
@@ -388,7 +302,7 @@ pub(crate) async fn audit(
     found.into_iter().map(rows::audit_entry).collect()
 }
 
-fn state_kind(word: &str) -> Result<StateKind> {
+pub(crate) fn state_kind(word: &str) -> Result<StateKind> {
     word.parse()
         .map_err(|error| Failure::corrupt(format!("{error}")))
 }

@@ -21,7 +21,7 @@ use uuid::Uuid;
 use crate::{
     doctor,
     error::from_database,
-    fail, lanes,
+    fail, lanes, list,
     migrate::{migrate, status},
     options::{Clock, SqliteOptions},
     pulse, read, redrive,
@@ -370,7 +370,7 @@ impl Store for SqliteStore {
         before: Option<Cursor>,
         limit: u32,
     ) -> Result<Page<Listed>> {
-        snapshot!(self, "list", |tx| read::list(
+        snapshot!(self, "list", |tx| list::list(
             &mut tx, filter, before, limit
         ))
     }

@@ -154,6 +154,142 @@ pub(crate) async fn a_list_can_be_filtered(harness: &dyn Harness) {
     assert_eq!(listed(ghost).await, [], "an unknown lane has no messages");
 }
 
+fn case(id: &str) -> Filter {
+    Filter {
+        correlation_id: Some(id.into()),
+        ..Filter::default()
+    }
+}
+
+async fn ids(stage: &Stage<'_>, filter: &Filter) -> Vec<MessageId> {
+    let page = stage.store.list(filter, None, 100).await;
+    let page = page.expect("list answers");
+    assert_eq!(page.next, None);
+    page.items.iter().map(|listed| listed.id).collect()
+}
+
+pub(crate) async fn a_case_is_found_by_its_correlation_id(harness: &dyn Harness) {
+    let stage = Stage::new(harness).await;
+    let other = stage.add_lane("other", &policy()).await;
+    let of_case = |mut message: NewMessage, id: &str| {
+        message.headers.insert("correlation_id".into(), json!(id));
+        message
+    };
+    let batch = [
+        of_case(stage.message(0), "one"),
+        of_case(stage.message(1).with_key("k"), "one"),
+        of_case(stage.message(2), "two"),
+        stage.message(3),
+        of_case(
+            NewMessage::new(other.clone(), json!(4)).with_key("k"),
+            "one",
+        ),
+        of_case(stage.message(5), "one"),
+    ];
+    let sent = stage.enqueue_all(&batch).await;
+    let all = [sent[5], sent[4], sent[1], sent[0]];
+    assert_eq!(ids(&stage, &case("one")).await, all, "in every lane");
+    assert_eq!(ids(&stage, &case("on")).await, [], "the whole of it");
+    assert_eq!(ids(&stage, &case("one%")).await, []);
+
+    let first = stage.store.list(&case("one"), None, 3).await;
+    let first = first.expect("list answers");
+    assert_eq!((first.items.len(), first.next), (3, Some(sent[1])));
+    let rest = stage.store.list(&case("one"), first.next, 3).await;
+    let rest = rest.expect("list answers");
+    assert_eq!((rest.items[0].id, rest.items.len()), (sent[0], 1));
+    assert_eq!(rest.next, None);
+
+    let lease = stage.claim(2).await;
+    let gone = Report {
+        code: Some("gone".into()),
+        ..Report::new(sent[0], Outcome::Dead)
+    };
+    settled(
+        stage
+            .settle(&lease, &[gone, Report::delivered(sent[1])])
+            .await,
+    );
+    stage
+        .store
+        .hold(&sent[5..], &by())
+        .await
+        .expect("hold answers");
+    let lane = Filter {
+        lane: Some(other.clone()),
+        ..case("one")
+    };
+    assert_eq!(ids(&stage, &lane).await, [sent[4]]);
+    let places = [
+        (StateKind::Dead, vec![sent[0]]),
+        (StateKind::Delivered, vec![sent[1]]),
+        (StateKind::Held, vec![sent[5]]),
+        (StateKind::Ready, vec![sent[4]]),
+        (StateKind::Leased, vec![]),
+        (StateKind::Waiting, vec![]),
+    ];
+    for (state, expected) in places {
+        let filter = Filter {
+            state: Some(state),
+            ..case("one")
+        };
+        assert_eq!(ids(&stage, &filter).await, expected, "{state}");
+    }
+    let code = |code: &str| Filter {
+        code: Some(code.into()),
+        ..case("one")
+    };
+    assert_eq!(ids(&stage, &code("gone")).await, [sent[0]]);
+    assert_eq!(ids(&stage, &code("other")).await, []);
+    let key = |id: &str| Filter {
+        key: Some("k".into()),
+        ..case(id)
+    };
+    assert_eq!(ids(&stage, &key("one")).await, [sent[4], sent[1]]);
+    assert_eq!(ids(&stage, &key("two")).await, []);
+    let delivered = Filter {
+        state: Some(StateKind::Delivered),
+        ..key("one")
+    };
+    assert_eq!(ids(&stage, &delivered).await, [sent[1]]);
+}
+
+/// What else a header may hold is nobody's correlation id, and a long one is still told from others.
+pub(crate) async fn a_correlation_id_is_a_text_of_any_length(harness: &dyn Harness) {
+    let stage = Stage::new(harness).await;
+    let with = |n: usize, name: &str, value: serde_json::Value| {
+        let mut message = stage.message(n);
+        message.headers.insert(name.into(), value);
+        message
+    };
+    // Nothing that a store could make shorter by itself.
+    let mut seed = 1_u64;
+    let mut letter = || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        char::from(b'a' + u8::try_from((seed >> 33) % 26).expect("a letter"))
+    };
+    let long: String = (0..20_000).map(|_| letter()).collect();
+    let batch = [
+        with(0, "correlation_id", json!(5)),
+        with(1, "correlation_id", json!({"a": 1})),
+        with(2, "correlation_id", json!(true)),
+        with(3, "note", json!("\"correlation_id\": \"5\"")),
+        with(4, "correlation_id", json!(format!("{long}1"))),
+        with(5, "correlation_id", json!(format!("{long}2"))),
+        with(6, "correlation_id", json!("")),
+        with(7, "correlation_id", json!("é\"\\ 🙂")),
+    ];
+    let sent = stage.enqueue_all(&batch).await;
+    for text in ["5", "{\"a\": 1}", "{\"a\":1}", "true", "1", &long] {
+        let text_start: String = text.chars().take(10).collect();
+        assert_eq!(ids(&stage, &case(text)).await, [], "{text_start}");
+    }
+    assert_eq!(ids(&stage, &case(&format!("{long}1"))).await, [sent[4]]);
+    assert_eq!(ids(&stage, &case(&format!("{long}2"))).await, [sent[5]]);
+    assert_eq!(ids(&stage, &case("")).await, [sent[6]]);
+    assert_eq!(ids(&stage, &case("é\"\\ 🙂")).await, [sent[7]]);
+}
+
 pub(crate) async fn filtered_pages_lose_nothing(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let sent = stage.enqueue(9).await;
@@ -218,6 +354,7 @@ pub(crate) async fn the_dead_are_listed_with_their_cause(harness: &dyn Harness) 
         // Looked at by `list` only.
         state: Some(StateKind::Ready),
         key: Some("no such key".into()),
+        correlation_id: Some("no such case".into()),
     };
     let page = stage
         .store

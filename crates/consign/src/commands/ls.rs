@@ -24,6 +24,9 @@ pub(crate) struct Ls {
     /// Only this key
     #[arg(long)]
     key: Option<String>,
+    /// Only messages whose header correlation_id is this text
+    #[arg(long)]
+    correlation_id: Option<String>,
     /// Only dead messages with this code
     #[arg(long)]
     code: Option<String>,
@@ -45,6 +48,7 @@ impl Ls {
             lane: self.lane,
             state: self.state.map(|word| word.parse()).transpose()?,
             key: self.key,
+            correlation_id: self.correlation_id,
             code: self.code,
         };
         let page = store.list(&filter, self.before, self.limit).await?;
@@ -52,11 +56,11 @@ impl Ls {
             context.out.json(&page)?;
             return Ok(Exit::Fine);
         }
-        if page.items.is_empty() {
-            context.out.note("no messages match")?;
-            return Ok(Exit::Fine);
+        match (page.items.is_empty(), page.next) {
+            (true, None) => context.out.note("no messages match")?,
+            (true, Some(_)) => context.out.note("none of the newest messages match")?,
+            (false, _) => context.out.table(&table(&page.items, Timestamp::now()))?,
         }
-        context.out.table(&table(&page.items, Timestamp::now()))?;
         if let Some(next) = page.next {
             context.out.note(format!("more: --before {next}"))?;
         }

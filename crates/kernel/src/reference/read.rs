@@ -131,6 +131,10 @@ impl Reference {
                     .as_ref()
                     .is_none_or(|key| Some(key) == listed.key.as_ref())
                 && filter
+                    .correlation_id
+                    .as_deref()
+                    .is_none_or(|it| self.messages[&listed.id].correlation_id() == Some(it))
+                && filter
                     .code
                     .as_ref()
                     .is_none_or(|wanted| Some(wanted) == code)

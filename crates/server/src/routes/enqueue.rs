@@ -8,7 +8,7 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::IntoResponse,
 };
-use consign_kernel::{Enqueued, LaneName, NewMessage};
+use consign_kernel::{CORRELATION_ID, Enqueued, LaneName, NewMessage};
 use serde_json::{Map, Value};
 
 use crate::{
@@ -211,16 +211,23 @@ pub(super) fn unquoted(quoted: &str) -> Option<String> {
     characters.as_str().is_empty().then_some(key)
 }
 
-/// Copies the request's trace context into a message that has none of its own.
+/// Copies the request's trace context and correlation id into a message that has none of its own.
 pub(super) fn continue_trace(request: &HeaderMap, message: &mut Map<String, Value>) {
-    let has = |name: &str| message.keys().any(|own| own.eq_ignore_ascii_case(name));
-    if has("traceparent") {
-        return;
-    }
+    let has = |message: &Map<String, Value>, name: &str| {
+        message.keys().any(|own| own.eq_ignore_ascii_case(name))
+    };
     let given = |name: &str| {
         let value = request.get(name)?.to_str().ok()?;
         (value.len() <= TRACE_BYTES_MAX).then(|| value.to_owned())
     };
+    if let Some(id) = given("x-correlation-id").filter(|id| !id.is_empty())
+        && !has(message, CORRELATION_ID)
+    {
+        message.insert(CORRELATION_ID.into(), id.into());
+    }
+    if has(message, "traceparent") {
+        return;
+    }
     let Some(parent) = given("traceparent") else {
         return;
     };
@@ -269,5 +276,11 @@ mod tests {
         own.insert("Traceparent".into(), "00-c-d-01".into());
         continue_trace(&request, &mut own);
         assert_eq!(own.len(), 1, "not a state that belongs to another parent");
+        request.insert("x-correlation-id", "case 7".parse().unwrap());
+        continue_trace(&request, &mut own);
+        assert_eq!(own["correlation_id"], "case 7");
+        own.insert("correlation_id".into(), "case 8".into());
+        continue_trace(&request, &mut own);
+        assert_eq!(own["correlation_id"], "case 8", "its own");
     }
 }

@@ -112,6 +112,8 @@ pub(crate) struct ListParams {
     state: Option<StateKind>,
     /// Only this key.
     key: Option<String>,
+    /// Only messages whose header `correlation_id` is this text.
+    correlation_id: Option<String>,
     /// Only dead messages with this code.
     code: Option<String>,
     /// Only messages below this id: the `next` of the page before.
@@ -154,6 +156,7 @@ impl From<ListParams> for Selection {
             lane: params.lane,
             state: params.state,
             key: params.key,
+            correlation_id: params.correlation_id,
             code: params.code,
         };
         (

@@ -1,0 +1,178 @@
+//! Lists of messages, newest first.
+//!
+//! Each filter begins where it finds messages soonest. Where that may be a long walk over others,
+//! a page looks no further than [`LOOKED_AT_MAX`] of them and says where to go on.
+
+use consign_kernel::{
+    Cursor, Filter, LaneName, Listed, MessageId, PAGE_ENTRIES_MAX, Page, StateKind,
+};
+use sqlx::SqliteConnection;
+
+use crate::{
+    error::Result,
+    read::{dead_letters, state_kind},
+    rows, sql,
+};
+
+/// How many messages or attempts one page walks over.
+const LOOKED_AT_MAX: i64 = 10_000;
+
+pub(crate) async fn list(
+    connection: &mut SqliteConnection,
+    filter: &Filter,
+    before: Option<Cursor>,
+    limit: u32,
+) -> Result<Page<Listed>> {
+    let limit = limit.min(PAGE_ENTRIES_MAX);
+    if filter.code.is_some() && filter.state.is_some_and(|state| state != StateKind::Dead) {
+        let items = Vec::new();
+        return Ok(Page { items, next: None });
+    }
+    let (ids, floor) = candidates(connection, filter, before, limit).await?;
+    let mut items = details(connection, filter, ids).await?;
+    let more = items.len() > limit as usize;
+    items.truncate(limit as usize);
+    let next = match items.last() {
+        Some(last) if more => Some(last.id),
+        _ => floor.map(MessageId),
+    };
+    Ok(Page { items, next })
+}
+
+/// What a list shows of these messages, as far as they fit.
+async fn details(
+    connection: &mut SqliteConnection,
+    filter: &Filter,
+    ids: Vec<i64>,
+) -> Result<Vec<Listed>> {
+    let found: Vec<ListedColumns> = sqlx::query_as(sql!("list_details"))
+        .bind(rows::array(ids.into_iter()))
+        .fetch_all(connection)
+        .await?;
+    let mut items = Vec::with_capacity(found.len());
+    for (id, lane, key, group, created_at, state, attempts, code) in found {
+        let state = state_kind(&state)?;
+        let wanted = filter.state.is_none_or(|wanted| wanted == state)
+            && filter
+                .code
+                .as_ref()
+                .is_none_or(|wanted| Some(wanted) == code.as_ref());
+        if wanted {
+            items.push(Listed {
+                id: MessageId(id),
+                lane: rows::lane_name(&lane)?,
+                key,
+                group,
+                created_at: rows::timestamp(created_at)?,
+                state,
+                attempts: rows::count(attempts)?,
+            });
+        }
+    }
+    Ok(items)
+}
+
+type ListedColumns = (
+    i64,
+    String,
+    Option<String>,
+    Option<String>,
+    i64,
+    String,
+    i64,
+    Option<String>,
+);
+
+/// One more id than asked for, from where the filter finds them soonest, and the smallest id that
+/// was looked at if there are others below it.
+///
+/// A key names at most one message of each lane, so what else the filter says of those is looked
+/// at afterwards.
+async fn candidates(
+    connection: &mut SqliteConnection,
+    filter: &Filter,
+    before: Option<Cursor>,
+    limit: u32,
+) -> Result<(Vec<i64>, Option<i64>)> {
+    let state = filter
+        .state
+        .or(filter.code.as_ref().map(|_| StateKind::Dead));
+    let lane = filter.lane.as_ref().map(LaneName::as_str);
+    let below = before.map_or(i64::MAX, |before| before.0);
+    let count = i64::from(limit) + 1;
+    if let Some(key) = &filter.key {
+        let query = sqlx::query_scalar(sql!("list_key")).bind(lane).bind(below);
+        let query = query.bind(-1).bind(key).bind(&filter.correlation_id);
+        return Ok((query.fetch_all(connection).await?, None));
+    }
+    if let Some(id) = &filter.correlation_id {
+        let floor = match (lane, state) {
+            (None, None) => None,
+            _ => floor(connection, sql!("floor_correlation"), below, Some(id)).await?,
+        };
+        let query = sqlx::query_scalar(sql!("list_correlation"))
+            .bind(lane)
+            .bind(below)
+            .bind(count)
+            .bind(id)
+            .bind(floor.unwrap_or(i64::MIN))
+            .bind(state.map(StateKind::as_str))
+            .bind(&filter.code);
+        return Ok((query.fetch_all(connection).await?, floor));
+    }
+    let (statement, floor) = match (state, lane) {
+        (Some(StateKind::Dead), _) => {
+            let letters = dead_letters(connection, filter, before, count).await?;
+            let ids = letters.iter().map(|letter| letter.message_id.0).collect();
+            return Ok((ids, None));
+        }
+        (None, None) => (sql!("list_any"), None),
+        (None, Some(_)) => (sql!("list_lane"), None),
+        (Some(StateKind::Waiting), _) => (sql!("list_waiting"), None),
+        (Some(StateKind::Held), _) => (sql!("list_held"), None),
+        (Some(StateKind::Leased), _) => (sql!("list_leased"), None),
+        (Some(StateKind::Delivered), _) => {
+            let floor = floor(connection, sql!("floor_attempt"), below, None).await?;
+            (sql!("list_delivered"), floor)
+        }
+        (Some(StateKind::Ready), _) if is_deep(connection, lane).await? => {
+            let floor = floor(connection, sql!("floor_message"), below, None).await?;
+            (sql!("list_ready_deep"), floor)
+        }
+        (Some(StateKind::Ready), _) => (sql!("list_ready"), None),
+    };
+    let query = sqlx::query_scalar(statement)
+        .bind(lane)
+        .bind(below)
+        .bind(count);
+    let query = match state {
+        Some(StateKind::Delivered | StateKind::Ready) => query.bind(floor.unwrap_or(i64::MIN)),
+        _ => query,
+    };
+    Ok((query.fetch_all(connection).await?, floor))
+}
+
+async fn is_deep(connection: &mut SqliteConnection, lane: Option<&str>) -> Result<bool> {
+    Ok(sqlx::query_scalar(sql!("ready_is_deep"))
+        .bind(lane)
+        .fetch_one(connection)
+        .await?)
+}
+
+/// The smallest id that a page beginning below `below` looks at, if there are others below it.
+async fn floor(
+    connection: &mut SqliteConnection,
+    statement: &'static str,
+    below: i64,
+    correlation_id: Option<&String>,
+) -> Result<Option<i64>> {
+    let query = sqlx::query_scalar(statement)
+        .bind(below)
+        .bind(LOOKED_AT_MAX);
+    let query = match correlation_id {
+        Some(id) => query.bind(id),
+        None => query,
+    };
+    let beyond: Option<i64> = query.fetch_optional(connection).await?;
+    Ok(beyond.map(|id| id + 1))
+}
