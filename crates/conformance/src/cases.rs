@@ -221,6 +221,7 @@ macro_rules! each_case {
             redrive:
                 a_redrive_requeues_the_dead_by_id
                 a_redrive_takes_its_lane_and_code_only
+                a_redrive_takes_first_what_was_shown_first
                 every_requeue_of_a_redrive_is_recorded
                 a_redrive_takes_only_what_was_dead_at_its_start
                 what_died_in_the_moment_of_the_start_is_not_taken_twice

@@ -67,6 +67,12 @@ impl RedrivePlan {
             && self.code.as_ref().is_none_or(|wanted| wanted == code)
     }
 
+    /// How many of the first messages are shown, of so many wanted.
+    pub fn shown(&self, limit: u32) -> u32 {
+        let most = self.limit.unwrap_or(u64::MAX).min(PAGE_ENTRIES_MAX.into());
+        u64::from(limit).min(most) as u32
+    }
+
     /// Refuses a redrive nobody answers for, or whose reason would not fit beside its number.
     pub fn validate_by(by: &By) -> Result<()> {
         by.validate()?;

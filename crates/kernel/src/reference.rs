@@ -34,8 +34,8 @@ use jiff::{SignedDuration, Timestamp};
 pub use twin::Flaw;
 
 use crate::{
-    Attempt, AuditEntry, By, Done, Fence, Lane, LaneName, LateResult, Message, MessageId, Process,
-    RUN_MESSAGES_MAX, Redrive, RedriveId, Token,
+    Attempt, AuditEntry, By, DeadLetter, Done, Fence, Lane, LaneName, LateResult, Message,
+    MessageId, Process, RUN_MESSAGES_MAX, Redrive, RedriveId, Token,
     error::{Error, Result},
     suggest::nearest,
 };
@@ -110,6 +110,19 @@ struct DeadRow {
     attempt_no: u32,
     code: String,
     detail: Option<String>,
+}
+
+impl DeadRow {
+    fn letter(&self, message_id: MessageId) -> DeadLetter {
+        DeadLetter {
+            message_id,
+            lane: self.lane.clone(),
+            at: self.at,
+            attempt_no: self.attempt_no,
+            code: self.code.clone(),
+            detail: self.detail.clone(),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -308,6 +308,10 @@ impl Store for ReferenceStore {
         Ok(self.inner().reference.count_dead(filter, at_most))
     }
 
+    async fn first_dead(&self, plan: &RedrivePlan, limit: u32) -> Result<Vec<DeadLetter>> {
+        Ok(self.inner().reference.first_dead(plan, limit))
+    }
+
     async fn redrive(&self, id: RedriveId) -> Result<Option<Redrive>> {
         Ok(self.inner().reference.redrive(id))
     }

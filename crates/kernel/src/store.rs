@@ -179,6 +179,10 @@ pub trait Store: Send + Sync {
     /// How many dead messages fit; stops counting at `at_most`. Looks at what `dead` looks at.
     async fn count_dead(&self, filter: &Filter, at_most: u64) -> Result<u64>;
 
+    /// What a redrive of this plan would requeue first if it were started now, by ascending id as it
+    /// goes; at most `limit`, and at most 1,000.
+    async fn first_dead(&self, plan: &RedrivePlan, limit: u32) -> Result<Vec<DeadLetter>>;
+
     /// One redrive.
     async fn redrive(&self, id: RedriveId) -> Result<Option<Redrive>>;
 

@@ -393,7 +393,8 @@ REVOKE ALL ON FUNCTION governance.update_write_audit(text, text, text, text, jso
 -- Audits that fit all that is given, newest first, at most 1000. The prefix of a reason means itself.
 CREATE FUNCTION governance.query_write_audit(since timestamptz DEFAULT NULL, "limit" int DEFAULT 50, actor text DEFAULT NULL,
                                              action text DEFAULT NULL, target_space text DEFAULT NULL, reason_prefix text DEFAULT NULL,
-                                             correlation_id text DEFAULT NULL, status text DEFAULT NULL, outbox_id bigint DEFAULT NULL)
+                                             correlation_id text DEFAULT NULL, status text DEFAULT NULL, outbox_id bigint DEFAULT NULL,
+                                             until timestamptz DEFAULT NULL, before bigint DEFAULT NULL, after bigint DEFAULT NULL)
     RETURNS SETOF governance.write_audit
     LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan
     AS $$
@@ -403,9 +404,10 @@ BEGIN
             WHERE ($1 IS NULL OR a.created_at >= $1) AND ($3 IS NULL OR a.actor_user_id = $3) AND ($4 IS NULL OR a.action = $4)
                 AND ($5 IS NULL OR a.target_space = $5) AND ($6 IS NULL OR starts_with(a.reason, $6))
                 AND ($7 IS NULL OR a.correlation_id = $7) AND ($8 IS NULL OR a.status = $8) AND ($9 IS NULL OR a.outbox_id = $9)
+                AND ($10 IS NULL OR a.created_at < $10) AND ($11 IS NULL OR a.audit_id < $11) AND ($12 IS NULL OR a.audit_id > $12)
             ORDER BY a.audit_id DESC LIMIT least(greatest($2, 0), 1000);
 END $$;
-REVOKE ALL ON FUNCTION governance.query_write_audit(timestamptz, int, text, text, text, text, text, text, bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION governance.query_write_audit(timestamptz, int, text, text, text, text, text, text, bigint, timestamptz, bigint, bigint) FROM PUBLIC;
 
 -- Changes settings and writes the audit of it, both or neither. Absent: as it is; `replace`: policy_json
 -- is the whole new policy instead of being laid over the current one.

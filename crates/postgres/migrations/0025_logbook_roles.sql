@@ -15,7 +15,7 @@ GRANT EXECUTE ON FUNCTION
     logbook.insert_write_audit(text, text, text, text, text, jsonb, text, text)
     TO consign_producer, consign_worker;
 GRANT EXECUTE ON FUNCTION
-    governance.query_write_audit(timestamptz, int, text, text, text, text, text, text, bigint),
+    governance.query_write_audit(timestamptz, int, text, text, text, text, text, text, bigint, timestamptz, bigint, bigint),
     logbook.query_write_audit(timestamptz, int, text, text, text, text, text, text, bigint)
     TO consign_producer, consign_worker, consign_operator, consign_auditor;
 

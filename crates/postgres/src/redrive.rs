@@ -1,12 +1,12 @@
 //! Requeueing the dead by filter, step by step.
 
 use consign_kernel::{
-    By, Filter, LaneName, MessageId, PAGE_ENTRIES_MAX, Redrive, RedriveId, RedrivePlan,
+    By, DeadLetter, Filter, LaneName, MessageId, PAGE_ENTRIES_MAX, Redrive, RedriveId, RedrivePlan,
     RedriveState, Result,
 };
 use sqlx::postgres::PgRow;
 
-use crate::{PostgresStore, rows, store::Statement};
+use crate::{PostgresStore, read::dead_letter, rows, store::Statement};
 
 impl PostgresStore {
     pub(crate) async fn start_redrive_impl(&self, plan: &RedrivePlan, by: &By) -> Result<Redrive> {
@@ -65,6 +65,19 @@ impl PostgresStore {
             .bind(i64::from(limit.min(PAGE_ENTRIES_MAX)));
         let rows = self.fetch("list redrives", statement).await?;
         rows.iter().map(redrive).collect()
+    }
+
+    pub(crate) async fn first_dead_impl(
+        &self,
+        plan: &RedrivePlan,
+        limit: u32,
+    ) -> Result<Vec<DeadLetter>> {
+        let statement = sqlx::query(include_str!("../sql/first_dead.sql"))
+            .bind(plan.lane.as_ref().map(LaneName::as_str))
+            .bind(plan.code.as_deref())
+            .bind(i64::from(plan.shown(limit)));
+        let rows = self.fetch("list what a redrive would take", statement);
+        rows.await?.iter().map(dead_letter).collect()
     }
 
     pub(crate) async fn count_dead_impl(&self, filter: &Filter, at_most: u64) -> Result<u64> {

@@ -265,6 +265,9 @@ impl Store for PostgresStore {
     async fn count_dead(&self, filter: &Filter, at_most: u64) -> Result<u64> {
         self.count_dead_impl(filter, at_most).await
     }
+    async fn first_dead(&self, plan: &RedrivePlan, limit: u32) -> Result<Vec<DeadLetter>> {
+        self.first_dead_impl(plan, limit).await
+    }
     async fn redrive(&self, id: RedriveId) -> Result<Option<Redrive>> {
         self.redrive_impl(id).await
     }

@@ -1,7 +1,7 @@
 //! Requeueing the dead by filter, step by step.
 
 use consign_kernel::{
-    By, Error, Filter, LaneName, MessageId, Move, PAGE_ENTRIES_MAX, Redrive, RedriveId,
+    By, DeadLetter, Error, Filter, LaneName, MessageId, Move, PAGE_ENTRIES_MAX, Redrive, RedriveId,
     RedrivePlan, RedriveState, redrive_by,
 };
 use jiff::Timestamp;
@@ -10,7 +10,9 @@ use sqlx::{Row, SqliteConnection, sqlite::SqliteRow};
 use crate::{
     error::{Failure, Result},
     job::Work,
-    lanes, rows, sql,
+    lanes,
+    read::{LetterColumns, letter},
+    rows, sql,
 };
 
 /// A redrive, and the time up to which its rate is used up.
@@ -226,4 +228,19 @@ pub(crate) async fn count_dead(
         .fetch_one(connection)
         .await?;
     Ok(count.unsigned_abs())
+}
+
+/// What a redrive of this plan would take first.
+pub(crate) async fn first_dead(
+    connection: &mut SqliteConnection,
+    plan: &RedrivePlan,
+    limit: u32,
+) -> Result<Vec<DeadLetter>> {
+    let found: Vec<LetterColumns> = sqlx::query_as(sql!("dead_first"))
+        .bind(plan.lane.as_ref().map(LaneName::as_str))
+        .bind(&plan.code)
+        .bind(plan.shown(limit))
+        .fetch_all(connection)
+        .await?;
+    found.into_iter().map(letter).collect()
 }

@@ -396,6 +396,12 @@ impl Store for SqliteStore {
         ))
     }
 
+    async fn first_dead(&self, plan: &RedrivePlan, limit: u32) -> Result<Vec<DeadLetter>> {
+        snapshot!(self, "list what a redrive would take", |tx| {
+            redrive::first_dead(&mut tx, plan, limit)
+        })
+    }
+
     async fn redrive(&self, id: RedriveId) -> Result<Option<Redrive>> {
         snapshot!(self, "read a redrive", |tx| redrive::redrive(&mut tx, id))
     }

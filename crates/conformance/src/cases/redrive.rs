@@ -442,3 +442,37 @@ pub(crate) async fn the_dead_are_counted(harness: &dyn Harness) {
         assert_eq!(stage.count_dead(&filter, 0).await, 0, "{filter:?}");
     }
 }
+
+/// What a person is shown before a redrive is what it then takes, in its order.
+pub(crate) async fn a_redrive_takes_first_what_was_shown_first(harness: &dyn Harness) {
+    let stage = Stage::new(harness).await;
+    let other = stage.add_lane("other", &policy()).await;
+    stage.dead_in(&other, 2, "gone").await;
+    stage.dead(1).await;
+    stage.dead_in(&stage.lane, 2, "full").await;
+    stage.dead(4).await;
+    let plan = RedrivePlan {
+        lane: Some(stage.lane.clone()),
+        code: Some("gone".into()),
+        limit: Some(3),
+        ..everything()
+    };
+    let shown = async |plan: &RedrivePlan, limit| {
+        let letters = stage.store.first_dead(plan, limit).await;
+        let letters = letters.expect("first_dead answers").into_iter();
+        letters.map(|letter| letter.message_id).collect::<Vec<_>>()
+    };
+    let first = shown(&plan, 1_000).await;
+    assert_eq!(first.len(), 3, "no more than the plan would take");
+    assert_eq!(shown(&plan, 2).await, first[..2], "no more than is wanted");
+    assert_eq!(shown(&everything(), u32::MAX).await.len(), 9);
+    let letter = stage.store.first_dead(&plan, 1).await.expect("an answer");
+    assert_eq!(
+        (letter[0].lane.clone(), letter[0].code.as_str()),
+        (stage.lane.clone(), "gone")
+    );
+    let redrive = stage.start(&plan).await;
+    let after = stage.step_moving(&redrive, 1_000, 3).await;
+    assert_eq!(after.state, Done);
+    assert_eq!(ids(&stage.claim(10).await), first);
+}

@@ -170,7 +170,7 @@ pub(crate) async fn audits_are_found_by_every_filter(harness: &dyn Harness) {
     let two = shelf.write(&second).await;
     let text = |text: &str| Some(text.to_owned());
     type Set<'a> = &'a (dyn Fn(&mut AuditFilter) + Send + Sync);
-    let table: [(Set<'_>, &[i64]); 11] = [
+    let table: [(Set<'_>, &[i64]); 18] = [
         (&|_| {}, &[two, one]),
         (&|f| f.since = Some(since), &[two]),
         (&|f| f.actor_user_id = text("alice"), &[one]),
@@ -181,6 +181,19 @@ pub(crate) async fn audits_are_found_by_every_filter(harness: &dyn Harness) {
         (&|f| f.status = Some(AuditStatus::Failed), &[two]),
         (&|f| f.outbox_id = Some(row), &[one]),
         (&|f| f.outbox_id = Some(row + 9), &[]),
+        (&|f| f.until = Some(since), &[one]),
+        (&|f| f.before = Some(two), &[one]),
+        (&|f| f.after = Some(one), &[two]),
+        (&|f| (f.before, f.after) = (Some(two), Some(one)), &[]),
+        (&|f| (f.outbox_id, f.before) = (Some(row), Some(one)), &[]),
+        (
+            &|f| (f.correlation_id, f.after) = (Some(corr(2)), Some(two)),
+            &[],
+        ),
+        (
+            &|f| (f.correlation_id, f.until) = (Some(corr(2)), Some(since)),
+            &[],
+        ),
         (
             &|f| (f.since, f.actor_user_id) = (Some(since), text("alice")),
             &[],

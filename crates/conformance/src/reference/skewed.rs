@@ -67,6 +67,7 @@ skewed! {
     fn list(filter: &Filter, before: Option<Cursor>, limit: u32) -> Page<Listed>;
     fn dead(filter: &Filter, before: Option<Cursor>, limit: u32) -> Page<DeadLetter>;
     fn count_dead(filter: &Filter, at_most: u64) -> u64;
+    fn first_dead(plan: &RedrivePlan, limit: u32) -> Vec<DeadLetter>;
     fn redrive(id: RedriveId) -> Option<Redrive>;
     fn redrives(limit: u32) -> Vec<Redrive>;
     fn leases(limit: u32) -> Vec<LeaseView>;

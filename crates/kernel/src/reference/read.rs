@@ -155,14 +155,8 @@ impl Reference {
 
     /// Dead messages by id, newest first.
     pub fn dead(&self, filter: &Filter, before: Option<Cursor>, limit: u32) -> Page<DeadLetter> {
-        let letters = self.dead.iter().rev().map(|(id, dead)| DeadLetter {
-            message_id: *id,
-            lane: dead.lane.clone(),
-            at: dead.at,
-            attempt_no: dead.attempt_no,
-            code: dead.code.clone(),
-            detail: dead.detail.clone(),
-        });
+        let newest = self.dead.iter().rev();
+        let letters = newest.map(|(id, dead)| dead.letter(*id));
         let letters = letters.filter(|letter| {
             filter.lane.as_ref().is_none_or(|lane| *lane == letter.lane)
                 && filter.code.as_ref().is_none_or(|code| *code == letter.code)

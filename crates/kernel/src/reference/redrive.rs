@@ -6,7 +6,8 @@ use jiff::Timestamp;
 
 use super::{RedriveRow, Reference};
 use crate::{
-    By, Filter, MessageId, Move, PAGE_ENTRIES_MAX, Redrive, RedriveId, RedrivePlan, RedriveState,
+    By, DeadLetter, Filter, MessageId, Move, PAGE_ENTRIES_MAX, Redrive, RedriveId, RedrivePlan,
+    RedriveState,
     error::{Error, Result},
     redrive::redrive_by,
 };
@@ -80,6 +81,16 @@ impl Reference {
         };
         self.redrives.insert(redrive.id, row);
         Ok(Some(redrive))
+    }
+
+    /// What a redrive of this plan would take first.
+    pub fn first_dead(&self, plan: &RedrivePlan, limit: u32) -> Vec<DeadLetter> {
+        let covered = self
+            .dead
+            .iter()
+            .filter(|(_, dead)| plan.covers(&dead.lane, &dead.code));
+        let letters = covered.map(|(id, dead)| dead.letter(*id));
+        letters.take(plan.shown(limit) as usize).collect()
     }
 
     /// What a redrive takes next, and whether nothing is left after that.

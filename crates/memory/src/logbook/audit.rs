@@ -133,4 +133,10 @@ pub struct AuditFilter {
     pub status: Option<AuditStatus>,
     /// About this row of the outbox.
     pub outbox_id: Option<i64>,
+    /// Older than.
+    pub until: Option<Timestamp>,
+    /// With a smaller number than this: where the page before ended.
+    pub before: Option<i64>,
+    /// With a greater number than this: how far to walk back at most.
+    pub after: Option<i64>,
 }

@@ -123,7 +123,7 @@ impl PostgresStore {
     }
 
     pub(super) async fn audits_impl(&self, filter: &AuditFilter, limit: u32) -> Result<Vec<Audit>> {
-        let sql = "SELECT * FROM governance.query_write_audit($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+        let sql = "SELECT * FROM governance.query_write_audit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
         let statement = sqlx::query(sql)
             .bind(filter.since.map(|since| since.to_sqlx()))
             .bind(at_most(limit))
@@ -133,7 +133,10 @@ impl PostgresStore {
             .bind(&filter.reason_prefix)
             .bind(&filter.correlation_id)
             .bind(filter.status.map(AuditStatus::as_str))
-            .bind(filter.outbox_id);
+            .bind(filter.outbox_id)
+            .bind(filter.until.map(|until| until.to_sqlx()))
+            .bind(filter.before)
+            .bind(filter.after);
         let rows = self.fetch("read audits", statement).await?;
         rows.iter().map(audit).collect()
     }

@@ -137,6 +137,7 @@ pass_on! {
     list(filter: &Filter, before: Option<Cursor>, limit: u32) -> Page<Listed>;
     dead(filter: &Filter, before: Option<Cursor>, limit: u32) -> Page<DeadLetter>;
     count_dead(filter: &Filter, at_most: u64) -> u64;
+    first_dead(plan: &RedrivePlan, limit: u32) -> Vec<DeadLetter>;
     redrive(id: RedriveId) -> Option<Redrive>;
     redrives(limit: u32) -> Vec<Redrive>;
     leases(limit: u32) -> Vec<LeaseView>;

@@ -32,6 +32,9 @@ pub(super) async fn audits(
         .bind(filter.status.map(AuditStatus::as_str))
         .bind(filter.outbox_id)
         .bind(limit.min(logbook::ROWS_MAX))
+        .bind(filter.until.map(rows::micros))
+        .bind(filter.before)
+        .bind(filter.after)
         .fetch_all(connection)
         .await?;
     found.iter().map(logbook::audit).collect()
