@@ -22,6 +22,7 @@ macro_rules! each_scm_case {
                 a_repository_made_known_by_ten_at_once_is_one
                 what_is_no_repository_is_refused
                 how_a_repository_stands_adds_up
+                how_a_step_ended_is_known
                 a_note_is_an_event_of_the_repository
                 notes_by_ten_at_once_share_an_item;
             records:

@@ -12,20 +12,24 @@
 mod card;
 mod cursor;
 mod place;
+mod redirected;
 
-pub use self::cursor::{NAMESPACE, position, rewind};
+pub use self::{
+    cursor::{NAMESPACE, position, rewind},
+    redirected::Redirected,
+};
 
 use std::fmt;
 
 use consign_kernel::Error;
-use consign_scm::{Change, LedgerError, Repo, ScmLedger};
+use consign_scm::{Change, End, LedgerError, Repo, ScmLedger, Step};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tracing::{info, warn};
 
 use crate::{
-    Caller, MemoryService, StoreAnswer, StoreRequest, card::CardKind, gateway::DEDUP_HIT, metrics,
-    policy::Policy,
+    Caller, MemoryService, Settings, StoreAnswer, StoreRequest, card::CardKind, gateway::DEDUP_HIT,
+    metrics, policy::Policy,
 };
 
 /// Changes that are read at once; the cursor is looked at again with every page.
@@ -63,6 +67,8 @@ pub struct Consumed {
     pub stored: u64,
     /// Cards that the policy sent to a private space, and that are stored there.
     pub redirected: u64,
+    /// Why, and what to do about it, if the settings alone decided so.
+    pub redirected_by: Option<Redirected>,
     /// Cards that the memory server could not take and that wait in the outbox.
     pub deferred: u64,
     /// Cards that were stored or waiting already.
@@ -165,7 +171,9 @@ pub async fn run(
             ..Consumed::default()
         },
     };
-    if let Err(stopped) = run.pages().await {
+    let ended = run.pages().await;
+    run.note(&ended).await;
+    if let Err(stopped) = ended {
         warn!(
             repo_id = repo.repo_id,
             reason = stopped.reason,
@@ -181,6 +189,15 @@ pub async fn run(
         run.done.position = at;
     }
     let done = run.done;
+    if let Some(by) = &done.redirected_by {
+        let (repo_id, redirected) = (repo.repo_id, done.redirected);
+        info!(
+            repo_id,
+            redirected,
+            reason = by.reason,
+            "cards were kept in a private space"
+        );
+    }
     if done.cards() > 0 {
         info!(
             repo_id = repo.repo_id,
@@ -204,7 +221,29 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    async fn pages(&mut self) -> Result<(), Stopped> {
+    /// Writes down how it ended, for whoever asks how the repository stands.
+    async fn note(&self, ended: &Result<bool, Stopped>) {
+        let end = match ended {
+            Ok(true) => End::Complete,
+            Ok(false) if self.done.cards() == 0 => return,
+            Ok(false) => End::Partial,
+            Err(stopped) => {
+                let at = stopped.source_id.as_deref().map(|id| format!("at {id}: "));
+                let message = at.unwrap_or_default() + &stopped.message;
+                End::stopped(stopped.reason, &message)
+            }
+        };
+        let Some(scm) = self.service.scm() else {
+            return;
+        };
+        let noted = scm.ended(self.repo.repo_id, Step::Consume, &end).await;
+        if let Err(error) = noted {
+            info!(repo_id = self.repo.repo_id, %error, "how a consumption ended could not be noted");
+        }
+    }
+
+    /// Whether it came to the end of what is known.
+    async fn pages(&mut self) -> Result<bool, Stopped> {
         let mut expected = None;
         loop {
             // Somebody may have rewound it, or consume as well.
@@ -216,19 +255,19 @@ impl Run<'_> {
                 None => PAGE,
             };
             if limit == 0 || (self.watch.is_stopping)() {
-                return Ok(());
+                return Ok(false);
             }
             let changes = self.scm()?.changes(self.repo.repo_id, at, limit).await;
             let changes = changes.map_err(|error| unknown(&error))?;
             let Some(last) = changes.last() else {
-                return Ok(());
+                return Ok(true);
             };
-            let policy = self.policy().await?;
+            let settings = self.settings().await?;
             // Whoever was here before may have died between storing and writing that down.
             let may_be_stored = expected != Some(at);
             let end = last.position;
-            if self.page(&changes, at, may_be_stored, &policy).await? {
-                return Ok(());
+            if self.page(&changes, at, may_be_stored, &settings).await? {
+                return Ok(false);
             }
             let now = cursor::position(self.service, self.repo).await;
             if now.map_err(|error| unread(&error))? == at {
@@ -246,13 +285,14 @@ impl Run<'_> {
         changes: &[Change],
         mut from: i64,
         mut may_be_stored: bool,
-        policy: &Policy,
+        settings: &Settings,
     ) -> Result<bool, Stopped> {
+        let policy = Policy::read(&settings.policy_json);
         for change in changes {
             if (self.watch.is_stopping)() {
                 return Ok(true);
             }
-            let request = self.request(change, policy).await?;
+            let request = self.request(change, &policy).await?;
             let cursor = cursor::step(self.repo, from, change.position);
             let errand = Errand {
                 cursor,
@@ -260,7 +300,11 @@ impl Run<'_> {
             };
             let caller = Caller::anonymous();
             let answer = self.service.store_for(request, &caller, Some(errand)).await;
-            self.count(&answer, change)?;
+            let counted = self.count(&answer, change);
+            if self.done.redirected > 0 && self.done.redirected_by.is_none() {
+                self.done.redirected_by = Redirected::by(settings, &policy, self.options);
+            }
+            counted?;
             (from, may_be_stored) = (change.position, false);
             self.done.position = from;
             (self.watch.progress)(&self.done);
@@ -314,11 +358,10 @@ impl Run<'_> {
         Ok(())
     }
 
-    async fn policy(&self) -> Result<Policy, Stopped> {
+    async fn settings(&self) -> Result<Settings, Stopped> {
         let project = &self.service.options().project_key;
         let settings = self.service.logbook().settings(project).await;
-        let settings = settings.map_err(|error| unread(&error))?;
-        Ok(Policy::read(&settings.policy_json))
+        settings.map_err(|error| unread(&error))
     }
 
     fn scm(&self) -> Result<&dyn ScmLedger, Stopped> {

@@ -27,7 +27,8 @@ GRANT EXECUTE ON FUNCTION
     scm.put_patch(bigint, text, text, text, bigint, text, text, text),
     scm.note(bigint, text, jsonb)
     TO consign_scm;
+GRANT EXECUTE ON FUNCTION scm.step_ended(bigint, text, boolean, text, text) TO consign_scm, consign_producer;
 GRANT EXECUTE ON FUNCTION scm.watermark(text), scm.status()
     TO consign_scm, consign_producer, consign_operator, consign_auditor;
-GRANT SELECT ON scm.repos, scm.svn_revisions, scm.git_commits, scm.patch_blobs, scm.mrs, scm.review_events, scm.v_facts
+GRANT SELECT ON scm.repos, scm.steps, scm.svn_revisions, scm.git_commits, scm.patch_blobs, scm.mrs, scm.review_events, scm.v_facts
     TO consign_scm, consign_producer, consign_operator, consign_auditor;

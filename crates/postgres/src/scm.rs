@@ -7,8 +7,8 @@ mod record;
 
 use async_trait::async_trait;
 use consign_scm::{
-    Batch, Change, LedgerError, NewRepo, Patch, PatchState, PendingPatch, Recorded, Repo,
-    RepoStatus, ScmLedger, Stream,
+    Batch, Change, End, LedgerError, NewRepo, Patch, PatchState, PendingPatch, Recorded, Repo,
+    RepoStatus, ScmLedger, Step, Stream,
 };
 use serde_json::Value;
 use sqlx::postgres::PgRow;
@@ -54,6 +54,12 @@ impl ScmLedger for PostgresStore {
     }
     async fn patch_by_sha(&self, sha256: &str) -> Result<Option<PatchState>> {
         self.patch_by_sha_impl(sha256).await
+    }
+    async fn patch_by_id(&self, blob_id: i64) -> Result<Option<PatchState>> {
+        self.patch_by_id_impl(blob_id).await
+    }
+    async fn ended(&self, repo_id: i64, step: Step, end: &End) -> Result<()> {
+        self.ended_impl(repo_id, step, end).await
     }
     async fn note(&self, repo_id: i64, event_type: &str, payload: &Value) -> Result<()> {
         self.note_impl(repo_id, event_type, payload).await

@@ -10,8 +10,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    Change, LedgerError, NewCommit, NewMergeRequest, NewRepo, NewReview, NewRevision, Patch, Repo,
-    Stream,
+    Change, End, LedgerError, NewCommit, NewMergeRequest, NewRepo, NewReview, NewRevision, Patch,
+    Repo, Step, Stop, Stream,
 };
 
 type Result<T> = std::result::Result<T, LedgerError>;
@@ -111,8 +111,17 @@ pub struct RepoStatus {
     pub patches_here: u64,
     /// The watermarks, by their keys.
     pub watermarks: serde_json::Map<String, Value>,
-    /// When one of them moved last, by the database's clock.
+    /// When one of them moved last, by the database's clock. A synchronisation that stopped halfway
+    /// moves them too.
+    pub watermarks_moved_at: Option<Timestamp>,
+    /// When a synchronisation last came to its end.
     pub synced_at: Option<Timestamp>,
+    /// Why the last one did not.
+    pub sync_stopped: Option<Stop>,
+    /// When everything had last become memories.
+    pub consumed_at: Option<Timestamp>,
+    /// Why the last consumption stopped; its code is the reason.
+    pub consume_stopped: Option<Stop>,
 }
 
 /// What is known of repositories.
@@ -156,6 +165,13 @@ pub trait ScmLedger: Send + Sync {
 
     /// The change with this hash, if it is here; for evidence that is asked for by its hash.
     async fn patch_by_sha(&self, sha256: &str) -> Result<Option<PatchState>>;
+
+    /// The change with this number, here or not.
+    async fn patch_by_id(&self, blob_id: i64) -> Result<Option<PatchState>>;
+
+    /// Writes down how a step ended. One that was not stopped ends what is told about an earlier one
+    /// that was; only a complete one counts as complete.
+    async fn ended(&self, repo_id: i64, step: Step, end: &End) -> Result<()>;
 
     /// Notes what a synchronisation has to say, as an event of the repository's item (made when it is
     /// missing: type `scm_repo`, `scope_json` = `{"repo_id": …}`).

@@ -13,6 +13,7 @@ mod options;
 mod record;
 mod retry;
 mod source;
+mod step;
 mod svn;
 mod sync;
 mod watermark;
@@ -31,6 +32,7 @@ pub use record::{
 };
 pub use retry::{Retry, Wait};
 pub use source::{Found, Note, Outlet, Place, Source};
+pub use step::{End, Step, Stop};
 pub use svn::SvnSource;
 pub use sync::{Synced, Synchronizer};
 pub use watermark::{NAMESPACE, Stream, Watermark};

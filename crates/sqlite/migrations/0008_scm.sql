@@ -22,6 +22,18 @@ CREATE TABLE scm_repos (
     CHECK ((provider = 'svn') = (repo_type = 'svn'))
 ) STRICT;
 
+-- How the steps of a repository ended last: when one came to its end, and what was in the way since.
+CREATE TABLE scm_steps (
+    repo_id      INTEGER NOT NULL,
+    step         TEXT NOT NULL CHECK (step IN ('sync', 'consume')),
+    completed_at INTEGER,
+    stopped_at   INTEGER,
+    code         TEXT CHECK (code <> ''),
+    message      TEXT,
+    PRIMARY KEY (repo_id, step),
+    CHECK ((stopped_at IS NULL) = (code IS NULL) AND (code IS NULL) = (message IS NULL))
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE scm_svn_revisions (
     svn_rev_id  INTEGER PRIMARY KEY,
     repo_id     INTEGER NOT NULL,

@@ -10,8 +10,8 @@ use std::result::Result as StdResult;
 use async_trait::async_trait;
 use consign_kernel::Error;
 use consign_scm::{
-    Batch, Change, LedgerError, NewRepo, Patch, PatchState, PendingPatch, Recorded, Repo,
-    RepoStatus, ScmLedger, Stream,
+    Batch, Change, End, LedgerError, NewRepo, Patch, PatchState, PendingPatch, Recorded, Repo,
+    RepoStatus, ScmLedger, Step, Stream,
 };
 use serde_json::Value;
 
@@ -105,6 +105,20 @@ impl ScmLedger for SqliteStore {
         let read =
             async { snapshot!(self, "find a change", |tx| patches::by_sha(&mut tx, sha256)) };
         read.await.map_err(ledger_error)
+    }
+
+    async fn patch_by_id(&self, blob_id: i64) -> Result<Option<PatchState>> {
+        let read =
+            async { snapshot!(self, "find a change", |tx| patches::by_id(&mut tx, blob_id)) };
+        read.await.map_err(ledger_error)
+    }
+
+    async fn ended(&self, repo_id: i64, step: Step, end: &End) -> Result<()> {
+        let ended = async {
+            write!(self, "write down how a step ended", (end), |work| work
+                .step_ended(repo_id, step, &end))
+        };
+        ended.await.map_err(ledger_error)?
     }
 
     async fn note(&self, repo_id: i64, event_type: &str, payload: &Value) -> Result<()> {

@@ -187,6 +187,15 @@ pub(crate) async fn a_change_is_found_by_its_hash(harness: &dyn Harness) {
     assert_eq!(find(&hash(0xabc).to_uppercase()).await, Some(expected));
     assert_eq!(find(&hash(9)).await, None);
     assert_eq!(find("").await, None);
+    let numbered = async |blob_id| {
+        let found = depot.ledger.patch_by_id(blob_id).await;
+        found.expect("patch_by_id answers")
+    };
+    for sha in [sha(1), sha(2)] {
+        let expected = state(&depot, &sha).await;
+        assert_eq!(numbered(expected.blob_id).await, Some(expected));
+    }
+    assert_eq!(numbered(99).await, None);
     let nowhere = depot.ledger.patch(depot.id() + 1, &sha(2)).await;
     assert_eq!(nowhere.expect("patch answers"), None);
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use consign_memory::{Event, EventFilter, Item, ItemFilter, Logbook};
-use consign_scm::{NewRepo, Provider, Repo, RepoStatus, Stream};
+use consign_scm::{End, NewRepo, Provider, Repo, RepoStatus, Step, Stop, Stream};
 use jiff::SignedDuration;
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -97,7 +97,11 @@ pub(crate) async fn how_a_repository_stands_adds_up(harness: &dyn Harness) {
         patches_failed: 0,
         patches_here: 0,
         watermarks: serde_json::Map::new(),
+        watermarks_moved_at: None,
         synced_at: None,
+        sync_stopped: None,
+        consumed_at: None,
+        consume_stopped: None,
     };
     assert_eq!(git.status().await, empty, "nothing yet");
 
@@ -128,7 +132,7 @@ pub(crate) async fn how_a_repository_stands_adds_up(harness: &dyn Harness) {
         watermarks: [(Stream::Git.key(git.id()), mark("5"))]
             .into_iter()
             .collect(),
-        synced_at: Some(harness.now().await),
+        watermarks_moved_at: Some(harness.now().await),
         ..empty
     };
     assert_eq!(git.status().await, expected);
@@ -161,6 +165,54 @@ pub(crate) async fn how_a_repository_stands_adds_up(harness: &dyn Harness) {
     assert_eq!((status.changes, status.last_position), (2, Some(7)));
     assert_eq!((status.consumed_position, status.unconsumed), (5, 1));
     assert_eq!(status.last_change_at, Some(at(1_700_000_007)));
+}
+
+pub(crate) async fn how_a_step_ended_is_known(harness: &dyn Harness) {
+    let git = Depot::new(harness).await;
+    let other = Depot::of(harness, Provider::Svn, Stream::Svn).await;
+    let untouched = other.status().await;
+    let ends = async |step, end: &End| {
+        let ended = git.ledger.ended(git.id(), step, end).await;
+        ended.expect("ended answers");
+        harness.now().await
+    };
+    let stop = |code: &str, at| {
+        Some(Stop {
+            code: code.to_owned(),
+            message: "boom \u{e4}".to_owned(),
+            at,
+        })
+    };
+    let complete_at = ends(Step::Sync, &End::Complete).await;
+    let status = git.status().await;
+    assert_eq!(status.synced_at, Some(complete_at));
+    assert_eq!((status.consumed_at, status.consume_stopped), (None, None));
+
+    // One that stopped halfway moved a watermark, and looks no fresher for it.
+    harness.advance(SignedDuration::from_secs(60)).await;
+    git.record("3", commits(1..=3)).await;
+    let at = ends(Step::Sync, &End::stopped("SCM_UNREACHABLE", "boom \u{e4}")).await;
+    let status = git.status().await;
+    assert_eq!(status.watermarks_moved_at, Some(at));
+    assert_eq!(status.synced_at, Some(complete_at));
+    assert_eq!(status.sync_stopped, stop("SCM_UNREACHABLE", at));
+    assert_eq!((status.consumed_at, status.consume_stopped), (None, None));
+
+    harness.advance(SignedDuration::from_secs(60)).await;
+    let at = ends(Step::Consume, &End::stopped("X", "boom \u{e4}")).await;
+    let status = git.status().await;
+    assert_eq!(status.consume_stopped, stop("X", at));
+    assert!(status.sync_stopped.is_some(), "each step by itself");
+    ends(Step::Consume, &End::Partial).await;
+    let status = git.status().await;
+    assert_eq!((status.consumed_at, status.consume_stopped), (None, None));
+    let at = ends(Step::Sync, &End::Complete).await;
+    let status = git.status().await;
+    assert_eq!((status.synced_at, status.sync_stopped), (Some(at), None));
+
+    assert_eq!(other.status().await, untouched);
+    let nowhere = git.ledger.ended(99, Step::Sync, &End::Complete).await;
+    refused(nowhere, "SCM_UNKNOWN_REPO");
 }
 
 /// The events of a repository's item, oldest first, with the item.

@@ -13,7 +13,8 @@ use consign_memory::{
     consume::{self, ConsumeOptions, Consumed, Watch},
 };
 use consign_scm::{
-    Materialized, Repo, ScmError, ScmLedger, SyncHooks, SyncOptions, Synced, Synchronizer,
+    End, LedgerError, Materialized, Repo, ScmError, ScmLedger, Step, SyncHooks, SyncOptions,
+    Synced, Synchronizer,
 };
 use tokio::sync::watch;
 
@@ -24,7 +25,7 @@ use crate::{
     config::{Config, Flags, Scm},
     context::Context,
     database::Opened,
-    failure::Failure,
+    failure::{Failure, with_causes},
 };
 
 /// What is known of repositories, and what it takes to know more.
@@ -92,7 +93,22 @@ impl Repositories {
             repo.repo_id,
             synced.as_ref().map_or_else(ScmError::code, |_| "ok"),
         );
+        self.note_sync(repo, &synced).await;
         synced
+    }
+
+    /// Writes down how a synchronisation ended, for whoever asks how the repository stands.
+    async fn note_sync(&self, repo: &Repo, synced: &Result<Synced, ScmError>) {
+        let end = match synced {
+            Ok(_) => End::Complete,
+            // The other one will tell.
+            Err(ScmError::Ledger(LedgerError::Moved { .. })) => return,
+            Err(error) => End::stopped(error.code(), &with_causes(error)),
+        };
+        let repo_id = repo.repo_id;
+        if let Err(error) = self.ledger.ended(repo_id, Step::Sync, &end).await {
+            tracing::info!(repo_id, %error, "how a synchronisation ended could not be noted");
+        }
     }
 
     /// Fetches changes that are not here: so many, and none that has failed so often already.

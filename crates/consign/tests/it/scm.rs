@@ -6,6 +6,7 @@ mod consume;
 mod kills;
 mod repository;
 mod rounds;
+mod standing;
 
 use std::{
     path::PathBuf,

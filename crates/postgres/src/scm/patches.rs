@@ -68,6 +68,15 @@ impl PostgresStore {
     }
 }
 
+impl PostgresStore {
+    pub(super) async fn patch_by_id_impl(&self, blob_id: i64) -> Result<Option<PatchState>> {
+        let sql = "SELECT * FROM scm.patch_blobs WHERE blob_id = $1";
+        let rows = self.look(sqlx::query(sql).bind(blob_id)).await?;
+        let state = rows.first().map(state).transpose();
+        state.map_err(unreadable)
+    }
+}
+
 fn pending(row: &PgRow) -> KernelResult<PendingPatch> {
     Ok(PendingPatch {
         position: rows::column(row, "position")?,

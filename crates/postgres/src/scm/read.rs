@@ -1,7 +1,7 @@
 //! Reading repositories, their history, and how they stand.
 
 use consign_kernel::Result as KernelResult;
-use consign_scm::{Change, Repo, RepoStatus, Stream};
+use consign_scm::{Change, Repo, RepoStatus, Stop, Stream};
 use serde_json::Value;
 use sqlx::{postgres::PgRow, types::Json};
 
@@ -94,6 +94,25 @@ fn status(row: &PgRow) -> KernelResult<RepoStatus> {
         patches_failed: rows::count(row, "patches_failed")?,
         patches_here: rows::count(row, "patches_here")?,
         watermarks,
+        watermarks_moved_at: rows::optional_time(row, "watermarks_moved_at")?,
         synced_at: rows::optional_time(row, "synced_at")?,
+        sync_stopped: stop(row, ["sync_stopped_at", "sync_code", "sync_message"])?,
+        consumed_at: rows::optional_time(row, "consumed_at")?,
+        consume_stopped: stop(
+            row,
+            ["consume_stopped_at", "consume_code", "consume_message"],
+        )?,
     })
+}
+
+/// What was in the way, by the columns that say when and what.
+fn stop(row: &PgRow, [at, code, message]: [&'static str; 3]) -> KernelResult<Option<Stop>> {
+    let Some(at) = rows::optional_time(row, at)? else {
+        return Ok(None);
+    };
+    Ok(Some(Stop {
+        code: rows::column(row, code)?,
+        message: rows::column(row, message)?,
+        at,
+    }))
 }

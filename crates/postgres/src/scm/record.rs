@@ -1,7 +1,8 @@
 //! Writing down repositories and what was found in them.
 
 use consign_scm::{
-    Batch, NewCommit, NewMergeRequest, NewRepo, NewReview, NewRevision, Recorded, Records, Repo,
+    Batch, End, NewCommit, NewMergeRequest, NewRepo, NewReview, NewRevision, Recorded, Records,
+    Repo, Step,
 };
 use jiff::Timestamp;
 use jiff_sqlx::ToSqlx as _;
@@ -48,6 +49,18 @@ impl PostgresStore {
             written: rows::count(row, "written").map_err(unreadable)?,
             known: rows::count(row, "known").map_err(unreadable)?,
         })
+    }
+
+    pub(super) async fn ended_impl(&self, repo_id: i64, step: Step, end: &End) -> Result<()> {
+        let (code, message) = end.trouble().unzip();
+        let statement = sqlx::query("SELECT scm.step_ended($1, $2, $3, $4, $5)")
+            .bind(repo_id)
+            .bind(step.as_str())
+            .bind(*end == End::Complete)
+            .bind(code)
+            .bind(message);
+        let about = About { repo_id, key: "" };
+        self.ask(about, statement).await.map(drop)
     }
 
     pub(super) async fn note_impl(

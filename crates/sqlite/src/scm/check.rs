@@ -107,7 +107,7 @@ fn number(what: &'static str, number: i64) -> Result<()> {
     Ok(())
 }
 
-fn texts(texts: &[&str]) -> Result<()> {
+pub(super) fn texts(texts: &[&str]) -> Result<()> {
     if texts.iter().any(|text| text.contains('\0')) {
         return Err(Error::invalid("text", "must not hold U+0000"));
     }

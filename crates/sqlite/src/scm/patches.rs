@@ -55,6 +55,17 @@ pub(super) async fn by_sha(
     found.as_ref().map(state).transpose()
 }
 
+pub(super) async fn by_id(
+    connection: &mut SqliteConnection,
+    blob_id: i64,
+) -> Result<Option<PatchState>> {
+    let found = sqlx::query(sql!("scm_patch_by_id"))
+        .bind(blob_id)
+        .fetch_optional(connection)
+        .await?;
+    found.as_ref().map(state).transpose()
+}
+
 fn state(row: &SqliteRow) -> Result<PatchState> {
     Ok(PatchState {
         blob_id: row.try_get("blob_id")?,

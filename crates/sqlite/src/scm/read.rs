@@ -1,6 +1,6 @@
 //! Reading repositories, their history, and how they stand.
 
-use consign_scm::{Change, Provider, Repo, RepoStatus, Stream};
+use consign_scm::{Change, Provider, Repo, RepoStatus, Step, Stop, Stream};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 use sqlx::{Row, SqliteConnection, sqlite::SqliteRow};
@@ -62,17 +62,30 @@ pub(super) async fn status(connection: &mut SqliteConnection) -> Result<Vec<Repo
         .fetch_all(&mut *connection)
         .await?;
     let found = sqlx::query(sql!("scm_status"))
-        .fetch_all(connection)
+        .fetch_all(&mut *connection)
         .await?;
     let mut all = Vec::new();
     for row in &found {
         let repo = repo(row)?;
         let keys = STREAMS.map(|stream| stream.key(repo.repo_id));
-        let (mut watermarks, mut synced_at) = (Map::new(), None);
+        let (mut watermarks, mut watermarks_moved_at) = (Map::new(), None);
         for (key, value, updated_at) in kept.iter().filter(|(key, ..)| keys.contains(key)) {
             watermarks.insert(key.clone(), rows::document(value)?);
-            synced_at = synced_at.max(Some(rows::timestamp(*updated_at)?));
+            watermarks_moved_at = watermarks_moved_at.max(Some(rows::timestamp(*updated_at)?));
         }
+        let (mut synced, mut consumed) = Default::default();
+        let steps = sqlx::query(sql!("scm_steps"))
+            .bind(repo.repo_id)
+            .fetch_all(&mut *connection)
+            .await?;
+        for step in &steps {
+            let name: &str = step.try_get("step")?;
+            match name == Step::Sync.as_str() {
+                true => synced = ends(step)?,
+                false => consumed = ends(step)?,
+            }
+        }
+        let ((synced_at, sync_stopped), (consumed_at, consume_stopped)) = (synced, consumed);
         all.push(RepoStatus {
             repo,
             changes: number(row, "changes")?,
@@ -83,10 +96,30 @@ pub(super) async fn status(connection: &mut SqliteConnection) -> Result<Vec<Repo
             patches_failed: number(row, "patches_failed")?,
             patches_here: number(row, "patches_here")?,
             watermarks,
+            watermarks_moved_at,
             synced_at,
+            sync_stopped,
+            consumed_at,
+            consume_stopped,
         });
     }
     Ok(all)
+}
+
+/// When a step came to its end, and what was in the way since.
+fn ends(row: &SqliteRow) -> Result<(Option<Timestamp>, Option<Stop>)> {
+    let stopped_at = time_if_any(row, "stopped_at")?;
+    let stop = |at| {
+        Ok::<_, Failure>(Stop {
+            code: row.try_get("code")?,
+            message: row.try_get("message")?,
+            at,
+        })
+    };
+    Ok((
+        time_if_any(row, "completed_at")?,
+        stopped_at.map(stop).transpose()?,
+    ))
 }
 
 pub(super) fn repo(row: &SqliteRow) -> Result<Repo> {

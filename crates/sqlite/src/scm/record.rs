@@ -2,8 +2,8 @@
 
 use consign_memory::{NewEvent, NewItem};
 use consign_scm::{
-    Batch, LedgerError, NewCommit, NewMergeRequest, NewRepo, NewReview, NewRevision, Recorded,
-    Records, Repo,
+    Batch, End, LedgerError, NewCommit, NewMergeRequest, NewRepo, NewReview, NewRevision, Recorded,
+    Records, Repo, Step,
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -209,6 +209,24 @@ impl Work<'_> {
     pub(super) async fn scm_repo(&mut self, repo_id: i64) -> Result<Option<Repo>> {
         let found = read::repos(self.connection, Some(repo_id)).await?;
         Ok(found.into_iter().next())
+    }
+
+    pub(super) async fn step_ended(&mut self, repo_id: i64, step: Step, end: &End) -> Answer<()> {
+        if self.scm_repo(repo_id).await?.is_none() {
+            return Ok(Err(LedgerError::UnknownRepo(repo_id)));
+        }
+        let (code, message) = end.trouble().unzip();
+        check::texts(&[code.unwrap_or_default(), message.unwrap_or_default()])?;
+        sqlx::query(sql!("scm_step_ended"))
+            .bind(repo_id)
+            .bind(step.as_str())
+            .bind(*end == End::Complete)
+            .bind(code)
+            .bind(message)
+            .bind(rows::micros(self.now))
+            .execute(&mut *self.connection)
+            .await?;
+        Ok(Ok(()))
     }
 
     pub(super) async fn note(

@@ -8,7 +8,7 @@ use super::which::Which;
 use crate::{
     context::Context,
     failure::{Exit, Failure},
-    output::{Table, or_dash},
+    output::{Table, count, or_dash},
     progress::Progress,
     service::Repositories,
 };
@@ -45,7 +45,10 @@ impl Consume {
                 context.out.json(&json!({"items": items}))?;
             }
             false if done.is_empty() => context.out.note("no repository is known")?,
-            false => print(context, &done)?,
+            false => {
+                print(context, &done)?;
+                explain(context, &done)?;
+            }
         }
         Ok(if is_stopped { Exit::Wrong } else { Exit::Fine })
     }
@@ -55,6 +58,35 @@ fn shown(done: &Consumed) -> Value {
     let mut shown = json!(done);
     shown["cards"] = json!(done.cards());
     shown
+}
+
+/// Says once why cards are not where people look for them, and how that is changed.
+fn explain(context: &Context, done: &[Consumed]) -> Result<(), Failure> {
+    let redirected: u64 = done.iter().map(|done| done.redirected).sum();
+    if redirected == 0 {
+        return Ok(());
+    }
+    let by = done.iter().find_map(|done| done.redirected_by.as_ref());
+    let reason = by.map_or("see their audits", |by| match by.reason.as_str() {
+        "team_write_disabled" => "the project lets nobody write to its team (team_write_disabled)",
+        reason => reason,
+    });
+    let remedy = match by.map(|by| &by.update) {
+        Some(Some(update)) => {
+            let update = update.to_string().replace('\'', r"'\''");
+            format!("; `consign memory call governance_update '{update}'` lets them go to the team")
+        }
+        Some(None) => {
+            "; scm.actor_user_id must be on the list allowlist_users of its policy".to_owned()
+        }
+        None => String::new(),
+    };
+    let cards = count(redirected, "card");
+    context.out.note(format_args!(
+        "{cards} stored in a private space by policy: {reason}{remedy}. `consign scm rewind` makes \
+         the same changes memories again"
+    ))?;
+    Ok(())
 }
 
 fn print(context: &Context, done: &[Consumed]) -> Result<(), Failure> {

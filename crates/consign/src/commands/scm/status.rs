@@ -1,19 +1,20 @@
 //! `consign scm status`: how repositories stand.
 
 use clap::Args;
-use consign_scm::RepoStatus;
-use jiff::Timestamp;
-use serde_json::json;
+use consign_scm::{RepoStatus, Stop};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
 
 use super::which::Which;
 use crate::{
+    config::Flags,
     context::Context,
     failure::{Exit, Failure},
-    output::{Table, or_dash},
-    when::age,
+    output::{Table, or_dash, plain},
+    when::{age, stamp},
 };
 
-/// Show how repositories stand: what is known of them, and what has become memories.
+/// Show how repositories stand: what is known of them, what has become memories, and what stopped it.
 #[derive(Args, Debug)]
 pub(super) struct Status {
     #[command(flatten)]
@@ -30,8 +31,12 @@ impl Status {
         };
         let mut standing = ledger.status().await?;
         standing.retain(is_chosen);
+        let every_seconds = context.config(Flags::new())?.settings.scm.every_seconds;
+        let every = i64::try_from(every_seconds).ok().filter(|every| *every > 0);
+        let every = every.map(SignedDuration::from_secs);
         if context.out.is_json() {
-            context.out.json(&json!({"items": standing}))?;
+            let items: Vec<Value> = standing.iter().map(|status| shown(status, every)).collect();
+            context.out.json(&json!({"items": items}))?;
             return Ok(Exit::Fine);
         }
         if standing.is_empty() {
@@ -39,9 +44,53 @@ impl Status {
             context.out.note(note)?;
             return Ok(Exit::Fine);
         }
-        context.out.table(&table(&standing, Timestamp::now()))?;
+        let now = Timestamp::now();
+        context.out.table(&table(&standing, now))?;
+        for status in &standing {
+            for (what, stopped) in stops(status) {
+                let Some(stop) = stopped else {
+                    continue;
+                };
+                let (repo_id, at) = (status.repo.repo_id, stamp(stop.at, now));
+                let next = match next_try(stop, every) {
+                    Some(next) if next > now => {
+                        format!("`consign serve` tries again {}", age(next, now))
+                    }
+                    Some(_) => "`consign serve` tries again with its next round".to_owned(),
+                    None => format!("`consign scm {what} {repo_id}` tries again"),
+                };
+                context.out.line(format_args!(
+                    "repository {repo_id}: the last {what} stopped {at}: {}: {}; {next}",
+                    stop.code,
+                    plain(&stop.message)
+                ))?;
+            }
+        }
         Ok(Exit::Fine)
     }
+}
+
+/// What stopped the steps of a repository, by the command that takes each.
+fn stops(status: &RepoStatus) -> [(&'static str, Option<&Stop>); 2] {
+    [
+        ("sync", status.sync_stopped.as_ref()),
+        ("consume", status.consume_stopped.as_ref()),
+    ]
+}
+
+/// When `serve` tries again, if it looks after repositories.
+fn next_try(stop: &Stop, every: Option<SignedDuration>) -> Option<Timestamp> {
+    stop.at.checked_add(every?).ok()
+}
+
+fn shown(status: &RepoStatus, every: Option<SignedDuration>) -> Value {
+    let mut shown = json!(status);
+    for (what, stopped) in stops(status) {
+        if let Some(stop) = stopped {
+            shown[format!("{what}_stopped")]["next_try_at"] = json!(next_try(stop, every));
+        }
+    }
+    shown
 }
 
 fn table(standing: &[RepoStatus], now: Timestamp) -> Table {
