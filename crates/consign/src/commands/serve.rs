@@ -45,6 +45,7 @@ impl Serve {
             delivers: !self.no_work,
             migrate: self.migrate,
             out: context.out,
+            ready: None,
         };
         service.run().await
     }

@@ -54,6 +54,7 @@ impl Work {
             delivers: true,
             migrate: self.migrate,
             out: context.out,
+            ready: None,
         };
         service.run().await
     }

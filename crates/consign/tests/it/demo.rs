@@ -1,5 +1,7 @@
 //! `consign demo`: it runs, it checks itself, and it leaves nothing behind.
 
+mod live;
+
 use std::time::Instant;
 
 use crate::support::{Consign, finish};

@@ -17,6 +17,14 @@ const SLEEPERS: &[(&str, &str)] = &[
         "polls with a deadline",
     ),
     (
+        "crates/consign/src/commands/demo/live/printers.rs",
+        "slow printers are what it plays",
+    ),
+    (
+        "crates/consign/src/commands/demo/live/receiver.rs",
+        "a slow receiver is what it plays",
+    ),
+    (
         "crates/consign/src/commands/demo/poison.rs",
         "polls with a deadline",
     ),

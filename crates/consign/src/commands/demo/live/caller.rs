@@ -1,0 +1,74 @@
+//! Whoever uses the demo's service does so over HTTP, like everybody else.
+
+use std::time::Duration;
+
+use reqwest::Client;
+use serde_json::Value;
+
+use crate::failure::Failure;
+
+/// No answer takes longer, a claim that waits included.
+const ANSWER_MAX: Duration = Duration::from_secs(20);
+
+/// A request.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Call {
+    pub(super) path: String,
+    pub(super) body: Value,
+    /// For the header, where a route wants it there.
+    pub(super) key: Option<String>,
+}
+
+impl Call {
+    pub(super) fn new(path: impl Into<String>, body: Value) -> Self {
+        Self {
+            path: path.into(),
+            body,
+            key: None,
+        }
+    }
+}
+
+/// A client of the service.
+#[derive(Clone, Debug)]
+pub(super) struct Caller {
+    client: Client,
+    url: String,
+}
+
+impl Caller {
+    pub(super) fn new(url: &str) -> Result<Self, Failure> {
+        let built = consign_outbound::client(None)
+            .map_err(|error| error.to_string())
+            .and_then(|builder| {
+                let built = builder.timeout(ANSWER_MAX).build();
+                built.map_err(|error| error.to_string())
+            });
+        let client = built.map_err(|error| Failure::usage(format!("no HTTP client: {error}")))?;
+        let url = url.trim_end_matches('/').to_owned();
+        Ok(Self { client, url })
+    }
+
+    /// What the service answers; none where that is nothing, or not what was asked for.
+    ///
+    /// A service that is ending has no time for us. Any other refusal is a mistake of the demo.
+    pub(super) async fn post(&self, call: &Call) -> Option<Value> {
+        let mut request = self
+            .client
+            .post(format!("{}{}", self.url, call.path))
+            .header("content-type", "application/json")
+            .body(call.body.to_string());
+        if let Some(key) = &call.key {
+            request = request.header("idempotency-key", key);
+        }
+        let answer = request.send().await.ok()?;
+        let status = answer.status();
+        let body = answer.text().await.ok()?;
+        if !status.is_success() && status != reqwest::StatusCode::SERVICE_UNAVAILABLE {
+            tracing::error!("{} was answered with {status}: {body}", call.path);
+        }
+        serde_json::from_str(&body)
+            .ok()
+            .filter(|_| status.is_success())
+    }
+}

@@ -1,0 +1,104 @@
+//! The configuration of the demo's service. Only this file and the demo's own flags count: what the
+//! environment says is for services that mean it.
+
+use std::{net::SocketAddr, path::Path};
+
+use serde_json::Value;
+
+use super::receiver::HEADER;
+use crate::{
+    config::{Flags, Sources},
+    failure::Failure,
+};
+
+/// Where the demo's own servers are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FarSides {
+    pub(super) receiver: SocketAddr,
+    pub(super) nobody: SocketAddr,
+    pub(super) memories: SocketAddr,
+}
+
+/// Writes the configuration into `folder`, and answers with what a service is to read.
+pub(super) fn write(
+    folder: &Path,
+    far: FarSides,
+    database: Value,
+    listen: SocketAddr,
+) -> Result<Sources, Failure> {
+    let file = folder.join("consign.toml");
+    std::fs::write(&file, text(folder, far))?;
+    let flags: Flags = vec![
+        ("database.url", database, "--database"),
+        ("server.listen", listen.to_string().into(), "--listen"),
+    ];
+    Ok(Sources {
+        file: Some(file),
+        variables: Vec::new(),
+        flags,
+    })
+}
+
+fn text(folder: &Path, far: FarSides) -> String {
+    let FarSides {
+        receiver,
+        nobody,
+        memories,
+    } = far;
+    let artifacts = toml::Value::from(folder.join("artifacts").to_string_lossy().into_owned());
+    let sink = |lane: &str, at: SocketAddr| {
+        format!(
+            "[lanes.{lane}.sink]\nkind = \"http\"\nurl = \"http://{at}/{lane}\"\n\
+             allow = [\"127.0.0.1\"]\nforward_headers = [\"{HEADER}\"]\n"
+        )
+    };
+    let (mail, webhooks) = (sink("mail", receiver), sink("webhooks", receiver));
+    let (newsletter, partner) = (sink("newsletter", receiver), sink("partner", nobody));
+    format!(
+        r#"
+[worker]
+owner = "demo"
+grace_ms = 5000
+
+[server]
+shutdown_grace_ms = 2000
+
+# Failures are what the demo is made of; they stand on its pages.
+[log]
+filter = "error"
+
+# One letter after the other to each customer.
+[lanes.mail]
+ordered = true
+on_dead = "continue"
+{mail}
+[lanes.webhooks]
+concurrency = 8
+attempts_max = 4
+retry = {{ base_ms = 1500 }}
+{webhooks}
+[lanes.newsletter]
+{newsletter}
+[lanes.partner]
+attempts_max = 50
+{partner}
+[lanes.reports]
+attempts_max = 5
+
+[orders]
+broker_adapter = "paper"
+
+[payments]
+rail = "simulated"
+retry_ceiling = 4
+backoff_base_ms = 1000
+backoff_max_ms = 4000
+
+[memory]
+openmemory_base_url = "http://{memories}"
+openmemory_dialect = "python"
+base_backoff_seconds = 4
+artifacts_root = {artifacts}
+"#
+    )
+}

@@ -1,0 +1,157 @@
+//! `consign demo --serve`: a shop that a browser can look at, and nothing of it afterwards.
+
+use std::{net::SocketAddr, path::Path};
+
+use consign_testkit::{Child, eventually, eventually_some};
+use serde_json::Value;
+
+use crate::{
+    http,
+    service::SOON,
+    support::{Consign, Ran, finish},
+};
+
+/// A shop whose temporary files are in the test's folder.
+async fn shop(consign: &Consign) -> (Child, SocketAddr) {
+    let temporary = consign.folder().join("temporary");
+    std::fs::create_dir(&temporary).unwrap();
+    let mut command = consign.command();
+    command
+        .args(["demo", "--serve", "--seed", "7"])
+        .env("TMPDIR", &temporary)
+        // Neither is for a demo to fill.
+        .env("CONSIGN_DATABASE_URL", consign.database())
+        .env("BROKER_ADAPTER", "http");
+    let mut child = Child::start(command);
+    let line = child.expect_line("").await;
+    let address = line.strip_prefix("http://").and_then(|at| at.parse().ok());
+    let address = address.unwrap_or_else(|| panic!("the first line is the address: {line}"));
+    (child, address)
+}
+
+/// What the first page says to a browser.
+async fn overview(at: SocketAddr) -> String {
+    let head = "GET / HTTP/1.1\r\naccept: text/html\r\n";
+    let answer = http::send(at, head, "").await.unwrap();
+    assert_eq!(answer.status, 200, "{answer:?}");
+    answer.body
+}
+
+/// The numbers of a protocol's card, none of them of a card that is not there.
+fn card(page: &str, title: &str) -> Vec<u64> {
+    let cards = page.split("<article").skip(1);
+    let card = cards
+        .filter_map(|card| card.split("</article>").next())
+        .find(|card| card.contains(&format!(">{title}</a>")));
+    let numbers = card.unwrap_or_default().split("<dd>").skip(1);
+    let number = |rest: &str| rest.split("</dd>").next()?.replace(',', "").parse().ok();
+    numbers.filter_map(number).collect()
+}
+
+/// How many messages of a lane are in a state.
+async fn count(at: SocketAddr, lane: &str, state: &str) -> u64 {
+    let lane = http::get(at, &format!("/v1/lanes/{lane}")).await.json();
+    lane["counts"][state].as_u64().unwrap_or_default()
+}
+
+fn left(folder: &Path) -> Vec<String> {
+    let entries = folder.read_dir().unwrap();
+    let name = |entry: std::io::Result<std::fs::DirEntry>| {
+        entry.unwrap().file_name().to_string_lossy().into_owned()
+    };
+    entries.map(name).collect()
+}
+
+#[tokio::test]
+async fn a_shop_shows_something_everywhere_and_leaves_nothing_behind() {
+    let consign = Consign::unmigrated();
+    let (mut child, at) = shop(&consign).await;
+    for title in ["Orders", "Payments", "Memories"] {
+        eventually(title, SOON, async || {
+            card(&overview(at).await, title).iter().sum::<u64>() > 0
+        })
+        .await;
+    }
+    eventually("a held payment", SOON, async || {
+        count(at, "payments", "held").await > 0
+    })
+    .await;
+    for lane in ["mail", "webhooks", "orders", "payments"] {
+        let what = format!("dead in {lane}");
+        eventually(&what, SOON, async || count(at, lane, "dead").await > 0).await;
+    }
+    eventually("the breaker of the partner opens", SOON, async || {
+        let lane = http::get(at, "/v1/lanes/partner").await.json();
+        lane["worker"]["breaker"] == "open"
+    })
+    .await;
+    let page = overview(at).await;
+    for lane in ["mail", "webhooks", "partner", "newsletter", "reports"] {
+        let link = format!("href=\"/ui/lanes/{lane}\"");
+        assert!(page.contains(&link), "{lane}: {page}");
+    }
+    let lease = eventually_some("a printer at work", SOON, async || {
+        let leases = http::get(at, "/v1/leases").await.json();
+        let is_printer = |lease: &&Value| lease["owner"].as_str().unwrap().starts_with("printer-");
+        leases["leases"]
+            .as_array()?
+            .iter()
+            .find(is_printer)
+            .cloned()
+    })
+    .await;
+    assert_eq!(lease["lane"], "reports");
+
+    child.terminate();
+    assert_eq!(child.wait(SOON).await.code(), Some(0));
+    assert_eq!(left(&consign.folder().join("temporary")), [""; 0]);
+    assert_eq!(left(consign.folder()), ["temporary"], "nothing elsewhere");
+}
+
+/// `demo --serve` on a database of the test's.
+fn refused(consign: &Consign) -> Ran {
+    let mut command = consign.command();
+    command
+        .args([
+            "demo",
+            "--serve",
+            "--json",
+            "--database",
+            consign.database(),
+        ])
+        .env("TMPDIR", consign.folder());
+    finish(command, b"").expect(3)
+}
+
+#[tokio::test]
+async fn a_database_with_messages_is_left_alone() {
+    let consign = Consign::new();
+    consign.enqueue_one();
+    let before = everything(&consign);
+    let (code, message) = refused(&consign).error();
+    assert_eq!(code, "invalid_input");
+    assert!(message.contains("has messages already"), "{message}");
+    assert_eq!(everything(&consign), before);
+    let left = left(consign.folder());
+    assert!(
+        left.iter().all(|name| name.starts_with("test.db")),
+        "{left:?}"
+    );
+}
+
+/// Messages, lanes with their policies and counts, and what was done by hand.
+fn everything(consign: &Consign) -> [Value; 3] {
+    [&["lanes"][..], &["ls"], &["show", "1"]].map(|command| consign.json(command.iter().copied()))
+}
+
+#[tokio::test]
+async fn a_file_of_another_program_is_left_alone() {
+    let consign = Consign::unmigrated();
+    let file = consign.folder().join("test.db");
+    std::fs::write(&file, b"").unwrap();
+    consign.sql("CREATE TABLE theirs (id int)").await;
+    let before = std::fs::read(&file).unwrap();
+    let (_, message) = refused(&consign).error();
+    assert!(message.contains("belongs to another program"), "{message}");
+    assert_eq!(std::fs::read(&file).unwrap(), before);
+}
