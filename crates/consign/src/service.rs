@@ -36,6 +36,7 @@ use self::{
     opening::Opening,
     orders::Orders,
     payments::Payments,
+    pulse::Pulses,
     scm::Rounds,
     signals::{Signals, Told},
     systemd::Systemd,
@@ -142,9 +143,8 @@ impl Service {
         if let Some(http) = &http {
             http.open(&state, self.server_options(), &self.role);
         }
-        let mut helpers = self.start_helpers(&opened, &protocols, &state, &telemetry);
-        let pulse = pulse::run(Arc::clone(&opened.store), worker.clone());
-        helpers.push(tokio::spawn(pulse));
+        let helpers = self.start_helpers(&opened, &protocols, &state, &telemetry);
+        let pulses = Pulses::start(store, &worker, &state);
         self.print_banner(&address, http.as_ref(), &protocols, &worker);
         systemd.ready("running");
         let watchdog = self.watch(systemd, &worker);
@@ -163,6 +163,7 @@ impl Service {
         }
         let is_once = matches!(self.role, Role::Work { once: true, .. });
         let exit = running.drain(&mut signals, watchdog, is_once).await;
+        pulses.end().await;
         for helper in helpers {
             helper.abort();
         }

@@ -47,7 +47,7 @@ pub use reason::Reason;
 pub use request::{
     InvalidRequest, OrderRequest, Problem, RiskConstraints, Rules, Side, TimeInForce,
 };
-pub use service::{OrderService, PlaceCall};
+pub use service::{OrderService, OrderView, PlaceCall};
 pub use stored::{Malformed, Stored, Subject};
 
 /// The lane orders travel on.

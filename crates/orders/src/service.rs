@@ -1,5 +1,6 @@
 //! What a client may ask: to place an order, and what became of one.
 
+mod beside;
 mod check;
 mod direct;
 mod wait;
@@ -12,6 +13,8 @@ use serde_json::{Map, Value, json};
 use tokio::{sync::watch, time::Instant};
 use tracing::{Instrument, error, field::Empty, info, info_span};
 use uuid::Uuid;
+
+pub use beside::OrderView;
 
 use crate::{
     Accepted, Answer, Broker, Client, Filled, Ledger, LedgerEntry, LedgerStatus, Masker, NewOrder,

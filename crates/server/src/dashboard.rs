@@ -23,7 +23,7 @@ mod leases;
 mod list;
 pub(crate) mod live;
 mod login;
-mod memory;
+pub(crate) mod memory;
 mod message;
 mod overview;
 mod rates;

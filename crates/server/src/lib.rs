@@ -14,6 +14,7 @@ mod routes;
 mod serve;
 mod state;
 mod token;
+mod tally;
 mod wire;
 
 pub mod metrics;

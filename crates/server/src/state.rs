@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
-use consign_kernel::Store;
+use consign_kernel::{LanePulse, Store};
 use consign_memory::{GatewayToken, MemoryOptions, MemoryService, Secret};
 use consign_orders::OrderService;
 use consign_payments::{PaymentService, Payments};
@@ -14,7 +14,12 @@ use tokio::{
 };
 use uuid::Uuid;
 
-use crate::{dashboard::live::Live, mcp::Mcp, options::ServerOptions};
+use crate::{
+    dashboard::{live::Live, memory::Watch},
+    mcp::Mcp,
+    options::ServerOptions,
+    tally::Tally,
+};
 
 /// What the server knows of a worker in the same process.
 pub trait WorkerView: Send + Sync {
@@ -72,6 +77,8 @@ impl fmt::Debug for MemoryHere {
 pub(crate) struct Gateway {
     pub(crate) here: MemoryHere,
     pub(crate) mcp: Mcp,
+    /// What is found out of it once for all who look.
+    pub(crate) watch: Watch,
 }
 
 /// What the handlers share. Clones share it too.
@@ -100,6 +107,8 @@ pub struct AppState {
     pub(crate) lane_changes: Arc<Mutex<()>>,
     /// Wakes the stepper of redrives when one is started here.
     pub(crate) redrive_started: Arc<Notify>,
+    /// What workers get done by HTTP.
+    pub(crate) tally: Arc<Tally>,
     /// What is being looked at in browsers.
     pub(crate) live: Arc<Live>,
     draining: Arc<watch::Sender<bool>>,
@@ -123,6 +132,7 @@ impl AppState {
             last_check: Arc::default(),
             lane_changes: Arc::default(),
             redrive_started: Arc::new(Notify::new()),
+            tally: Arc::default(),
             live: Arc::default(),
             draining: Arc::new(watch::Sender::new(false)),
         }
@@ -163,6 +173,7 @@ impl AppState {
     pub fn with_memory(self, memory: MemoryHere) -> Self {
         let gateway = Gateway {
             mcp: Mcp::new(&memory.service),
+            watch: Watch::default(),
             here: memory,
         };
         Self {
@@ -211,6 +222,12 @@ impl AppState {
             clock: Arc::new(clock),
             ..self
         }
+    }
+
+    /// What workers have got done by HTTP since this was last asked, lane by lane: for one that
+    /// tells of the process.
+    pub fn take_done(&self) -> Vec<LanePulse> {
+        self.tally.take()
     }
 
     /// The tokens that only the gateway of memories knows.

@@ -1,31 +1,92 @@
-//! Telling the database that this process lives, and what its lanes have done.
+//! Telling the database that this process lives, and what was done through it.
 
 use std::{sync::Arc, time::Duration};
 
 use consign_kernel::{Done, LanePulse, Pulse, Store};
+use consign_server::AppState;
 use consign_worker::WorkerHandle;
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::{
+    sync::oneshot,
+    task::JoinHandle,
+    time::{Instant, MissedTickBehavior, interval, timeout},
+};
 
 /// How often.
 const EVERY: Duration = Duration::from_secs(10);
+/// How long the last one may take: nothing depends on it.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// Tells until it is dropped. What could not be told is told the next time.
-pub(super) async fn run(store: Arc<dyn Store>, worker: WorkerHandle) {
-    let since = Instant::now();
-    let mut beats = interval(EVERY);
-    beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut untold: Vec<LanePulse> = Vec::new();
-    loop {
-        beats.tick().await;
-        add(&mut untold, worker.take_done());
-        let pulse = Pulse {
-            process: worker.status().owner,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            running_for: since.elapsed(),
-            lanes: untold.clone(),
+/// Somebody who tells, until the end.
+#[derive(Debug)]
+pub(super) struct Pulses {
+    task: JoinHandle<()>,
+    end: oneshot::Sender<()>,
+}
+
+/// Whoever tells, and of what.
+struct Teller {
+    store: Arc<dyn Store>,
+    /// Counts what it delivers.
+    worker: WorkerHandle,
+    /// Counts what others deliver and record by HTTP.
+    state: AppState,
+    since: Instant,
+    untold: Vec<LanePulse>,
+}
+
+impl Pulses {
+    pub(super) fn start(store: &Arc<dyn Store>, worker: &WorkerHandle, state: &AppState) -> Self {
+        let teller = Teller {
+            store: Arc::clone(store),
+            worker: worker.clone(),
+            state: state.clone(),
+            since: Instant::now(),
+            untold: Vec::new(),
         };
-        match store.pulse(&pulse).await {
-            Ok(()) => untold.clear(),
+        let (end, ended) = oneshot::channel();
+        let task = tokio::spawn(teller.run(ended));
+        Self { task, end }
+    }
+
+    /// Tells what has been done since the last time, and no more.
+    pub(super) async fn end(mut self) {
+        // One who has ended already has nothing more to tell.
+        let _ = self.end.send(());
+        if timeout(LAST_WORDS, &mut self.task).await.is_err() {
+            self.task.abort();
+        }
+    }
+}
+
+impl Teller {
+    async fn run(mut self, mut ended: oneshot::Receiver<()>) {
+        let mut beats = interval(EVERY);
+        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let is_last = tokio::select! {
+                biased;
+                _ = &mut ended => true,
+                _ = beats.tick() => false,
+            };
+            self.tell().await;
+            if is_last {
+                return;
+            }
+        }
+    }
+
+    /// What could not be told is told the next time.
+    async fn tell(&mut self) {
+        add(&mut self.untold, self.worker.take_done());
+        add(&mut self.untold, self.state.take_done());
+        let pulse = Pulse {
+            process: self.worker.status().owner,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            running_for: self.since.elapsed(),
+            lanes: self.untold.clone(),
+        };
+        match self.store.pulse(&pulse).await {
+            Ok(()) => self.untold.clear(),
             // Nothing depends on it; whoever needs the database says so.
             Err(error) => tracing::debug!(%error, "this process could not tell of itself"),
         }

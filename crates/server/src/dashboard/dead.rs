@@ -25,7 +25,8 @@ use crate::{
 };
 
 const ROWS: u32 = 50;
-const SAMPLES: u32 = 20;
+/// Messages shown before a redrive: the first it would take.
+const SHOWN: u32 = 50;
 const REDRIVES: u32 = 10;
 
 #[derive(Template)]
@@ -58,6 +59,8 @@ struct Preview {
     count: String,
     is_none: bool,
     or_more: bool,
+    /// How many are not shown, if any.
+    rest: Option<String>,
     letters: Vec<Letter>,
 }
 
@@ -196,7 +199,8 @@ pub(super) async fn preview(
         limit: number("limit", query.limit.as_deref())?,
     };
     plan.validate()?;
-    let preview = api::preview(&state, plan, SAMPLES).await?;
+    let preview = api::preview(&state, plan, SHOWN).await?;
+    let rest = preview.count.saturating_sub(preview.samples.len() as u64);
     Ok(rendered(&Preview {
         shell: Shell::new("Redrive: preview", "/ui/dead", &caller),
         lane: filter.lane.map(String::from),
@@ -206,6 +210,7 @@ pub(super) async fn preview(
         is_none: preview.count == 0,
         count: count(preview.count),
         or_more: preview.or_more,
+        rest: (rest > 0).then(|| count(rest)),
         letters: letters(preview.samples, (state.clock)()),
     }))
 }

@@ -36,6 +36,8 @@ struct MessagePage {
     lane: String,
     key: Option<String>,
     group: Option<String>,
+    /// By what it is joined to others.
+    correlation: Option<String>,
     created: Moment,
     headers: Vec<(String, String)>,
     beside: Vec<Beside>,
@@ -97,6 +99,8 @@ struct Entry {
     actor: String,
     action: String,
     reason: String,
+    /// The redrive it was done by.
+    redrive: Option<i64>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -143,7 +147,7 @@ async fn page(
         decide: kind == StateKind::Held,
     };
     let message = explanation.message;
-    let beside = beside::look(state, &message).await?;
+    let beside = beside::look(state, &message, explanation.now).await?;
     let headers = message.headers.iter().map(|(name, value)| {
         let plain = value.as_str().map(str::to_owned);
         (name.clone(), plain.unwrap_or_else(|| value.to_string()))
@@ -154,6 +158,7 @@ async fn page(
         id: id.0,
         headers: headers.collect(),
         lane: message.lane.to_string(),
+        correlation: beside::correlation(&message),
         key: message.key,
         group: message.group,
         created: Moment::new(message.created_at, explanation.now),
@@ -240,6 +245,7 @@ impl Late {
 impl Entry {
     fn new(entry: AuditEntry, now: Timestamp) -> Self {
         Self {
+            redrive: beside::redrive(&entry.action, &entry.reason),
             at: Moment::new(entry.at, now),
             actor: entry.actor,
             action: entry.action,

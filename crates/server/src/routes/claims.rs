@@ -68,6 +68,8 @@ pub(crate) async fn claim(
         state.store.release(lease.token).await?;
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
+    let messages = lease.messages.iter().map(|it| it.message.id.0 as u128);
+    state.tally.claimed(lease.token, &claim.lane, messages);
     Ok(Answer(LeaseBody::from(lease)).into_response())
 }
 

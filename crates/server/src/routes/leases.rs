@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::{Json as Answer, extract::State};
 use consign_kernel::{
-    BeginAnswer, MessageId, ReleaseAnswer, RenewAnswer, Report, SettleAnswer, Token,
+    BeginAnswer, MessageId, Recorded, ReleaseAnswer, RenewAnswer, Report, SettleAnswer, Token,
 };
 use serde_json::json;
 
@@ -90,7 +90,10 @@ pub(crate) async fn settle(
 ) -> Result<Answer<SettledBody>, Problem> {
     let reports: Vec<Report> = body.reports.into_iter().map(Report::from).collect();
     let (recorded, repeated) = match state.store.settle(token, &reports).await? {
-        SettleAnswer::Settled(recorded) => (recorded, false),
+        SettleAnswer::Settled(recorded) => {
+            count(&state, token, &recorded).await;
+            (recorded, false)
+        }
         SettleAnswer::AlreadySettled(recorded) => (recorded, true),
         SettleAnswer::NotInLease(ids) => return Err(not_in_lease(&ids)),
         SettleAnswer::LeaseLost => {
@@ -99,6 +102,23 @@ pub(crate) async fn settle(
         }
     };
     Ok(Answer(SettledBody { recorded, repeated }))
+}
+
+/// Counts what was recorded, for those who watch.
+async fn count(state: &AppState, token: Token, recorded: &[Recorded]) {
+    let lane = match (state.tally.lane(token), recorded.first()) {
+        (Some(lane), _) => lane,
+        (None, None) => return,
+        // The lease was taken from another server.
+        (None, Some(first)) => match state.store.explain(first.id).await {
+            Ok(Some(explanation)) => explanation.message.lane,
+            // It is recorded all the same.
+            _ => return,
+        },
+    };
+    let told = recorded.iter().map(|it| (it.id.0 as u128, it.outcome));
+    let told: Vec<_> = told.collect();
+    state.tally.recorded(token, &lane, &told);
 }
 
 /// Give back what has not begun, uncounted

@@ -35,7 +35,7 @@ impl Segment for RedriveId {
 /// Start a redrive, or preview one
 ///
 /// Requeues the dead messages the filter covers, in the background and within a rate. With
-/// `dry_run` nothing is started: the answer says how many it would take, with samples.
+/// `dry_run` nothing is started: the answer says how many it would take, and which first.
 #[utoipa::path(
     post, path = "/v1/redrives", operation_id = "start_redrive", tag = "redrives",
     request_body = StartRedriveBody,
@@ -136,7 +136,7 @@ pub(crate) async fn begin(
     Ok(redrive)
 }
 
-/// What a redrive would take, with so many samples.
+/// What a redrive would take if it were started now: how many, and so many of the first.
 pub(crate) async fn preview(
     state: &AppState,
     plan: RedrivePlan,
@@ -149,11 +149,11 @@ pub(crate) async fn preview(
     };
     let at_most = plan.limit.unwrap_or(COUNT_MAX).min(COUNT_MAX);
     let count = state.store.count_dead(&filter, at_most).await?;
-    let samples = state.store.dead(&filter, None, samples).await?;
+    let samples = state.store.first_dead(&plan, samples).await?;
     Ok(RedrivePreview {
         or_more: count == COUNT_MAX && plan.limit.is_none_or(|limit| limit > COUNT_MAX),
         plan,
         count,
-        samples: samples.items,
+        samples,
     })
 }

@@ -8,8 +8,13 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use consign_kernel::{BeginAnswer, ReleaseAnswer, RenewAnswer, Token};
-use consign_payments::{CompleteAnswer, Completion, metrics::ALARMS_TOTAL};
+use consign_kernel::{
+    AttemptOutcome::{Dead, Delivered, Expired, Retry, Uncertain},
+    BeginAnswer, ReleaseAnswer, RenewAnswer, StateKind, Token,
+};
+use consign_payments::{
+    AttemptState, CompleteAnswer, Completed, Completion, metrics::ALARMS_TOTAL,
+};
 use metrics::counter;
 use serde_json::json;
 
@@ -19,7 +24,8 @@ use crate::{
     gate::{Shared, access::Caller, deadline::Client, slots::Slot},
     problem::{Flat, Problem, codes},
     routes::claims::wait_for,
-    state::{AppState, PaymentsHere},
+    state::AppState,
+    tally::Told,
     wire::{
         leases::{BegunBody, ReleaseBody},
         payments::work::{
@@ -78,6 +84,10 @@ pub(crate) async fn claim(
         here.store.release(claimed.lease_token).await?;
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
+    let payments = claimed.payments.iter();
+    let payments = payments.map(|payment| payment.outbox_id.0.as_u128());
+    let lane = consign_payments::lane();
+    state.tally.claimed(claimed.lease_token, &lane, payments);
     Ok(Answer(PaymentLeaseBody::from(claimed)).into_response())
 }
 
@@ -99,7 +109,7 @@ pub(crate) async fn complete(
     token: Result<InPath<Token>, Problem>,
     body: Result<Json<CompleteBody>, Problem>,
 ) -> Result<Answer<CompletedBody>, Flat> {
-    let here = served(&state)?;
+    served(&state)?;
     let (InPath(token), Json(body)) = (token?, body?);
     let completions = body.completions()?;
     let unnamed = completions.iter().find(|said| said.lacks_reference());
@@ -112,7 +122,7 @@ pub(crate) async fn complete(
         return Err(Problem::new(codes::MISSING_RAIL_REFERENCE, detail).into());
     }
     let worker = body.worker_id.unwrap_or(caller.client);
-    record(here, token, &worker, &completions).await
+    record(&state, token, &worker, &completions).await
 }
 
 /// Hold payments that the rail took without a reference
@@ -131,11 +141,11 @@ pub(crate) async fn hold(
     token: Result<InPath<Token>, Problem>,
     body: Result<Json<UnreferencedBody>, Problem>,
 ) -> Result<Answer<CompletedBody>, Flat> {
-    let here = served(&state)?;
+    served(&state)?;
     let (InPath(token), Json(body)) = (token?, body?);
     let completions = body.completions();
     let worker = body.worker_id.unwrap_or(caller.client);
-    let recorded = record(here, token, &worker, &completions).await?;
+    let recorded = record(&state, token, &worker, &completions).await?;
     for completion in &completions {
         let outbox_id = completion.outbox_id;
         tracing::error!(
@@ -150,20 +160,40 @@ pub(crate) async fn hold(
 
 /// Records under a live lease, or keeps what is said too late.
 async fn record(
-    here: &PaymentsHere,
+    state: &AppState,
     token: Token,
     worker: &str,
     completions: &[Completion],
 ) -> Result<Answer<CompletedBody>, Flat> {
     check_batch(completions.len())?;
+    let here = served(state)?;
     let reason = match here.store.complete(token, worker, completions).await? {
-        CompleteAnswer::Completed(completed) => return Ok(Answer(completed.into())),
+        CompleteAnswer::Completed(completed) => {
+            let told: Vec<_> = completed.iter().map(told).collect();
+            state
+                .tally
+                .recorded(token, &consign_payments::lane(), &told);
+            return Ok(Answer(completed.into()));
+        }
         CompleteAnswer::LeaseLost => "unknown_or_expired",
         CompleteAnswer::RecordedOtherwise => "recorded_otherwise",
     };
     let witness = here.store.witness_payments(token, worker, completions);
     let kept = witness.await?;
     Err(lost(reason).with("kept_as_evidence", json!(kept)).into())
+}
+
+/// A completion in the kernel's words, to be counted.
+fn told(completed: &Completed) -> Told {
+    let outcome = match completed.state {
+        // Without a reference nobody can say under which name.
+        AttemptState::Dispatched if completed.place == StateKind::Held => Uncertain,
+        AttemptState::Dispatched => Delivered,
+        AttemptState::Retryable => Retry,
+        AttemptState::Failed => Dead,
+        AttemptState::ZombieRequeue => Expired,
+    };
+    (completed.outbox_id.0.as_u128(), outcome)
 }
 
 /// Keep what a rail said too late

@@ -1,0 +1,201 @@
+//! What workers get done through this server. A worker of consign's own counts by itself; one that
+//! speaks HTTP is counted here, where its results are recorded.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use consign_kernel::{AttemptOutcome, Done, LaneName, LanePulse, Token};
+use tokio::time::Instant;
+
+/// Leases remembered at most; of one that was forgotten, only the time it took is not known.
+const LEASES_MAX: usize = 2_000;
+/// Leases that have come to their end, remembered so that a repeated report counts once.
+const ENDED_MAX: usize = 10_000;
+
+/// What is counted, lane by lane.
+#[derive(Debug, Default)]
+pub(crate) struct Tally(Mutex<Counted>);
+
+#[derive(Debug, Default)]
+struct Counted {
+    leases: HashMap<Token, Held>,
+    /// Their tokens, oldest first; some have ended since.
+    order: VecDeque<Token>,
+    ended: HashSet<Token>,
+    ended_order: VecDeque<Token>,
+    done: BTreeMap<LaneName, (Done, Duration)>,
+}
+
+/// A lease that was taken here.
+#[derive(Debug)]
+struct Held {
+    lane: LaneName,
+    /// What has no result yet.
+    open: HashSet<u128>,
+    /// When it was taken, or told of last.
+    since: Instant,
+}
+
+/// A result: about what, and which.
+pub(crate) type Told = (u128, AttemptOutcome);
+
+impl Tally {
+    /// A lease was taken.
+    pub(crate) fn claimed(
+        &self,
+        token: Token,
+        lane: &LaneName,
+        messages: impl Iterator<Item = u128>,
+    ) {
+        let held = Held {
+            lane: lane.clone(),
+            open: messages.collect(),
+            since: Instant::now(),
+        };
+        let mut counted = self.counted();
+        counted.leases.insert(token, held);
+        counted.order.push_back(token);
+        while counted.order.len() > LEASES_MAX {
+            let oldest = counted.order.pop_front();
+            oldest.map(|oldest| counted.leases.remove(&oldest));
+        }
+    }
+
+    /// The lane of a lease that was taken here and has not come to its end.
+    pub(crate) fn lane(&self, token: Token) -> Option<LaneName> {
+        let counted = self.counted();
+        counted.leases.get(&token).map(|held| held.lane.clone())
+    }
+
+    /// Results were recorded; those told before are not counted again.
+    pub(crate) fn recorded(&self, token: Token, lane: &LaneName, told: &[Told]) {
+        let mut guard = self.counted();
+        let counted = &mut *guard;
+        let (new, took) = match counted.leases.get_mut(&token) {
+            Some(held) => {
+                let took = held.since.elapsed();
+                held.since = Instant::now();
+                let new = told.iter().filter(|(id, _)| held.open.remove(id));
+                (new.copied().collect::<Vec<_>>(), took)
+            }
+            // Taken elsewhere, or told of again.
+            None if counted.ended.contains(&token) => return,
+            None => (told.to_vec(), Duration::ZERO),
+        };
+        let (done, time) = counted.done.entry(lane.clone()).or_default();
+        new.iter().for_each(|(_, outcome)| count(done, *outcome));
+        if !new.is_empty() {
+            *time += took;
+        }
+        counted.end(token);
+    }
+
+    /// What was recorded since this was last asked. A lane that was worked on once stays.
+    pub(crate) fn take(&self) -> Vec<LanePulse> {
+        let mut counted = self.counted();
+        let lanes = counted.done.iter_mut().map(|(lane, (done, time))| {
+            let took_ms = time.as_millis() as u64;
+            *time -= Duration::from_millis(took_ms);
+            LanePulse {
+                lane: lane.clone(),
+                done: Done {
+                    took_ms,
+                    ..std::mem::take(done)
+                },
+            }
+        });
+        lanes.collect()
+    }
+
+    fn counted(&self) -> MutexGuard<'_, Counted> {
+        // Numbers are whole at any moment.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Counted {
+    /// Forgets a lease about which everything is told.
+    fn end(&mut self, token: Token) {
+        let is_open = |held: &Held| !held.open.is_empty();
+        if self.leases.get(&token).is_none_or(is_open) {
+            return;
+        }
+        self.leases.remove(&token);
+        if self.ended.insert(token) {
+            self.ended_order.push_back(token);
+        }
+        while self.ended_order.len() > ENDED_MAX {
+            let oldest = self.ended_order.pop_front();
+            oldest.map(|oldest| self.ended.remove(&oldest));
+        }
+    }
+}
+
+fn count(done: &mut Done, outcome: AttemptOutcome) {
+    match outcome {
+        AttemptOutcome::Delivered => done.delivered += 1,
+        AttemptOutcome::Retry => done.retried += 1,
+        AttemptOutcome::Dead => done.dead += 1,
+        AttemptOutcome::Uncertain => done.uncertain += 1,
+        // Nobody's result.
+        AttemptOutcome::Expired => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+    use uuid::Uuid;
+
+    use super::*;
+
+    use AttemptOutcome::{Dead, Delivered, Retry};
+
+    #[tokio::test(start_paused = true)]
+    async fn every_result_counts_once() {
+        let tally = Tally::default();
+        let mail: LaneName = "mail".parse().unwrap();
+        let (here, elsewhere) = (Token(Uuid::from_u128(1)), Token(Uuid::from_u128(2)));
+        tally.claimed(here, &mail, [1, 2].into_iter());
+        assert_eq!(tally.lane(here), Some(mail.clone()));
+        assert_eq!(tally.lane(elsewhere), None);
+        advance(Duration::from_millis(300)).await;
+        tally.recorded(here, &mail, &[(1, Delivered)]);
+        tally.recorded(here, &mail, &[(1, Delivered)]);
+        advance(Duration::from_millis(100)).await;
+        tally.recorded(here, &mail, &[(1, Delivered), (2, Retry)]);
+        tally.recorded(here, &mail, &[(2, Retry)]);
+        tally.recorded(elsewhere, &mail, &[(3, Dead)]);
+        let expected = Done {
+            delivered: 1,
+            retried: 1,
+            dead: 1,
+            took_ms: 400,
+            ..Done::default()
+        };
+        let taken = tally.take();
+        assert_eq!(
+            (taken.len(), &taken[0].lane, taken[0].done),
+            (1, &mail, expected)
+        );
+        assert_eq!(tally.take()[0].done, Done::default());
+        assert_eq!(tally.lane(here), None, "nothing is left of it");
+    }
+
+    #[tokio::test]
+    async fn what_is_remembered_has_a_bound() {
+        let tally = Tally::default();
+        let mail: LaneName = "mail".parse().unwrap();
+        for number in 0..(LEASES_MAX as u128 + 5) {
+            tally.claimed(Token(Uuid::from_u128(number)), &mail, [number].into_iter());
+        }
+        let counted = tally.counted();
+        assert_eq!(
+            (counted.leases.len(), counted.order.len()),
+            (LEASES_MAX, LEASES_MAX)
+        );
+    }
+}
