@@ -1,5 +1,7 @@
 //! As much of HTTP/1.1 as the benchmark speaks, on both sides: what it costs should be consign's cost.
 
+use std::time::{Duration, Instant};
+
 use anyhow::{Context, Result, ensure};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
@@ -120,5 +122,48 @@ impl Client {
             String::from_utf8_lossy(&answer.body)
         );
         Ok(answer)
+    }
+
+    /// Asks for a page as a browser does, and returns how long its first byte took.
+    pub(crate) async fn page(&mut self, path: &str) -> Result<Duration> {
+        let sent = Instant::now();
+        self.ask(path, "text/html").await?;
+        self.stream.fill_buf().await?;
+        let took = sent.elapsed();
+        let answer = receive(&mut self.stream)
+            .await?
+            .context("the server hung up")?;
+        let line = &answer.first_line;
+        ensure!(line.starts_with("HTTP/1.1 200"), "{path}: {line}");
+        Ok(took)
+    }
+
+    /// Begins to watch a stream of events; returns when the first is there.
+    pub(crate) async fn watch(&mut self, path: &str) -> Result<()> {
+        self.ask(path, "text/event-stream").await?;
+        let mut line = String::new();
+        self.stream.read_line(&mut line).await?;
+        ensure!(line.starts_with("HTTP/1.1 200"), "{path}: {line}");
+        while !line.starts_with("event:") {
+            line.clear();
+            let read = self.stream.read_line(&mut line).await?;
+            ensure!(read > 0, "{path}: the stream ended");
+        }
+        Ok(())
+    }
+
+    /// Reads what comes, to nobody's profit, until nothing comes any more.
+    pub(crate) async fn drain(mut self) -> Result<()> {
+        let mut bytes = vec![0; 64 * 1024];
+        while self.stream.read(&mut bytes).await? > 0 {}
+        Ok(())
+    }
+
+    async fn ask(&mut self, path: &str, kind: &str) -> Result<()> {
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nHost: {}\r\nAccept: {kind}\r\n\r\n",
+            self.host
+        );
+        Ok(self.stream.get_mut().write_all(request.as_bytes()).await?)
     }
 }

@@ -110,6 +110,8 @@ pub enum Scenario {
     Memory,
     /// The first synchronisation of a Git repository, beside `git log --raw`
     Scm,
+    /// Pages of the dashboard over 1,000,000 messages, and what its viewers cost
+    Dashboard,
 }
 
 impl Scenario {
@@ -130,6 +132,7 @@ impl Scenario {
                 | Self::Orders
                 | Self::Memory
                 | Self::Scm
+                | Self::Dashboard
         )
     }
 
@@ -153,6 +156,7 @@ impl Scenario {
             Self::Payments => "payments",
             Self::Memory => "memory",
             Self::Scm => "scm",
+            Self::Dashboard => "dashboard",
         }
     }
 }
@@ -208,6 +212,12 @@ pub(crate) struct Counts {
     pub(crate) memory_callers: usize,
     /// Of the repository that is synchronised.
     pub(crate) commits: u32,
+    /// Messages behind the dashboard, one in a hundred of them dead.
+    pub(crate) dashboard: u32,
+    /// How often each page is asked for.
+    pub(crate) dashboard_calls: u32,
+    /// How long viewers look.
+    pub(crate) viewing: Duration,
 }
 
 impl Scale {
@@ -248,6 +258,9 @@ const SMOKE: Counts = Counts {
     memory_hangs: 1,
     memory_callers: 5,
     commits: 300,
+    dashboard: 10_000,
+    dashboard_calls: 3,
+    viewing: Duration::from_secs(3),
 };
 
 const QUICK: Counts = Counts {
@@ -276,6 +289,9 @@ const QUICK: Counts = Counts {
     memory_hangs: 2,
     memory_callers: 50,
     commits: 10_000,
+    dashboard: 100_000,
+    dashboard_calls: 20,
+    viewing: Duration::from_secs(10),
 };
 
 const FULL: Counts = Counts {
@@ -304,4 +320,7 @@ const FULL: Counts = Counts {
     memory_hangs: 4,
     memory_callers: 50,
     commits: 50_000,
+    dashboard: 1_000_000,
+    dashboard_calls: 50,
+    viewing: Duration::from_secs(30),
 };

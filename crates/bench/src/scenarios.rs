@@ -1,6 +1,7 @@
 //! The questions, one file each.
 
 mod crash;
+mod dashboard;
 mod depth;
 mod drain;
 mod http;
@@ -102,6 +103,7 @@ async fn measure(scenario: Scenario, plan: &Plan, scratch: &Scratch) -> Result<A
         Scenario::Payments => Box::pin(payments::run(plan, scratch)).await,
         Scenario::Memory => Box::pin(memory::run(plan, scratch)).await,
         Scenario::Scm => Box::pin(scm::run(plan, scratch)).await,
+        Scenario::Dashboard => Box::pin(dashboard::run(plan, scratch)).await,
         Scenario::Sqlite => bail!("invariant: SQLite needs no server"),
     }
 }
