@@ -11,6 +11,7 @@ use std::{
 use axum::{
     body::Body,
     extract::{Request, State},
+    http::request::Parts,
     middleware::Next,
     response::Response,
 };
@@ -18,7 +19,11 @@ use consign_memory::{Correlation, GatewayToken};
 use uuid::Uuid;
 
 use crate::{
-    dashboard::{refusal, session::Sessions},
+    dashboard::{
+        flash,
+        refusal::{self, Asked},
+        session::Sessions,
+    },
     options::{RateLimit, ServerOptions},
     problem::{Problem, Voice},
     state::Clock,
@@ -100,8 +105,8 @@ pub(crate) async fn pass(State(gate): State<Gate>, request: Request, next: Next)
     let method = request.method().clone();
     let correlation = request.extensions().get::<Correlation>().cloned();
     let gate = gate.for_request(&request);
-    let asked = (gate.voice == Voice::Page).then(|| refusal::Asked::new(&request));
-    let mut response = match gate.admit(request, next).await {
+    let asked = (gate.voice == Voice::Page).then(|| Asked::new(&request));
+    let mut response = match gate.admit(request, next, asked.as_ref()).await {
         Ok(response) => response,
         Err(problem) => problem
             .in_request(correlation.as_ref())
@@ -131,16 +136,29 @@ impl Gate {
         }
     }
 
-    async fn admit(&self, request: Request, next: Next) -> Result<Response, Problem> {
+    async fn admit(
+        &self,
+        request: Request,
+        next: Next,
+        asked: Option<&Asked>,
+    ) -> Result<Response, Problem> {
         let options = &self.shared.options;
         let (mut parts, body) = request.into_parts();
-        let caller = access::admit(&self.shared, (self.access, self.reach), &parts)?;
+        let caller = match access::admit(&self.shared, (self.access, self.reach), &parts) {
+            Ok(caller) => caller,
+            Err(problem) => {
+                if let Some(asked) = asked {
+                    self.keep(asked, &parts, body).await;
+                }
+                return Err(problem);
+            }
+        };
         let (quota, bytes_max) = match self.access {
             Access::Scopes(_) | Access::Agents(_) => {
                 let quota = self.shared.rates.take(&caller.client, Instant::now())?;
                 (quota, options.body_max_bytes)
             }
-            Access::Pages(_) => {
+            Access::Pages(_) | Access::Leave => {
                 let quota = self.shared.rates.take(&caller.client, Instant::now())?;
                 (quota, pages::FORM_BYTES_MAX)
             }
@@ -152,6 +170,9 @@ impl Gate {
             Access::Front | Access::Open | Access::Metrics => (None, 0),
         };
         let bytes = body::read(body, bytes_max, options.body_timeout()).await?;
+        if let Some(asked) = asked {
+            asked.keep(&parts, &bytes);
+        }
         if let Some(visit) = &caller.visit {
             pages::check_form(&parts, &bytes, visit)?;
         }
@@ -159,7 +180,7 @@ impl Gate {
             Access::Front | Access::Open | Access::Metrics => None,
             _ => Some(self.shared.slots.take()?),
         };
-        let cookie = caller.visit.as_ref().and_then(|visit| visit.cookie.clone());
+        let visit = caller.visit.clone();
         parts.extensions.insert(slot.clone());
         parts.extensions.insert(caller);
         parts.extensions.insert(Arc::clone(&self.shared));
@@ -169,9 +190,26 @@ impl Gate {
         if let Some(quota) = quota {
             quota.tell(response.headers_mut());
         }
-        if let Some(cookie) = cookie {
-            refusal::with_cookie(response.headers_mut(), &cookie);
+        if let Some(visit) = visit {
+            let done = flash::cookie(&self.shared.sessions, &visit, &response);
+            if let Some(cookie) = done.or(visit.cookie) {
+                refusal::with_cookie(response.headers_mut(), &cookie);
+            }
         }
         Ok(response)
+    }
+
+    /// What somebody wrote whose session has ended meanwhile shall not be lost with it. It is read
+    /// as a login is, which anybody may try as well.
+    async fn keep(&self, asked: &Asked, parts: &Parts, body: Body) {
+        let address = access::peer_address(parts);
+        let client = address.map_or("unknown".to_owned(), |address| address.to_string());
+        if !pages::is_own_form(parts) || self.shared.logins.take(&client, Instant::now()).is_err() {
+            return;
+        }
+        let timeout = self.shared.options.body_timeout();
+        if let Ok(bytes) = body::read(body, pages::FORM_BYTES_MAX, timeout).await {
+            asked.keep(parts, &bytes);
+        }
     }
 }

@@ -12,9 +12,10 @@ mod problem;
 mod router;
 mod routes;
 mod serve;
+mod session_key;
 mod state;
-mod token;
 mod tally;
+mod token;
 mod wire;
 
 pub mod metrics;
@@ -26,5 +27,6 @@ pub use openapi::openapi_json;
 pub use options::{RateLimit, ServerOptions, TokenEntry};
 pub use router::router;
 pub use serve::{Peer, Server, StartError};
+pub use session_key::SessionKey;
 pub use state::{AppState, MemoryHere, PaymentsHere, WorkerView};
 pub use token::{Scope, Token, TokenHash};

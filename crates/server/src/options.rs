@@ -8,7 +8,10 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::token::{Scope, TokenHash};
+use crate::{
+    session_key::SessionKey,
+    token::{Scope, TokenHash},
+};
 
 /// Everything that can be said about the server. What is left out has its default.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -54,6 +57,9 @@ pub struct ServerOptions {
     pub rate_limit: RateLimit,
     /// How long a login at the dashboard lasts.
     pub session_ttl_ms: u64,
+    /// What its sessions are signed with, together with the tokens' hashes. Without it the hashes
+    /// are enough to make a session.
+    pub session_key: Option<SessionKey>,
     /// Keeps browsers from sending the dashboard's cookie over plain HTTP, as behind a proxy that
     /// ends TLS. A server that speaks HTTPS itself always does.
     pub dashboard_secure_cookie: bool,
@@ -85,6 +91,7 @@ impl Default for ServerOptions {
             connections_max: 2_048,
             rate_limit: RateLimit::default(),
             session_ttl_ms: 8 * 60 * 60 * 1_000,
+            session_key: None,
             dashboard_secure_cookie: false,
             tick_age_max_ms: 30_000,
             shutdown_grace_ms: 10_000,

@@ -9,34 +9,62 @@
 
   // --- theme
 
-  const themes = ["system", "light", "dark"];
-  function theme() {
+  // Without storage what is kept holds for this page.
+  function keep(store, name, value) {
     try {
-      const kept = localStorage.getItem("consign-theme");
-      return themes.includes(kept) ? kept : "system";
+      window[store].setItem(name, value);
     } catch {
-      return "system";
+      // Somebody forbade it.
     }
   }
+  function kept(store, name) {
+    try {
+      return window[store].getItem(name);
+    } catch {
+      return null;
+    }
+  }
+
+  const themes = ["system", "light", "dark"];
+  let theme = kept("localStorage", "consign-theme");
+  if (!themes.includes(theme)) theme = "system";
   function dress(name) {
     if (name === "system") root.removeAttribute("data-theme");
     else root.setAttribute("data-theme", name);
     const button = document.querySelector("[data-theme-switch]");
     if (button) button.textContent = "Theme: " + name;
   }
-  dress(theme());
+  dress(theme);
   const themeSwitch = document.querySelector("[data-theme-switch]");
   if (themeSwitch) {
     themeSwitch.hidden = false;
     themeSwitch.addEventListener("click", () => {
-      const next = themes[(themes.indexOf(theme()) + 1) % themes.length];
-      try {
-        localStorage.setItem("consign-theme", next);
-      } catch {
-        // Without storage it holds for this page.
-      }
-      dress(next);
+      theme = themes[(themes.indexOf(theme) + 1) % themes.length];
+      keep("localStorage", "consign-theme", theme);
+      dress(theme);
     });
+  }
+
+  // --- what was written and not sent
+
+  // A form was refused, perhaps because the session had ended: its reason comes back into it.
+  const unsent = document.querySelector("[data-kept]");
+  if (unsent) {
+    keep("sessionStorage", "consign-kept", JSON.stringify([unsent.getAttribute("data-kept"), unsent.value]));
+  } else {
+    const [action, reason] = JSON.parse(kept("sessionStorage", "consign-kept") ?? "[]");
+    const form = [...document.forms].find((form) => form.getAttribute("action") === action);
+    const field = form && form.querySelector("[name=reason]");
+    if (field) {
+      field.value = reason;
+      keep("sessionStorage", "consign-kept", "[]");
+    }
+  }
+
+  // A payload that was shown is an answer to a form. Loading the page again shows the message
+  // without it, instead of asking whether to send the form once more.
+  if (document.querySelector("[data-revealed]") && location.pathname.endsWith("/reveal")) {
+    history.replaceState(null, "", location.pathname.slice(0, -"/reveal".length));
   }
 
   // --- staying up to date
@@ -84,7 +112,11 @@
     const topic = live.getAttribute("data-topic");
     const events = new EventSource("/ui/events?topic=" + encodeURIComponent(topic));
     events.addEventListener("open", () => say(" · live"));
-    events.addEventListener("live", (event) => show(event.data));
+    events.addEventListener("live", (event) => {
+      say(" · live");
+      show(event.data);
+    });
+    events.addEventListener("stale", (event) => say(" · not live: the database has not answered since " + event.data));
     events.addEventListener("error", () => {
       say(" · not up to date, trying again");
       // Refused for good: the session may have ended.
@@ -106,10 +138,24 @@
     ["g l", "leases"],
     ["g d", "dead letters"],
     ["g a", "audit"],
-    ["?", "this help"],
+    ["?", "this help; the foot of the page switches shortcuts off"],
   ];
   const places = { o: "/", m: "/ui/messages", l: "/ui/leases", d: "/ui/dead", a: "/ui/audit" };
   let going = false;
+  let obeys = kept("localStorage", "consign-keys") !== "off";
+  const keysSwitch = document.querySelector("[data-keys-switch]");
+  function tell() {
+    keysSwitch.textContent = "Shortcuts: " + (obeys ? "on" : "off");
+  }
+  if (keysSwitch) {
+    keysSwitch.hidden = false;
+    tell();
+    keysSwitch.addEventListener("click", () => {
+      obeys = !obeys;
+      keep("localStorage", "consign-keys", obeys ? "on" : "off");
+      tell();
+    });
+  }
 
   function rows() {
     return [...document.querySelectorAll("tr[data-row]")];
@@ -149,8 +195,9 @@
 
   document.addEventListener("keydown", (event) => {
     const target = event.target;
-    const writes = target instanceof HTMLElement && target.matches("input, select, textarea");
-    if (writes || event.ctrlKey || event.metaKey || event.altKey) return;
+    const writes = target instanceof HTMLElement && (target.isContentEditable || target.matches("input, select, textarea"));
+    const isBusy = document.querySelector("dialog[open]") !== null;
+    if (!obeys || writes || isBusy || event.ctrlKey || event.metaKey || event.altKey) return;
     if (going) {
       going = false;
       const place = places[event.key];

@@ -25,16 +25,33 @@ impl Doctor {
         let opened = context.open().await?;
         let mut findings = opened.store.doctor().await?;
         by_settings(context, &opened, &mut findings).await?;
+        let hints = hints(context)?;
         if context.out.is_json() {
-            context.out.json(&json!({"findings": findings}))?;
+            let mut answer = json!({"findings": findings});
+            if !hints.is_empty() {
+                answer["hints"] = json!(hints);
+            }
+            context.out.json(&answer)?;
         } else {
             print(context.out, &findings)?;
+            for hint in hints {
+                context.out.line(format_args!("hint: {hint}"))?;
+            }
         }
         Ok(match findings.is_empty() {
             true => Exit::Fine,
             false => Exit::Wrong,
         })
     }
+}
+
+/// What could be set up better. Nothing is wrong with the database, so the exit code is the same.
+fn hints(context: &Context) -> Result<Vec<&'static str>, Failure> {
+    let server = context.config(Flags::new())?.settings.server;
+    let has_bare_sessions = !server.tokens.is_empty() && server.session_key.is_none();
+    let hint = "server.session_key is not set: whoever can read the hashes of server.tokens can make \
+                a session of the dashboard";
+    Ok(has_bare_sessions.then_some(hint).into_iter().collect())
 }
 
 /// The database takes it that an audit may be pending for two hours; the settings may say otherwise.

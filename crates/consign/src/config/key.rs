@@ -53,6 +53,7 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     key("server.rate_limit.burst", Kind::Whole(1, u32::MAX as u64)),
     key("server.session_ttl_ms", Kind::Whole(1_000, 30 * DAY_MS)),
+    key("server.session_key", Kind::Secret),
     key("server.dashboard_secure_cookie", Kind::Flag),
     key("server.tick_age_max_ms", Kind::Whole(100, HOUR_MS)),
     key("server.shutdown_grace_ms", Kind::Whole(0, HOUR_MS)),

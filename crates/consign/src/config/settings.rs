@@ -1,7 +1,7 @@
 //! Settings in types.
 
 use consign_postgres::Pooler;
-use consign_server::{Scope, ServerOptions, TokenHash};
+use consign_server::{Scope, ServerOptions, SessionKey, TokenHash};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -92,6 +92,7 @@ struct Sections {
 impl Settings {
     pub(super) fn read(entries: &Layer) -> Result<Self, Vec<Problem>> {
         let mut problems = wrong_tokens(entries);
+        problems.extend(wrong_session_key(entries));
         let lanes = lanes::read(entries, &mut problems);
         let orders = orders::read(entries, &mut problems);
         let payments = payments::read(entries, &mut problems);
@@ -145,6 +146,15 @@ fn list_tokens(server: &mut Value) {
     };
     let list: Value = tokens.iter().map(entry).collect();
     server["tokens"] = list;
+}
+
+/// A secret that is none.
+fn wrong_session_key(entries: &Layer) -> Option<Problem> {
+    let path = KeyPath::of("server.session_key");
+    let entry = entries.get(&path)?;
+    let read = serde_json::from_value::<SessionKey>(entry.value.clone());
+    let error = read.err()?;
+    Some(Problem::at(&entry.origin, &path, error.to_string()))
 }
 
 /// Tokens that lack something, or say something that cannot be.

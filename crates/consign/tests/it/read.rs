@@ -168,6 +168,30 @@ async fn leases_show_who_holds_what_without_the_token() {
     assert_eq!(item["begun"], json!([1]));
 }
 
+#[test]
+fn doctor_hints_at_sessions_that_the_hashes_of_tokens_are_enough_for() {
+    let consign = Consign::new();
+    let hash = "0".repeat(64);
+    let token =
+        format!("[server.tokens.olga]\nhash = \"sha256:{hash}\"\nscopes = [\"operator\"]\n");
+    consign.configure(&token);
+    let told = consign.json(["doctor"]);
+    assert_eq!(told["findings"], json!([]), "a hint is no finding");
+    let hint = told["hints"][0].as_str().unwrap();
+    assert!(hint.starts_with("server.session_key"), "{hint}");
+    let ran = consign.run(["doctor"]).expect(0);
+    assert!(ran.stdout.contains("hint: server.session_key"), "{ran:?}");
+    let key = "k".repeat(32);
+    consign.configure(&format!("[server]\nsession_key = \"{key}\"\n{token}"));
+    assert!(consign.json(["doctor"])["hints"].is_null());
+    let shown = consign.run(["config", "show"]).expect(0).stdout;
+    assert!(!shown.contains(&key), "{shown}");
+    consign.configure("[server]\nsession_key = \"short\"\n");
+    let ran = consign.run(["config", "check"]);
+    assert!(ran.stderr.contains("server.session_key"), "{ran:?}");
+    assert!(ran.stderr.contains("at least 32 bytes"), "{ran:?}");
+}
+
 #[tokio::test]
 async fn doctor_is_content_with_a_sound_database_and_names_what_is_wrong_with_another() {
     let consign = mixed().await;

@@ -10,6 +10,9 @@ use crate::{problem::Problem, state::AppState};
 /// A ready message that nobody claims for this long is worth a look.
 const UNCLAIMED: SignedDuration = SignedDuration::from_mins(5);
 
+/// What a breaker is that lets everything through.
+const CLOSED: &str = "closed";
+
 /// A lane with what is in it.
 pub(super) struct LaneRow {
     pub(super) name: String,
@@ -24,6 +27,13 @@ pub(super) struct LaneRow {
     pub(super) paused: Option<Moment>,
     /// How deliveries are let through, where a worker of this process makes them.
     pub(super) breaker: Option<&'static str>,
+}
+
+impl LaneRow {
+    /// The state of a breaker that keeps deliveries back.
+    pub(super) fn trouble(&self) -> Option<&'static str> {
+        self.breaker.filter(|state| *state != CLOSED)
+    }
 }
 
 /// Something that needs a person, and where to go.
@@ -57,7 +67,7 @@ impl Lanes {
 
     pub(super) fn row(&self, lane: &Lane, counts: &Counts) -> LaneRow {
         let breaker = self.worker_of(lane).map(|status| match status.breaker {
-            BreakerState::Closed => "closed",
+            BreakerState::Closed => CLOSED,
             BreakerState::Open => "open",
             BreakerState::HalfOpen => "half open",
         });
@@ -105,8 +115,8 @@ impl Lanes {
             alerts.push(to(words, "?state=held"));
         }
         if let Some(paused_at) = lane.paused_at {
-            let since = span(self.now.duration_since(paused_at));
-            alerts.push(to(format!("Lane {name} is paused since {since}"), ""));
+            let time = span(self.now.duration_since(paused_at));
+            alerts.push(to(format!("Lane {name} has been paused for {time}"), ""));
         }
         if let Some(status) = self.worker_of(lane) {
             if status.breaker == BreakerState::Open {
@@ -126,7 +136,7 @@ impl Lanes {
         let age = counts.oldest_due_at.map(|at| self.now.duration_since(at));
         if let (Some(age), None) = (age.filter(|age| *age > UNCLAIMED), lane.paused_at) {
             let words = format!(
-                "Lane {name}: the oldest ready message is due since {}; is a worker running?",
+                "Lane {name}: the oldest ready message has been due for {}; is a worker running?",
                 span(age)
             );
             alerts.push(to(words, "?state=ready"));
@@ -198,11 +208,11 @@ mod tests {
         };
         assert_eq!(
             alerts("mail", false, late),
-            ["Lane mail: the oldest ready message is due since 16 min; is a worker running?"]
+            ["Lane mail: the oldest ready message has been due for 16 min; is a worker running?"]
         );
         assert_eq!(
             alerts("mail", true, late),
-            ["Lane mail is paused since 2 min"]
+            ["Lane mail has been paused for 2 min"]
         );
         let dead = Counts {
             dead: 1,

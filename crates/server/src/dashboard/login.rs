@@ -11,8 +11,9 @@ use axum::{
 use serde::Deserialize;
 
 use super::{
-    form::Form,
+    form::{Form, encoded},
     refusal::with_cookie,
+    session::Sessions,
     shell::{Shell, rendered, see_other},
 };
 use crate::{
@@ -21,6 +22,7 @@ use crate::{
         Shared,
         access::{Access, Caller, Reach, check_reach, check_scopes, find},
     },
+    options::TokenEntry,
     problem::Problem,
 };
 
@@ -30,12 +32,20 @@ struct Login {
     shell: Shell,
     next: String,
     refused: Option<String>,
+    /// The same page once more, for who followed a link of another site.
+    again: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Destination {
     next: Option<String>,
     done: Option<String>,
+    /// Why it is shown.
+    why: Option<String>,
+    /// Shows it to somebody who has a session, too.
+    other: Option<String>,
+    /// Whether the browser has been sent here by ourselves.
+    again: Option<String>,
 }
 
 /// The form.
@@ -46,18 +56,33 @@ pub(super) async fn show(
 ) -> Response {
     let next = local(destination.next.as_deref());
     let tokens = &shared.options.tokens;
-    if tokens.is_empty() || shared.sessions.known(tokens, &headers).is_some() {
-        return see_other(next);
-    }
+    let known = shared.sessions.known(tokens, &headers);
+    // A session that opens nothing any more must not keep anybody from opening another.
+    let refused = match known.map(|(entry, _)| may_look(&shared, entry)) {
+        Some(Ok(())) if destination.other.is_none() => return see_other(next),
+        _ if tokens.is_empty() => return see_other(next),
+        Some(Err((_, why))) => Some(why),
+        _ if destination.why.as_deref() == Some("old") => {
+            Some("That form was too old: please log in once more.".to_owned())
+        }
+        None if Sessions::were(&headers) => {
+            Some("Your session has ended: please log in again.".to_owned())
+        }
+        _ => None,
+    };
+    let is_out = destination.done.as_deref() == Some("logout") && refused.is_none();
     let visit = shared.sessions.anybody(&headers);
     let shell = Shell {
         csrf: visit.csrf.unwrap_or_default(),
-        ..Shell::plain("Log in").with_done(destination.done.as_deref())
+        done: is_out.then_some("Logged out."),
+        ..Shell::plain("Log in")
     };
+    let again = destination.again.is_none() && is_from_elsewhere(&headers);
     let mut page = rendered(&Login {
         shell,
+        again: again.then(|| format!("/ui/login?again=1&next={}", encoded(next))),
         next: next.to_owned(),
-        refused: None,
+        refused,
     });
     if let Some(cookie) = visit.cookie {
         with_cookie(page.headers_mut(), &cookie);
@@ -90,6 +115,7 @@ pub(super) async fn enter(
                 shell,
                 next: next.to_owned(),
                 refused: Some(why),
+                again: None,
             });
             *page.status_mut() = status;
             page
@@ -113,12 +139,23 @@ fn session(shared: &Shared, token: &str) -> Result<String, (StatusCode, String)>
         (StatusCode::UNAUTHORIZED, why)
     };
     let entry = find(&shared.options.tokens, token).ok_or_else(unknown)?;
+    may_look(shared, entry)?;
+    Ok(shared.sessions.open(entry))
+}
+
+/// Whether a token opens pages, or why it does not.
+fn may_look(shared: &Shared, entry: &TokenEntry) -> Result<(), (StatusCode, String)> {
     let tenant_id = shared.tenant_of(&entry.name);
     let checked = check_reach(entry, tenant_id, Reach::Everybody)
         .and_then(|()| check_scopes(entry, Access::PAGES.scopes()));
-    let refused = |problem: Problem| (problem.meaning.status, problem.detail);
-    checked.map_err(refused)?;
-    Ok(shared.sessions.open(entry))
+    checked.map_err(|problem: Problem| (problem.meaning.status, problem.detail))
+}
+
+/// Whether a page of another site led here. Browsers then keep the session's cookie back, and send
+/// it as soon as a page of ours leads on.
+fn is_from_elsewhere(headers: &HeaderMap) -> bool {
+    let site = headers.get("sec-fetch-site");
+    site.is_some_and(|site| site == "cross-site" || site == "same-site")
 }
 
 /// Where to go on: a page of ours, whatever the link says.

@@ -1,17 +1,22 @@
 //! What goes wrong, as a page; and what every page tells its browser.
 
+use std::sync::OnceLock;
+
 use askama::Template;
 use axum::{
     extract::Request,
-    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request::Parts},
     response::Response,
 };
 
 use super::{
-    form::encoded,
+    form::{Form, encoded},
     shell::{self, Shell},
 };
-use crate::problem::{Problem, Unworded, codes};
+use crate::{
+    gate::pages::is_own_form,
+    problem::{Problem, Unworded, codes},
+};
 
 /// Pages take nothing from elsewhere and run nothing but our own script, whatever a message has in
 /// it.
@@ -21,10 +26,14 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; i
 /// A request, as far as an answer in words needs it.
 #[derive(Debug)]
 pub(crate) struct Asked {
-    /// Where to go back to after a login.
+    /// Where to go back to, also after a login.
     path: String,
+    /// Where a form was sent to; none for a link.
+    action: Option<String>,
     /// Whether a person looks at the answer.
     by_person: bool,
+    /// The reason somebody wrote.
+    reason: OnceLock<String>,
 }
 
 #[derive(Template)]
@@ -36,7 +45,11 @@ struct Refused<'p> {
     title: &'p str,
     detail: &'p str,
     remedy: &'p str,
-    back: String,
+    back: &'p str,
+    action: Option<&'p str>,
+    reason: Option<&'p str>,
+    /// Where another token can be shown, if that would help.
+    login: Option<String>,
 }
 
 impl Asked {
@@ -49,7 +62,20 @@ impl Asked {
         };
         Self {
             path: path.unwrap_or("/").to_owned(),
+            action: (request.method() != Method::GET).then(|| request.uri().path().to_owned()),
+            reason: OnceLock::new(),
             by_person: accept.is_none_or(|accept| accept != "text/event-stream"),
+        }
+    }
+
+    /// Remembers the reason of a form of ours, to be given back if the form is refused.
+    pub(crate) fn keep(&self, request: &Parts, bytes: &[u8]) {
+        if !is_own_form(request) {
+            return;
+        }
+        let form = Form::read(&request.headers, bytes).ok();
+        if let Some(reason) = form.and_then(|form| form.reason()) {
+            self.reason.get_or_init(|| reason);
         }
     }
 
@@ -66,20 +92,40 @@ impl Asked {
 
     fn reworded(&self, problem: &Problem, response: Response) -> Response {
         let (mut parts, _) = response.into_parts();
-        if problem.meaning.code == codes::UNAUTHORIZED.code {
-            let mut login = shell::see_other(&format!("/ui/login?next={}", encoded(&self.path)));
-            *login.extensions_mut() = parts.extensions;
-            return login;
+        let code = problem.meaning.code;
+        let is = |other: &codes::Meaning| code == other.code;
+        let login = format!("/ui/login?next={}", encoded(&self.path));
+        let elsewhere = match self.action.as_deref() {
+            None if is(codes::UNAUTHORIZED) => Some(&*login),
+            // Whoever left the login open for long logs in all the same.
+            Some("/ui/login") if is(codes::CSRF_MISMATCH) => Some("/ui/login?why=old"),
+            _ => None,
+        };
+        if let Some(place) = elsewhere {
+            let mut other = shell::see_other(place);
+            *other.extensions_mut() = parts.extensions;
+            return other;
         }
-        let page = Refused {
+        let mut page = Refused {
             shell: Shell::plain("Not done"),
             status: problem.meaning.status.as_u16(),
-            code: problem.meaning.code,
+            code,
             title: problem.meaning.title,
             detail: &problem.detail,
             remedy: problem.meaning.remedy,
-            back: self.path.clone(),
+            back: &self.path,
+            action: self.action.as_deref(),
+            reason: self.reason.get().map(String::as_str),
+            login: None,
         };
+        if is(codes::UNAUTHORIZED) {
+            page.title = "Your session has ended";
+            page.detail = "Nothing was done.";
+            page.remedy = "log in again and send the form once more";
+            page.login = Some(login);
+        } else if is(codes::SCOPE_MISSING) || is(codes::TENANT_BOUND) {
+            page.login = Some(format!("{login}&other=1"));
+        }
         let mut worded = shell::rendered(&page);
         parts.headers.remove(header::CONTENT_TYPE);
         parts.headers.remove(header::CONTENT_LENGTH);

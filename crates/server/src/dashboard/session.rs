@@ -13,11 +13,16 @@ use ring::{
 
 use crate::{
     options::{ServerOptions, TokenEntry},
+    session_key::SessionKey,
     token::Scope,
 };
 
 /// The name of the cookie. It counts on pages only, never for the API.
-pub(crate) const COOKIE: &str = "consign_session";
+const COOKIE: &str = "consign_session";
+
+/// The same for those without a token. Another name, since a link from elsewhere comes without
+/// either cookie, and what is set then must not end a session.
+const NOBODY: &str = "consign_visitor";
 
 /// Changes with the meaning of the rest of a cookie.
 const VERSION: &str = "v1";
@@ -30,6 +35,8 @@ pub(crate) struct Sessions {
     ttl_s: i64,
     /// Whether browsers may send the cookie over HTTPS only.
     is_secure: bool,
+    /// What the keys come from besides the tokens.
+    secret: Option<SessionKey>,
     /// The key of those who have not logged in, or need not: theirs only ties forms to browsers.
     nobody: hmac::Key,
 }
@@ -52,6 +59,8 @@ pub(crate) struct Visit {
     pub(crate) csrf: Option<String>,
     /// The cookie to be set, if they came without one.
     pub(crate) cookie: Option<String>,
+    /// Whether what the address says was done has been done, just now and in this session.
+    pub(crate) has_acted: bool,
 }
 
 /// What a cookie says.
@@ -67,28 +76,29 @@ impl Sessions {
             clock,
             ttl_s: i64::try_from(options.session_ttl_ms / 1_000).unwrap_or(i64::MAX),
             is_secure: options.has_tls() || options.dashboard_secure_cookie,
-            nobody: nobodys_key(&options.tokens),
+            nobody: nobodys_key(options),
+            secret: options.session_key.clone(),
         }
     }
 
     /// Somebody who needs no token, or has not shown theirs yet.
     pub(crate) fn anybody(&self, headers: &HeaderMap) -> Visit {
-        let known = cookies(headers).find_map(|cookie| {
+        let known = cookies(headers, NOBODY).find_map(|cookie| {
             let session = self.proven(cookie, &self.nobody)?;
             session.name.is_empty().then(|| session.csrf(&self.nobody))
         });
         let (csrf, cookie) = match known {
             Some(csrf) => (csrf, None),
             None => {
-                let (cookie, csrf) = self.opened("", &self.nobody);
-                (csrf, Some(cookie))
+                let (value, csrf) = self.opened("", &self.nobody);
+                (csrf, Some(self.cookie(NOBODY, &value, self.ttl_s)))
             }
         };
         Visit {
-            name: None,
             may_operate: true,
             csrf: Some(csrf),
             cookie,
+            ..Visit::nobody()
         }
     }
 
@@ -98,12 +108,12 @@ impl Sessions {
         tokens: &'t [TokenEntry],
         headers: &HeaderMap,
     ) -> Option<(&'t TokenEntry, Visit)> {
-        cookies(headers).find_map(|cookie| {
+        cookies(headers, COOKIE).find_map(|cookie| {
             let name = Session::read(cookie)?.0.name;
             let entry = tokens
                 .iter()
                 .find(|entry| hex(entry.name.as_bytes()) == name)?;
-            let key = key_of(entry);
+            let key = self.key_of(entry);
             let session = self.proven(cookie, &key)?;
             let visit = Visit {
                 csrf: Some(session.csrf(&key)),
@@ -113,18 +123,36 @@ impl Sessions {
         })
     }
 
+    /// Whether a browser shows a session at all, be it one that has ended.
+    pub(crate) fn were(headers: &HeaderMap) -> bool {
+        cookies(headers, COOKIE).any(|value| !value.is_empty())
+    }
+
     /// The cookie of a new session of whoever has shown this token.
     pub(crate) fn open(&self, entry: &TokenEntry) -> String {
         let name = hex(entry.name.as_bytes());
-        self.opened(&name, &key_of(entry)).0
+        let (value, _) = self.opened(&name, &self.key_of(entry));
+        self.cookie(COOKIE, &value, self.ttl_s)
     }
 
     /// The cookie that takes the session away from its browser.
     pub(crate) fn ended(&self) -> String {
-        self.cookie("", 0)
+        self.cookie(COOKIE, "", 0)
     }
 
-    /// A new session: its cookie, and what its forms carry.
+    /// The key of a token's sessions: known to every server that knows the same tokens and the same
+    /// secret.
+    fn key_of(&self, entry: &TokenEntry) -> hmac::Key {
+        let purpose = b"consign dashboard: sessions of a token";
+        let own = derived(entry.hash.as_bytes(), purpose);
+        match &self.secret {
+            None => own.key(),
+            // Who replaces the token ends its sessions all the same.
+            Some(secret) => derived(secret.reveal().as_bytes(), own.bytes()).key(),
+        }
+    }
+
+    /// A new session: what its cookie says, and what its forms carry.
     fn opened(&self, name: &str, key: &hmac::Key) -> (String, String) {
         let mut id = [0; 16];
         let filled = SystemRandom::new().fill(&mut id);
@@ -142,12 +170,13 @@ impl Sessions {
             id,
         } = session;
         let value = format!("{VERSION}.{name}.{expires_at}.{id}.{proof}");
-        (self.cookie(&value, self.ttl_s), session.csrf(key))
+        (value, session.csrf(key))
     }
 
-    fn cookie(&self, value: &str, age_s: i64) -> String {
+    /// A cookie that scripts cannot read and other sites cannot send.
+    pub(super) fn cookie(&self, name: &str, value: &str, age_s: i64) -> String {
         let secure = if self.is_secure { "; Secure" } else { "" };
-        format!("{COOKIE}={value}; Path=/; Max-Age={age_s}; HttpOnly; SameSite=Strict{secure}")
+        format!("{name}={value}; Path=/; Max-Age={age_s}; HttpOnly; SameSite=Strict{secure}")
     }
 
     /// What a cookie says, if it is true and still holds.
@@ -167,8 +196,18 @@ impl Visit {
         Self {
             name: Some(entry.name.clone()),
             may_operate: entry.scopes.contains(&Scope::Operator),
+            ..Self::nobody()
+        }
+    }
+
+    /// Somebody who has nothing that a form of another page could make use of.
+    pub(crate) fn nobody() -> Self {
+        Self {
+            name: None,
+            may_operate: false,
             csrf: None,
             cookie: None,
+            has_acted: false,
         }
     }
 
@@ -216,48 +255,58 @@ impl<'c> Session<'c> {
     }
 }
 
-/// The key of a token's sessions: known to every server that knows the token.
-fn key_of(entry: &TokenEntry) -> hmac::Key {
-    derived(
-        entry.hash.as_bytes(),
-        b"consign dashboard: sessions of a token",
-    )
-}
-
-/// With tokens, every server with the same ones knows it, so that a login may be begun at one and
-/// finished at another; without, it lives and dies with the process.
-fn nobodys_key(tokens: &[TokenEntry]) -> hmac::Key {
+/// With a secret or with tokens, every server with the same ones knows it, so that a login may be
+/// begun at one and finished at another; without, it lives and dies with the process.
+fn nobodys_key(options: &ServerOptions) -> hmac::Key {
     let mut secret: Vec<u8> = Vec::new();
-    for entry in tokens {
-        secret.extend(entry.hash.as_bytes());
+    match &options.session_key {
+        Some(key) => secret.extend(key.reveal().as_bytes()),
+        None => {
+            for entry in &options.tokens {
+                secret.extend(entry.hash.as_bytes());
+            }
+        }
     }
     if secret.is_empty() {
         secret = vec![0; 32];
         let filled = SystemRandom::new().fill(&mut secret);
         filled.expect("invariant: the operating system has randomness");
     }
-    derived(&secret, b"consign dashboard: before the login")
+    derived(&secret, b"consign dashboard: before the login").key()
 }
 
-fn derived(secret: &[u8], purpose: &[u8]) -> hmac::Key {
+/// What a secret is turned into for one purpose.
+struct Derived(hmac::Tag);
+
+fn derived(secret: &[u8], purpose: &[u8]) -> Derived {
     let outer = hmac::Key::new(hmac::HMAC_SHA256, secret);
-    hmac::Key::new(hmac::HMAC_SHA256, hmac::sign(&outer, purpose).as_ref())
+    Derived(hmac::sign(&outer, purpose))
 }
 
-/// Every cookie of ours: a browser may send several, of which others may have set some.
-fn cookies(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+impl Derived {
+    fn bytes(&self) -> &[u8] {
+        self.0.as_ref()
+    }
+
+    fn key(&self) -> hmac::Key {
+        hmac::Key::new(hmac::HMAC_SHA256, self.bytes())
+    }
+}
+
+/// Every cookie of this name: a browser may send several, of which others may have set some.
+pub(super) fn cookies<'h>(headers: &'h HeaderMap, name: &str) -> impl Iterator<Item = &'h str> {
     let lines = headers.get_all(header::COOKIE).iter();
     let pairs = lines
         .filter_map(|line| line.to_str().ok())
         .flat_map(|line| line.split(';'));
-    pairs.filter_map(|pair| pair.trim().strip_prefix(COOKIE)?.strip_prefix('='))
+    pairs.filter_map(move |pair| pair.trim().strip_prefix(name)?.strip_prefix('='))
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn unhex(text: &str) -> Option<Vec<u8>> {
+pub(super) fn unhex(text: &str) -> Option<Vec<u8>> {
     if !text.len().is_multiple_of(2) || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
     }
@@ -377,9 +426,37 @@ mod tests {
         assert!(!nobody.owns(other.csrf.as_deref()));
         assert!(!nobody.owns(None));
         assert!(!nobody.owns(Some("")));
-        // The session of a token is no session of nobody's.
+        // The session of a token is no session of nobody's, and a visit does not end it.
         let logged_in = carrying(&sessions.open(&tokens[0]));
-        assert!(sessions.anybody(&logged_in).cookie.is_some());
+        let visitor = sessions.anybody(&logged_in).cookie.unwrap();
+        assert!(visitor.starts_with(NOBODY), "{visitor}");
+    }
+
+    #[test]
+    fn with_a_key_of_their_own_sessions_need_it_and_the_token() {
+        let tokens = [entry("ada", "a")];
+        let with = |key: Option<&str>, tokens: &[TokenEntry]| {
+            let options = ServerOptions {
+                tokens: tokens.to_vec(),
+                session_key: key.map(|key| SessionKey::try_from(key.repeat(32)).unwrap()),
+                ..ServerOptions::default()
+            };
+            let now = Timestamp::from_second(1_000).unwrap();
+            Sessions::new(&options, Arc::new(move || now))
+        };
+        let headers = carrying(&with(Some("k"), &tokens).open(&tokens[0]));
+        let knows = |key, tokens: &[TokenEntry]| {
+            let known = with(key, tokens).known(tokens, &headers).is_some();
+            known
+        };
+        assert!(knows(Some("k"), &tokens), "another server with both");
+        assert!(!knows(Some("x"), &tokens), "the key was replaced");
+        assert!(!knows(None, &tokens), "the hash alone makes no session");
+        assert!(!knows(Some("k"), &[entry("ada", "b")]), "another token");
+        let visitor = with(Some("k"), &tokens).anybody(&HeaderMap::new());
+        let visitor = carrying(visitor.cookie.as_deref().unwrap());
+        assert!(with(Some("k"), &tokens).anybody(&visitor).cookie.is_none());
+        assert!(with(None, &tokens).anybody(&visitor).cookie.is_some());
     }
 
     #[test]

@@ -7,8 +7,11 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
+use consign_kernel::MessageId;
+
 use super::assets::{SCRIPT, STYLE};
 use crate::{
+    extract::InPath,
     gate::access::Caller,
     problem::{Problem, internal},
 };
@@ -25,7 +28,9 @@ pub(super) struct Shell {
     pub(super) name: Option<String>,
     pub(super) may_operate: bool,
     pub(super) csrf: String,
-    /// What has just been done.
+    /// Whether something has been done just now.
+    pub(super) has_acted: bool,
+    /// What that was.
     pub(super) done: Option<&'static str>,
     pub(super) style: &'static str,
     pub(super) script: &'static str,
@@ -39,6 +44,7 @@ impl Shell {
             is_inside: true,
             name: visit.and_then(|visit| visit.name.clone()),
             may_operate: visit.is_some_and(|visit| visit.may_operate),
+            has_acted: visit.is_some_and(|visit| visit.has_acted),
             csrf: visit
                 .and_then(|visit| visit.csrf.clone())
                 .unwrap_or_default(),
@@ -55,16 +61,17 @@ impl Shell {
             name: None,
             may_operate: false,
             csrf: String::new(),
+            has_acted: false,
             done: None,
             style: &STYLE.path,
             script: &SCRIPT.path,
         }
     }
 
-    /// The same, saying what has been done. Only words of ours are said: anybody can make a link.
+    /// The same, saying what has been done, if it has been: anybody can make a link.
     pub(super) fn with_done(self, word: Option<&str>) -> Self {
         Self {
-            done: word.and_then(done),
+            done: word.filter(|_| self.has_acted).and_then(done),
             ..self
         }
     }
@@ -81,7 +88,6 @@ fn done(word: &str) -> Option<&'static str> {
         "resume" => "Resumed.",
         "redrive" => "Started.",
         "stop" => "Stopped.",
-        "logout" => "Logged out.",
         _ => return None,
     })
 }
@@ -103,6 +109,16 @@ pub(super) fn rendered(page: &impl Template) -> Response {
 pub(super) fn text(part: &impl Template) -> Result<String, Problem> {
     let text = part.render();
     text.map_err(|error| internal(format!("a page cannot be rendered: {error}")))
+}
+
+/// Whoever shortens the address of a page.
+pub(super) async fn front() -> Response {
+    see_other("/")
+}
+
+/// The address of a look at a payload shows none: looking takes a reason, and is kept on record.
+pub(super) async fn hidden(InPath(id): InPath<MessageId>) -> Response {
+    see_other(&format!("/ui/messages/{id}"))
 }
 
 /// Sends the browser to look at another page.

@@ -32,6 +32,8 @@ pub(crate) enum Access {
     Pages(&'static [Scope]),
     /// Nothing yet: here a session begins.
     Login,
+    /// Nothing any more: here a session ends, whatever has become of its token.
+    Leave,
     /// One of these scopes.
     Scopes(&'static [Scope]),
     /// One of these scopes, or a token that only the gateway of memories knows.
@@ -59,7 +61,7 @@ impl Access {
     /// The scopes of which one is needed; none where no token is ever needed.
     pub(crate) fn scopes(self) -> &'static [Scope] {
         match self {
-            Self::Open | Self::Front | Self::Login => &[],
+            Self::Open | Self::Front | Self::Login | Self::Leave => &[],
             Self::Metrics => &[Scope::Auditor, Scope::Operator],
             Self::Scopes(scopes) | Self::Agents(scopes) | Self::Pages(scopes) => scopes,
         }
@@ -115,7 +117,7 @@ pub(crate) fn admit(
     let (mut is_reader, mut tenant_id, mut agent, mut visit) = (true, None, None, None);
     let name = match access {
         Access::Open | Access::Front => None,
-        Access::Pages(_) | Access::Login => {
+        Access::Pages(_) | Access::Login | Access::Leave => {
             let visitor = pages::admit(shared, (access, reach), request)?;
             tenant_id = visitor.tenant_id;
             let name = visitor.visit.name.clone();

@@ -11,7 +11,7 @@ use super::{
     },
 };
 use crate::{
-    dashboard::{form::Form, session::Visit},
+    dashboard::{flash, form::Form, session::Visit},
     problem::{Problem, codes},
 };
 
@@ -42,10 +42,12 @@ pub(super) fn admit(
         check_host(options, request)?;
     }
     if options.tokens.is_empty() || access == Access::Login {
-        return Ok(Visitor {
-            visit: sessions.anybody(headers),
-            tenant_id: None,
-        });
+        return Ok(visitor(sessions.anybody(headers), None, request));
+    }
+    if access == Access::Leave {
+        let known = sessions.known(&options.tokens, headers);
+        let visit = known.map_or_else(Visit::nobody, |(_, visit)| visit);
+        return Ok(visitor(visit, None, request));
     }
     let (entry, visit) = match bearer(headers) {
         Some(bearer) => {
@@ -59,7 +61,15 @@ pub(super) fn admit(
     let tenant_id = tenants.get(&entry.name).copied();
     check_reach(entry, tenant_id, reach)?;
     check_scopes(entry, access.scopes())?;
-    Ok(Visitor { visit, tenant_id })
+    Ok(visitor(visit, tenant_id, request))
+}
+
+fn visitor(visit: Visit, tenant_id: Option<Uuid>, request: &Parts) -> Visitor {
+    let has_acted = flash::is_true(&visit, &request.uri, &request.headers);
+    Visitor {
+        visit: Visit { has_acted, ..visit },
+        tenant_id,
+    }
 }
 
 /// Whether a page is wanted, as browsers want one.
@@ -76,7 +86,7 @@ pub(crate) fn wants_page(headers: &HeaderMap) -> bool {
 
 /// What changes something must come from a form that was made for this session, on a page of ours.
 pub(super) fn check_form(request: &Parts, bytes: &[u8], visit: &Visit) -> Result<(), Problem> {
-    if matches!(request.method, Method::GET | Method::HEAD) {
+    if !is_form(request) {
         return Ok(());
     }
     check_site(&request.headers)?;
@@ -87,6 +97,15 @@ pub(super) fn check_form(request: &Parts, bytes: &[u8], visit: &Visit) -> Result
     let detail =
         "the form was made for another session, or for one that has ended; nothing was done";
     Err(Problem::new(codes::CSRF_MISMATCH, detail))
+}
+
+fn is_form(request: &Parts) -> bool {
+    !matches!(request.method, Method::GET | Method::HEAD)
+}
+
+/// Whether it is a form that does not say it comes from elsewhere.
+pub(crate) fn is_own_form(request: &Parts) -> bool {
+    is_form(request) && check_site(&request.headers).is_ok()
 }
 
 /// Browsers say where a form comes from.

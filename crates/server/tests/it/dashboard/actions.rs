@@ -207,11 +207,11 @@ async fn a_lane_is_paused_and_resumed(bench: Bench) {
         )
         .await;
     let page = desk.get(&mut browser, paused.header("location")).await;
-    page.says(200, "Lane mail is paused since")
+    page.says(200, "Lane mail has been paused for")
         .says(200, "Paused: nothing is claimed");
     desk.get(&mut browser, "/")
         .await
-        .says(200, "Lane mail is paused since");
+        .says(200, "Lane mail has been paused for");
     let resumed = desk
         .send(
             &mut browser,
@@ -222,7 +222,7 @@ async fn a_lane_is_paused_and_resumed(bench: Bench) {
         .await;
     resumed.leads_to("/ui/lanes/mail?done=resume");
     let page = desk.get(&mut browser, "/ui/lanes/mail").await;
-    assert!(page.has_form("/ui/lanes/mail/pause") && !page.text.contains("is paused since"));
+    assert!(page.has_form("/ui/lanes/mail/pause") && !page.text.contains("has been paused for"));
 }
 
 async fn dead_messages_are_previewed_and_redriven(bench: Bench) {
