@@ -6,7 +6,7 @@ use consign_kernel::{Error, LaneName, StateKind, nearest};
 use serde::Deserialize;
 
 use super::{
-    form::Form,
+    form::{Form, encoded},
     lanes::{Alert, LaneRow, Lanes},
     list::{Found, Query},
     live::Topic,
@@ -31,6 +31,8 @@ struct LanePage {
     topic: Option<String>,
     name: String,
     q: String,
+    /// The place that is looked at; a search stays in it.
+    state: Option<StateKind>,
     is_paused: bool,
     policy: Vec<(String, String)>,
     live: String,
@@ -89,6 +91,7 @@ pub(super) async fn show(
             .is_newest()
             .then(|| Topic::Lane(name.clone(), wanted.state).to_string()),
         q: wanted.q.clone().unwrap_or_default(),
+        state: wanted.state,
         is_paused: lane.paused_at.is_some(),
         policy: policy.collect(),
         live: live(&state, &name, &wanted).await?,
@@ -125,16 +128,18 @@ pub(super) async fn live(
         // There may be billions.
         StateKind::Delivered => None,
     };
+    let q = wanted.q.as_deref().map(encoded);
+    let q = |sign: char| q.as_ref().map_or(String::new(), |q| format!("{sign}q={q}"));
     let all = Tab {
         word: "all",
         count: None,
-        path: format!("/ui/lanes/{name}"),
-        is_current: wanted.state.is_none() && wanted.q.is_none(),
+        path: format!("/ui/lanes/{name}{}", q('?')),
+        is_current: wanted.state.is_none(),
     };
     let tabs = StateKind::ALL.into_iter().map(|kind| Tab {
         word: kind.as_str(),
         count: number(kind).map(count),
-        path: format!("/ui/lanes/{name}?state={kind}"),
+        path: format!("/ui/lanes/{name}?state={kind}{}", q('&')),
         is_current: wanted.state == Some(kind),
     });
     let mut rates = Vec::new();

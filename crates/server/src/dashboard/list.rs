@@ -20,7 +20,7 @@ const ROWS: u32 = 50;
 pub(super) struct Query {
     pub(super) lane: Option<LaneName>,
     pub(super) state: Option<StateKind>,
-    /// An id, a key or a code.
+    /// An id, a key, a correlation id or a code.
     pub(super) q: Option<String>,
     pub(super) before: Option<Cursor>,
 }
@@ -90,7 +90,7 @@ impl Query {
         })
     }
 
-    /// By id, by key, and by the code that dead ones have.
+    /// By id, by key, by correlation id, and by the code that dead ones have: all of them by id.
     async fn look_for(
         &self,
         state: &AppState,
@@ -99,40 +99,67 @@ impl Query {
         if q.contains('\0') {
             return Ok((Vec::new(), None));
         }
-        let in_lane = Filter {
+        let mut found: Vec<Listed> = self.by_id(state, q).await?.into_iter().collect();
+        let filter = Filter {
             lane: self.lane.clone(),
+            state: self.state,
             ..Filter::default()
         };
-        let mut found = Vec::new();
-        if let (Ok(id), None) = (q.parse().map(MessageId), self.before) {
-            let explained = state.store.explain(id).await?;
-            let here =
-                explained.filter(|it| self.lane.as_ref().is_none_or(|l| *l == it.message.lane));
-            found.extend(here.map(|it| Listed {
-                id,
-                state: it.state.kind(),
-                lane: it.message.lane,
-                key: it.message.key,
-                group: it.message.group,
-                created_at: it.message.created_at,
-                attempts: it.attempts,
-            }));
+        let text = || Some(q.to_owned());
+        let ways = [
+            Filter {
+                key: text(),
+                ..filter.clone()
+            },
+            Filter {
+                correlation_id: text(),
+                ..filter.clone()
+            },
+            Filter {
+                code: text(),
+                ..filter
+            },
+        ];
+        // Each way has shown what it finds down to some id; what lies below the highest of those is
+        // for the next page.
+        let mut horizon: Option<Cursor> = None;
+        for way in &ways {
+            let page = state.store.list(way, self.before, ROWS).await?;
+            horizon = horizon.max(page.next);
+            found.extend(page.items);
         }
-        if self.before.is_none() {
-            let by_key = Filter {
-                key: Some(q.to_owned()),
-                ..in_lane.clone()
-            };
-            found.extend(state.store.list(&by_key, None, ROWS).await?.items);
-        }
-        let by_code = Filter {
-            code: Some(q.to_owned()),
-            ..in_lane
-        };
-        let page = state.store.list(&by_code, self.before, ROWS).await?;
-        found.extend(page.items);
+        found.retain(|listed| horizon.is_none_or(|horizon| listed.id >= horizon));
+        found.sort_by_key(|listed| std::cmp::Reverse(listed.id));
         found.dedup_by_key(|listed| listed.id);
-        Ok((found, page.next))
+        if found.len() > ROWS as usize {
+            found.truncate(ROWS as usize);
+            horizon = found.last().map(|listed| listed.id);
+        }
+        Ok((found, horizon))
+    }
+
+    async fn by_id(&self, state: &AppState, q: &str) -> Result<Option<Listed>, Problem> {
+        let Ok(id) = q.parse().map(MessageId) else {
+            return Ok(None);
+        };
+        if self.before.is_some_and(|before| id >= before) {
+            return Ok(None);
+        }
+        let Some(it) = state.store.explain(id).await? else {
+            return Ok(None);
+        };
+        let kind = it.state.kind();
+        let is_wanted = self.lane.as_ref().is_none_or(|l| *l == it.message.lane)
+            && self.state.is_none_or(|state| state == kind);
+        Ok(is_wanted.then(|| Listed {
+            id,
+            state: kind,
+            lane: it.message.lane,
+            key: it.message.key,
+            group: it.message.group,
+            created_at: it.message.created_at,
+            attempts: it.attempts,
+        }))
     }
 
     fn older(&self, path: &str, next: Cursor) -> String {

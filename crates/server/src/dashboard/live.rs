@@ -1,7 +1,7 @@
 //! Pages that keep themselves up to date: what has changed is sent as server-sent events.
 //!
 //! All who look at the same thing share one look at the database every two seconds, which ends when
-//! nobody looks any more.
+//! nobody looks any more. While the database does not answer, they are told since when.
 
 use std::{
     collections::HashMap,
@@ -12,13 +12,15 @@ use std::{
 };
 
 use axum::{
+    Extension,
     body::{Body, Bytes},
     extract::State,
-    http::{HeaderValue, header},
+    http::{HeaderValue, StatusCode, header},
     response::Response,
 };
 use consign_kernel::{Filter, LaneName, MessageId, RedriveId, StateKind};
 use futures_util::stream;
+use jiff::Timestamp;
 use serde::Deserialize;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, watch},
@@ -28,6 +30,7 @@ use tokio::{
 use super::{dead, lane, leases, list::Query, message, overview, rates::Window};
 use crate::{
     extract::Params,
+    gate::access::Caller,
     problem::{Problem, codes},
     state::AppState,
 };
@@ -38,6 +41,8 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
 /// A stream ends after this long: the browser comes again, and shows its session again.
 const STREAM_MAX: Duration = Duration::from_secs(10 * 60);
 const VIEWERS_MAX: usize = 256;
+/// Of one token, or of one address where there are no tokens: nobody takes all places.
+const VIEWERS_OF_CLIENT_MAX: usize = 64;
 
 /// What is looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -103,13 +108,23 @@ impl Topic {
     }
 }
 
-type Told = watch::Sender<Arc<str>>;
+/// What was seen last.
+#[derive(Clone, Debug, Default)]
+struct Sight {
+    text: Arc<str>,
+    /// Since when it could not be looked at again.
+    stale_since: Option<Timestamp>,
+}
+
+type Told = watch::Sender<Sight>;
 
 /// What is being looked at in this process.
 #[derive(Debug)]
 pub(crate) struct Live {
     topics: Mutex<HashMap<Topic, Told>>,
     viewers: Arc<Semaphore>,
+    /// Who has how many of the places.
+    clients: Mutex<HashMap<String, usize>>,
 }
 
 impl Default for Live {
@@ -117,26 +132,72 @@ impl Default for Live {
         Self {
             topics: Mutex::default(),
             viewers: Arc::new(Semaphore::new(VIEWERS_MAX)),
+            clients: Mutex::default(),
         }
     }
 }
 
-impl Live {
-    /// Looks along with the others, or is the first to look.
-    fn watch(&self, state: &AppState, topic: &Topic) -> watch::Receiver<Arc<str>> {
-        let mut topics = self.topics();
-        if let Some(told) = topics.get(topic) {
-            let mut seen = told.subscribe();
-            // Their page may be older than what the others have seen.
-            if !seen.borrow().is_empty() {
-                seen.mark_changed();
-            }
-            return seen;
+/// A place among those who look, given back when it is dropped.
+struct Place {
+    live: Arc<Live>,
+    client: String,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Place {
+    fn take(live: &Arc<Live>, client: &str) -> Option<Self> {
+        let permit = Arc::clone(&live.viewers).try_acquire_owned().ok()?;
+        let mut clients = live.clients();
+        let taken = clients.entry(client.to_owned()).or_default();
+        if *taken >= VIEWERS_OF_CLIENT_MAX {
+            return None;
         }
-        let (told, seen) = watch::channel(Arc::from(""));
-        topics.insert(topic.clone(), told.clone());
-        tokio::spawn(look(state.clone(), topic.clone(), told));
+        *taken += 1;
+        Some(Self {
+            live: Arc::clone(live),
+            client: client.to_owned(),
+            _permit: permit,
+        })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut clients = self.live.clients();
+        let left = clients.get(&self.client).map_or(0, |taken| taken - 1);
+        match left {
+            0 => clients.remove(&self.client),
+            _ => clients.insert(self.client.clone(), left),
+        };
+    }
+}
+
+impl Live {
+    /// Looks along with the others, if there are any.
+    fn join(&self, topic: &Topic) -> Option<watch::Receiver<Sight>> {
+        let mut seen = self.topics().get(topic)?.subscribe();
+        // Their page may be older than what the others have seen.
+        seen.mark_changed();
+        Some(seen)
+    }
+
+    /// The same, or is the first to look again after the first sight.
+    fn watch(&self, state: &AppState, topic: &Topic, first: Sight) -> watch::Receiver<Sight> {
+        let mut topics = self.topics();
+        let told = topics.entry(topic.clone()).or_insert_with(|| {
+            let told = watch::Sender::new(first);
+            tokio::spawn(look(state.clone(), topic.clone(), told.clone()));
+            told
+        });
+        let mut seen = told.subscribe();
+        seen.mark_changed();
         seen
+    }
+
+    fn clients(&self) -> std::sync::MutexGuard<'_, HashMap<String, usize>> {
+        self.clients
+            .lock()
+            .expect("invariant: no panic under this lock")
     }
 
     /// Whether nobody looks any more; then it is forgotten.
@@ -159,24 +220,36 @@ impl Live {
 /// Looks again and again, for all who want to know.
 async fn look(state: AppState, topic: Topic, told: Told) {
     loop {
-        // What cannot be seen now may be seen again; meanwhile the page shows what it has.
-        if let Ok(text) = topic.rendered(&state).await {
-            told.send_if_modified(|old| {
-                let is_new = **old != *text;
-                if is_new {
-                    *old = text.into();
-                }
-                is_new
-            });
-        }
         tokio::select! {
             _ = timeout(PAUSE, told.closed()) => {}
             () = state.drained() => {}
         }
-        if state.is_draining() || state.live.is_over(&topic, &told) {
+        if state.is_draining() {
             state.live.topics().remove(&topic);
             return;
         }
+        if state.live.is_over(&topic, &told) {
+            return;
+        }
+        match topic.rendered(&state).await {
+            Ok(text) => told.send_if_modified(|old| {
+                let is_new = *old.text != *text || old.stale_since.is_some();
+                if is_new {
+                    *old = Sight::new(text);
+                }
+                is_new
+            }),
+            Err(problem) if problem.meaning.status == StatusCode::NOT_FOUND => {
+                // It was there and is gone: the streams end, and whoever comes again is told.
+                state.live.topics().remove(&topic);
+                return;
+            }
+            Err(_) => told.send_if_modified(|old| {
+                let is_new = old.stale_since.is_none();
+                old.stale_since.get_or_insert((state.clock)());
+                is_new
+            }),
+        };
     }
 }
 
@@ -188,26 +261,43 @@ pub(super) struct EventsQuery {
 /// Somebody's view.
 struct View {
     state: AppState,
-    seen: watch::Receiver<Arc<str>>,
+    seen: watch::Receiver<Sight>,
     ends_at: Instant,
-    _place: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 /// What changes, as it changes.
 pub(super) async fn events(
     State(state): State<AppState>,
+    Extension(caller): Extension<Caller>,
     Params(query): Params<EventsQuery>,
 ) -> Result<Response, Problem> {
     let topic = Topic::read(&query.topic);
     let topic =
         topic.ok_or_else(|| Problem::invalid("topic", "is nothing that can be looked at"))?;
-    let place = Arc::clone(&state.live.viewers).try_acquire_owned();
-    let place = place.map_err(|_| {
+    let place = Place::take(&state.live, &caller.client).ok_or_else(|| {
         let detail = "as many pages are kept up to date as may be; this one shows what it has";
         Problem::new(codes::OVERLOADED, detail).retry_after(Duration::from_secs(10))
     })?;
+    let seen = match state.live.join(&topic) {
+        Some(seen) => seen,
+        // The first to look sees at once whether there is anything to look at.
+        None => {
+            let first = match topic.rendered(&state).await {
+                Ok(text) => Sight::new(text),
+                Err(problem) if problem.meaning.status == StatusCode::NOT_FOUND => {
+                    return Err(problem);
+                }
+                Err(_) => Sight {
+                    stale_since: Some((state.clock)()),
+                    ..Sight::default()
+                },
+            };
+            state.live.watch(&state, &topic, first)
+        }
+    };
     let view = View {
-        seen: state.live.watch(&state, &topic),
+        seen,
         ends_at: Instant::now() + STREAM_MAX,
         state,
         _place: place,
@@ -230,11 +320,28 @@ impl View {
             () = state.drained() => return None,
         };
         let text = match changed {
-            Ok(Ok(())) => event(&self.seen.borrow_and_update()),
+            Ok(Ok(())) => self.seen.borrow_and_update().event(),
             Ok(Err(_)) => return None,
             Err(_) => ": still here\n\n".to_owned(),
         };
         Some((Ok(Bytes::from(text)), self))
+    }
+}
+
+impl Sight {
+    fn new(text: String) -> Self {
+        Self {
+            text: text.into(),
+            stale_since: None,
+        }
+    }
+
+    /// What is sent of it: itself, or since when it is all there is.
+    fn event(&self) -> String {
+        match self.stale_since {
+            Some(since) => format!("event: stale\ndata: {since:.0}\n\n"),
+            None => event(&self.text),
+        }
     }
 }
 

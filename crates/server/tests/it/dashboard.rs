@@ -11,6 +11,7 @@ use crate::{bench::Bench, http::Running};
 mod actions;
 mod doors;
 mod hostile;
+mod live;
 mod pages;
 
 const OPERATOR: &str = "consign_operator";

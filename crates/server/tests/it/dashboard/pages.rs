@@ -13,6 +13,7 @@ on_stores!(
     the_overview_says_what_needs_a_person,
     long_lists_go_on_page_by_page,
     messages_are_found_by_id_key_and_code,
+    a_search_finds_whatever_a_word_means_in_one_state_or_in_all,
     a_lane_shows_its_messages_by_state,
     leases_show_who_holds_what_until_when,
     the_audit_is_filtered_and_taken_along,
@@ -105,6 +106,47 @@ async fn messages_are_found_by_id_key_and_code(bench: Bench) {
     elsewhere.says(200, "No messages here.");
     let nothing = desk.get(&mut browser, "/ui/messages?q=a%00b").await;
     nothing.says(200, "No messages here.");
+}
+
+/// One word may be the id of one, the key of another, the case of some and the code of the dead.
+async fn a_search_finds_whatever_a_word_means_in_one_state_or_in_all(bench: Bench) {
+    let dead = bench.bury("default", "2").await;
+    let keyed = json!({"payload": 1, "key": "2"});
+    bench.post("/v1/lanes/mail/messages", keyed).await;
+    let of_case = json!({"lane": "mail", "payload": 1, "headers": {"correlation_id": "2"}});
+    let many = json!({"messages": vec![of_case; 60]});
+    bench.post("/v1/messages", many).await.is(202);
+    bench.enqueue("mail", json!("another")).await;
+    let desk = Desk::open(bench).await;
+    let mut browser = Browser::default();
+    for (start, expected) in [
+        ("/ui/messages?q=2", (3..=62).rev().chain([2, 1]).collect()),
+        ("/ui/messages?q=2&state=dead", vec![dead]),
+        ("/ui/messages?q=2&state=held", vec![]),
+        ("/ui/lanes/mail?q=2&state=ready", (2..=62).rev().collect()),
+        ("/ui/lanes/default?q=2", vec![dead]),
+    ] {
+        let (mut path, mut rows) = (start.to_owned(), Vec::new());
+        loop {
+            let page = desk.get(&mut browser, &path).await;
+            let found = page.text.split("<tr data-row>").skip(1);
+            let ids = found.map(|row| {
+                let (_, rest) = row.split_once("/ui/messages/").unwrap();
+                rest.split('"').next().unwrap().parse::<i64>().unwrap()
+            });
+            rows.extend(ids);
+            let Some((_, rest)) = page.text.split_once("rel=\"next\" href=\"") else {
+                break;
+            };
+            path = super::unescaped(rest.split('"').next().unwrap());
+        }
+        assert_eq!(rows, expected, "{start}");
+    }
+    let page = desk
+        .get(&mut browser, "/ui/lanes/mail?q=2&state=ready")
+        .await;
+    page.says(200, "name=\"state\" value=\"ready\"")
+        .says(200, "?state=dead&#38;q=2");
 }
 
 async fn a_lane_shows_its_messages_by_state(bench: Bench) {

@@ -1,0 +1,144 @@
+//! Who is kept up to date, about what, and what they are told when that cannot be done.
+
+use std::time::Duration;
+
+use consign_testkit::eventually;
+use jiff::Timestamp;
+use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
+
+use super::{Browser, Desk, OPERATOR};
+use crate::{
+    bench::{Bench, on_stores},
+    faults::{Fault, Faulty},
+};
+
+on_stores!(
+    what_is_not_there_is_not_watched,
+    viewers_are_told_since_when_nothing_is_known,
+);
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A page that is kept up to date.
+struct Viewer {
+    stream: TcpStream,
+    seen: String,
+}
+
+impl Viewer {
+    async fn look(desk: &Desk, browser: &Browser, topic: &str) -> Self {
+        let cookies = browser.cookies.iter();
+        let cookies: Vec<String> = cookies.map(|(n, v)| format!("{n}={v}")).collect();
+        let mut stream = desk.server.connect().await;
+        let ask = format!(
+            "GET /ui/events?topic={topic} HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\n\
+             cookie: {}\r\n\r\n",
+            cookies.join("; ")
+        );
+        stream.write_all(ask.as_bytes()).await.unwrap();
+        let mut viewer = Self {
+            stream,
+            seen: String::new(),
+        };
+        viewer.until("\r\n\r\n").await;
+        viewer
+    }
+
+    fn status(&self) -> &str {
+        self.seen.split(' ').nth(1).unwrap()
+    }
+
+    /// Reads on until it has come, and forgets what was before.
+    async fn until(&mut self, words: &str) {
+        let mut buffer = [0; 4_096];
+        while !self.seen.contains(words) {
+            let read = timeout(PATIENCE, self.stream.read(&mut buffer));
+            let read = read.await.expect("it comes in time").unwrap();
+            assert_ne!(read, 0, "it ended without {words:?}: {}", self.seen);
+            self.seen
+                .push_str(&String::from_utf8_lossy(&buffer[..read]));
+        }
+    }
+}
+
+async fn what_is_not_there_is_not_watched(bench: Bench) {
+    let store = Faulty::new(bench.store.clone());
+    let desk = Desk::open(bench.with_store(store.clone())).await;
+    let mut browser = Browser::default().with("accept", "text/event-stream");
+    for topic in ["message:99", "redrive:99", "lane:ghost", "lane:ghost:dead"] {
+        let refused = desk
+            .get(&mut browser, &format!("/ui/events?topic={topic}"))
+            .await;
+        assert_eq!(refused.status, 404, "{topic}: {}", refused.text);
+    }
+    let asked = (store.calls("explain"), store.calls("lanes"));
+    // Somebody who looks at something real is told more than once; meanwhile nobody asks for the rest.
+    let mut viewer = Viewer::look(&desk, &browser, "leases").await;
+    viewer.until("event: live").await;
+    let looks = store.calls("leases");
+    eventually("two more looks", PATIENCE, async || {
+        store.calls("leases") >= looks + 2
+    })
+    .await;
+    assert_eq!((store.calls("explain"), store.calls("lanes")), asked);
+}
+
+async fn viewers_are_told_since_when_nothing_is_known(bench: Bench) {
+    let store = Faulty::new(bench.store.clone());
+    let desk = Desk::open(bench.with_store(store.clone())).await;
+    let browser = Browser::default();
+    let mut viewer = Viewer::look(&desk, &browser, "lane:mail").await;
+    assert_eq!(viewer.status(), "200");
+    viewer.until("No messages here.").await;
+    assert!(!viewer.seen.contains("event: stale"), "{}", viewer.seen);
+
+    let before = Timestamp::now().as_second();
+    store.inject("lanes", Fault::Refused);
+    viewer.until("event: stale\ndata: ").await;
+    viewer.until("Z\n\n").await;
+    let (_, since) = viewer.seen.split_once("event: stale\ndata: ").unwrap();
+    let since: Timestamp = since.split('\n').next().unwrap().parse().unwrap();
+    let now = Timestamp::now().as_second();
+    assert!((before..=now).contains(&since.as_second()), "{since}");
+    assert!(!viewer.seen.contains("secret-host"), "{}", viewer.seen);
+    // Whoever comes now is told the same, and not refused.
+    let mut other = Viewer::look(&desk, &browser, "lane:mail").await;
+    other.until("event: stale").await;
+    let mut first = Viewer::look(&desk, &browser, "overview:hour").await;
+    first.until("event: stale").await;
+    assert!(!first.seen.contains("event: live"), "{}", first.seen);
+
+    viewer.seen.clear();
+    store.mend();
+    viewer.until("event: live").await;
+    first.until("event: live").await;
+    desk.bench.enqueue("mail", json!(1)).await;
+    viewer.until("data-row").await;
+}
+
+#[tokio::test]
+async fn nobody_takes_all_places() {
+    let desk = Desk::guarded(Bench::reference().await).await;
+    let (olga, anton) = (desk.login(OPERATOR).await, desk.login(super::AUDITOR).await);
+    let mut views = Vec::new();
+    for _ in 0..64 {
+        let view = Viewer::look(&desk, &olga, "leases").await;
+        assert_eq!(view.status(), "200", "{}", view.seen);
+        views.push(view);
+    }
+    let refused = Viewer::look(&desk, &olga, "leases").await;
+    assert_eq!(refused.status(), "503", "{}", refused.seen);
+    let other = Viewer::look(&desk, &anton, "leases").await;
+    assert_eq!(other.status(), "200", "{}", other.seen);
+    // A place is given back by whoever leaves.
+    views.pop();
+    eventually("a place", PATIENCE, async || {
+        Viewer::look(&desk, &olga, "leases").await.status() == "200"
+    })
+    .await;
+}
