@@ -5,6 +5,7 @@
 
 mod caller;
 mod chance;
+mod clerk;
 mod far_side;
 mod memories;
 mod opening;
@@ -159,6 +160,7 @@ async fn open_shop(url: &str, seed: u64) {
     }
     let printers = (1..=PRINTERS).map(|n| printers::print(caller.clone(), n, seed));
     let mut work: tokio::task::JoinSet<()> = printers.collect();
+    work.spawn(clerk::look(caller.clone(), seed));
     work.spawn(async move {
         send(&caller, &mut traffic, PACE, BUSY_MAX).await;
         send(&caller, &mut traffic, PACE_LATER, u64::MAX).await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reqwest::Client;
+use reqwest::{Client, RequestBuilder, StatusCode};
 use serde_json::Value;
 
 use crate::failure::Failure;
@@ -50,8 +50,6 @@ impl Caller {
     }
 
     /// What the service answers; none where that is nothing, or not what was asked for.
-    ///
-    /// A service that is ending has no time for us. Any other refusal is a mistake of the demo.
     pub(super) async fn post(&self, call: &Call) -> Option<Value> {
         let mut request = self
             .client
@@ -61,14 +59,25 @@ impl Caller {
         if let Some(key) = &call.key {
             request = request.header("idempotency-key", key);
         }
-        let answer = request.send().await.ok()?;
-        let status = answer.status();
-        let body = answer.text().await.ok()?;
-        if !status.is_success() && status != reqwest::StatusCode::SERVICE_UNAVAILABLE {
-            tracing::error!("{} was answered with {status}: {body}", call.path);
-        }
-        serde_json::from_str(&body)
-            .ok()
-            .filter(|_| status.is_success())
+        answer(&call.path, request).await
     }
+
+    /// The same for what is only looked at.
+    pub(super) async fn get(&self, path: &str) -> Option<Value> {
+        let request = self.client.get(format!("{}{path}", self.url));
+        answer(path, request).await
+    }
+}
+
+/// A service that is ending has no time for us. Any other refusal is a mistake of the demo.
+async fn answer(path: &str, request: RequestBuilder) -> Option<Value> {
+    let answer = request.send().await.ok()?;
+    let status = answer.status();
+    let body = answer.text().await.ok()?;
+    if !status.is_success() && status != StatusCode::SERVICE_UNAVAILABLE {
+        tracing::error!("{path} was answered with {status}: {body}");
+    }
+    serde_json::from_str(&body)
+        .ok()
+        .filter(|_| status.is_success())
 }

@@ -11,6 +11,10 @@ use crate::{
     failure::Failure,
 };
 
+/// What lets the shop change the rules of its memories. No secret: whoever reaches the demo may do
+/// everything anyway.
+pub(super) const ADMIN_KEY: &str = "demo-admin-key";
+
 /// Where the demo's own servers are.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FarSides {
@@ -65,7 +69,7 @@ shutdown_grace_ms = 2000
 
 # Failures are what the demo is made of; they stand on its pages.
 [log]
-filter = "error"
+filter = "error,consign_payments=off"
 
 # One letter after the other to each customer.
 [lanes.mail]
@@ -98,6 +102,7 @@ backoff_max_ms = 4000
 openmemory_base_url = "http://{memories}"
 openmemory_dialect = "python"
 base_backoff_seconds = 4
+governance_admin_key = "{ADMIN_KEY}"
 artifacts_root = {artifacts}
 "#
     )
