@@ -47,10 +47,18 @@ impl Browser {
         Self::launch(json!({})).await
     }
 
-    /// With a screen as in a hand.
+    /// With a screen as in a hand, a small one.
     pub async fn phone() -> Self {
-        let screen = json!({"width": 390, "height": 844, "pixelRatio": 1.0, "touch": true});
+        let screen = json!({"width": 360, "height": 740, "pixelRatio": 1.0, "touch": true});
         Self::launch(json!({"mobileEmulation": {"deviceMetrics": screen}})).await
+    }
+
+    /// As somebody has it who lets no page run scripts. What a test runs in a page is no part of it
+    /// and runs all the same.
+    pub async fn without_scripts() -> Self {
+        let blocked = 2;
+        let prefs = json!({"profile.default_content_setting_values.javascript": blocked});
+        Self::launch(json!({"prefs": prefs})).await
     }
 
     async fn launch(mut options: Value) -> Self {
@@ -64,6 +72,8 @@ impl Browser {
             "--disable-dev-shm-usage",
             "--disable-gpu",
             "--no-proxy-server",
+            // Nothing moves while it is looked at.
+            "--force-prefers-reduced-motion",
             "--window-size=1280,900",
             format!("--user-data-dir={}", profile.display()),
         ]);
@@ -98,6 +108,12 @@ impl Browser {
     pub async fn open(&self, url: &str) {
         let opened = self.post("/url", json!({ "url": url })).await;
         opened.unwrap_or_else(|error| panic!("open {url}: {error}"));
+    }
+
+    /// Loads the page again, as its button does.
+    pub async fn reload(&self) {
+        let reloaded = self.post("/refresh", json!({})).await;
+        reloaded.unwrap_or_else(|error| panic!("load the page again: {error}"));
     }
 
     /// Where it is.
@@ -194,6 +210,13 @@ impl Browser {
         let cookie = json!({"cookie": {"name": name, "value": value, "path": "/"}});
         let set = self.post("/cookie", cookie).await;
         set.unwrap_or_else(|error| panic!("set the cookie {name}: {error}"));
+    }
+
+    /// Takes the cookies of this page away.
+    pub async fn forget_cookies(&self) {
+        let path = format!("{}/cookie", self.session);
+        let forgotten = wire::send(self.address, "DELETE", &path, None).await;
+        forgotten.unwrap_or_else(|error| panic!("forget the cookies: {error}"));
     }
 
     /// What the console has said since the last time: errors of scripts, requests that failed, what

@@ -1,9 +1,14 @@
 //! The dashboard in a real browser, in front of the real binary.
 
-use consign_testkit::Browser;
+use consign_postgres::{migrate, migrations};
+use consign_testkit::{Browser, TestDatabase, eventually, fingerprint};
 use serde_json::{Value, json};
 
-use crate::{http, service::Service, support::Consign};
+use crate::{
+    http,
+    service::{SOON, Service},
+    support::Consign,
+};
 
 mod doors;
 mod flow;
@@ -11,27 +16,81 @@ mod hostile;
 mod keyboard;
 mod looks;
 mod redrive;
+mod unscripted;
+
+/// The same test on each store.
+macro_rules! on_stores {
+    ($($test:ident),+ $(,)?) => {
+        $(mod $test {
+            use crate::browser::Ground;
+
+            #[tokio::test]
+            async fn sqlite() {
+                super::$test(Ground::sqlite()).await;
+            }
+
+            #[tokio::test]
+            async fn postgres() {
+                super::$test(Ground::postgres().await).await;
+            }
+        })+
+    };
+}
+use on_stores;
+
+/// What a service stands on.
+struct Ground {
+    consign: Consign,
+    /// Dropped together with the desk.
+    database: Option<TestDatabase>,
+}
+
+impl Ground {
+    fn sqlite() -> Self {
+        Self {
+            consign: Consign::new(),
+            database: None,
+        }
+    }
+
+    async fn postgres() -> Self {
+        let texts = migrations().iter().map(|migration| migration.sql);
+        let template = format!("consign_{}", fingerprint(texts));
+        let fill = async |url: &str| migrate(url).await.map(drop).unwrap();
+        let database = TestDatabase::from_template(&template, fill).await;
+        Self {
+            consign: Consign::at(database.url()),
+            database: Some(database),
+        }
+    }
+}
 
 /// A service with a browser in front of it.
 struct Desk {
     browser: Browser,
     service: Service,
     consign: Consign,
+    _database: Option<TestDatabase>,
 }
 
 impl Desk {
     /// With a database of its own.
     async fn new(configuration: &str) -> Self {
-        Self::on(Consign::new(), configuration).await
+        Self::on(Ground::sqlite(), configuration).await
     }
 
-    async fn on(consign: Consign, configuration: &str) -> Self {
+    async fn on(ground: Ground, configuration: &str) -> Self {
+        Self::with(Browser::start().await, ground, configuration).await
+    }
+
+    async fn with(browser: Browser, ground: Ground, configuration: &str) -> Self {
+        let Ground { consign, database } = ground;
         consign.configure(configuration);
-        let service = Service::serve(&consign).await;
         Self {
-            browser: Browser::start().await,
-            service,
+            browser,
+            service: Service::serve(&consign).await,
             consign,
+            _database: database,
         }
     }
 
@@ -82,6 +141,17 @@ impl Desk {
         let note = "return window.remembered === true";
         let same = self.browser.script(note, json!([])).await;
         assert_eq!(same, true, "it was the page itself that changed");
+    }
+
+    /// Loads the page again until it shows these words, as somebody without scripts does.
+    async fn shows(&self, css: &str, words: &str) {
+        eventually(&format!("{css} says {words:?}"), SOON, async || {
+            self.browser.reload().await;
+            let look = "return [...document.querySelectorAll(arguments[0])]\
+                        .some(it => it.innerText.includes(arguments[1]))";
+            self.browser.script(look, json!([css, words])).await == true
+        })
+        .await;
     }
 
     /// Fails if the console has anything to say.

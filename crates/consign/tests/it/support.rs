@@ -8,6 +8,7 @@ use std::{
 };
 
 use consign_kernel::{Claim, LaneName, MessageId, Outcome, Report, SettleAnswer, Store};
+use consign_postgres::{PostgresOptions, PostgresStore};
 use consign_sqlite::{SqliteOptions, SqliteStore};
 use serde_json::Value;
 use sqlx::Connection;
@@ -100,8 +101,12 @@ impl Consign {
         command
     }
 
-    /// The same SQLite database, from this process.
+    /// The same database, from this process.
     pub(crate) async fn store(&self) -> Arc<dyn Store> {
+        if self.database.starts_with("postgres") {
+            let options = PostgresOptions::new(&self.database);
+            return Arc::new(PostgresStore::connect(&options).await.unwrap());
+        }
         let options = SqliteOptions::new(&self.database).unwrap();
         Arc::new(SqliteStore::open(&options).await.unwrap())
     }

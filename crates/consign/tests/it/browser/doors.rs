@@ -6,10 +6,10 @@ use consign_testkit::eventually;
 use serde_json::json;
 use tokio::net::TcpListener;
 
-use super::Desk;
+use super::{Desk, Ground};
 use crate::{
     service::SOON,
-    support::{Consign, lane, work},
+    support::{lane, work},
 };
 
 const COOKIE: &str = "consign_session";
@@ -20,12 +20,15 @@ struct Doors {
     operator: String,
     auditor: String,
     producer: String,
+    /// May operate, but is bound to a tenant.
+    tenant: String,
     dead: i64,
 }
 
 impl Doors {
     async fn new(server: &str) -> Self {
-        let consign = Consign::new();
+        let ground = Ground::sqlite();
+        let consign = &ground.consign;
         consign.run(["lanes", "set", "default"]).expect(0);
         let dead = consign.enqueue_one().0;
         let store = consign.store().await;
@@ -42,11 +45,15 @@ impl Doors {
         let operator = token("olga", "operator");
         let auditor = token("anton", "auditor");
         let producer = token("paula", "producer");
+        let tenant = token("tilda", "operator");
+        let bound = "[payments.tenants]\ntilda = \"5f0c2a4e-7d1b-4c3a-9e8f-000000000001\"\n";
+        configuration.push_str(bound);
         Self {
-            desk: Desk::on(consign, &configuration).await,
+            desk: Desk::on(ground, &configuration).await,
             operator,
             auditor,
             producer,
+            tenant,
             dead,
         }
     }
@@ -72,9 +79,11 @@ async fn a_login_opens_what_its_token_does() {
     for (token, why) in [
         ("consign_wrong", "does not know this token"),
         (&*doors.producer, "lacks the scope"),
+        (&*doors.tenant, "bound to a tenant"),
     ] {
         doors.enter(token).await;
         browser.sees(".flash.bad", why).await;
+        desk.is_fit().await;
         assert!(!browser.has("header.top").await, "nobody is let in");
     }
     doors.enter(&doors.auditor).await;
@@ -94,6 +103,7 @@ async fn a_login_opens_what_its_token_does() {
     browser.script(forge, json!([requeue])).await;
     browser.click(".who form button").await;
     browser.sees("main", "scope_missing").await;
+    desk.is_fit().await;
 
     desk.go("/").await;
     browser.click(".who form button").await;
@@ -124,6 +134,13 @@ async fn a_form_that_is_not_ours_is_refused() {
         .script(forge, json!([code.replace(&code[..4], "0000")]))
         .await;
     browser.write("#requeue-reason", "forged").await;
+    browser.click("form[action$='/requeue'] button").await;
+    browser.sees("main", "csrf_mismatch").await;
+    desk.go(&page).await;
+    let drop = "document.querySelector('[action$=\"/requeue\"] [name=csrf]').remove()";
+    browser.script(drop, json!([])).await;
+    let written = "return document.querySelector('#requeue-reason').value";
+    assert_eq!(browser.script(written, json!([])).await, "forged", "kept");
     browser.click("form[action$='/requeue'] button").await;
     browser.sees("main", "csrf_mismatch").await;
 
@@ -166,10 +183,63 @@ async fn a_session_ends_even_if_its_cookie_is_kept() {
     desk.arrives("/ui/login").await;
     browser.set_cookie(COOKIE, &cookie).await;
     let pause = "return fetch('/ui/lanes/default/pause', {method: 'POST', redirect: 'manual', \
-                 body: new URLSearchParams({reason: 'late', csrf: 'x'})}).then(it => it.type)";
-    let sent = browser.script(pause, json!([])).await;
-    assert_eq!(sent, "opaqueredirect", "to the login");
+                 body: new URLSearchParams({reason: 'late', csrf: 'x'})}).then(it => it.status)";
+    assert_eq!(browser.script(&pause, json!([])).await, 401);
     let shown = desk.consign.json(["lanes", "show", "default"]);
     assert!(shown["paused_at"].is_null(), "{shown}");
+    doors.desk.service.stop().await;
+}
+
+#[tokio::test]
+async fn what_was_written_outlives_the_session() {
+    let doors = Doors::new("").await;
+    let (desk, browser) = (&doors.desk, &doors.desk.browser);
+    desk.go("/ui/lanes/default").await;
+    doors.enter(&doors.operator).await;
+    desk.arrives("/ui/lanes/default").await;
+    browser.write("#reason", "three lines of thought").await;
+    browser.forget_cookies().await;
+    browser.click("form[action$='/pause'] button").await;
+    browser.sees("h1", "Your session has ended").await;
+    let kept = "document.querySelector('#kept').value === 'three lines of thought'";
+    browser.until("it is shown", kept, json!([])).await;
+    let shown = desk.consign.json(["lanes", "show", "default"]);
+    assert!(shown["paused_at"].is_null(), "{shown}");
+
+    browser.click("main a[href^='/ui/login']").await;
+    doors.enter(&doors.operator).await;
+    desk.arrives("/ui/lanes/default").await;
+    let back = "document.querySelector('#reason').value === 'three lines of thought'";
+    browser.until("it is back", back, json!([])).await;
+    browser.click("form[action$='/pause'] button").await;
+    browser.sees(".flash", "Paused").await;
+    desk.go("/ui/lanes/default").await;
+    let gone = "document.querySelector('#reason').value === ''";
+    browser.until("it comes back once", gone, json!([])).await;
+    doors.desk.service.stop().await;
+}
+
+#[tokio::test]
+async fn a_link_from_elsewhere_leads_whoever_is_logged_in_to_its_page() {
+    let doors = Doors::new("").await;
+    let (desk, browser) = (&doors.desk, &doors.desk.browser);
+    let page = doors.page();
+    // Another name is another site; browsers keep the session's cookie back.
+    let link = format!("<a href=\"{}\">Look at this</a>", desk.url(&page));
+    let other = Router::new().route("/", get(async || Html(link)));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let task = tokio::spawn(async move { axum::serve(listener, other).await.unwrap() });
+    let elsewhere = format!("http://localhost:{port}/");
+
+    browser.open(&elsewhere).await;
+    browser.click("a").await;
+    doors.enter(&doors.auditor).await;
+    desk.arrives(&page).await;
+    browser.open(&elsewhere).await;
+    browser.click("a").await;
+    desk.arrives(&page).await;
+    browser.sees(".who .name", "anton").await;
+    task.abort();
     doors.desk.service.stop().await;
 }

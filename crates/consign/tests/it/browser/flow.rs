@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::Desk;
+use super::{Desk, Ground, on_stores};
 use crate::receiver::{Mood, Receiver};
 
-#[tokio::test]
-async fn a_message_appears_fails_is_explained_requeued_and_delivered() {
+on_stores!(a_message_appears_fails_is_explained_requeued_and_delivered);
+
+async fn a_message_appears_fails_is_explained_requeued_and_delivered(ground: Ground) {
     let receiver = Receiver::start(Mood::Rejects).await;
-    let desk = Desk::new(&format!("[lanes.mail.sink]\n{}", receiver.sink())).await;
+    let sink = format!("[lanes.mail.sink]\n{}", receiver.sink());
+    let desk = Desk::on(ground, &sink).await;
     let browser = &desk.browser;
 
     desk.go("/").await;
@@ -54,6 +56,31 @@ async fn a_message_appears_fails_is_explained_requeued_and_delivered() {
 
     desk.go("/ui/audit").await;
     browser.sees("main", "the receiver reads again").await;
+    desk.is_quiet().await;
+    desk.service.stop().await;
+}
+
+#[tokio::test]
+async fn loading_a_payload_again_hides_it() {
+    let desk = Desk::new("[lanes.mail]\n").await;
+    let browser = &desk.browser;
+    let letter = json!({"payload": {"to": "nobody-else"}});
+    let id = desk.enqueue("mail", letter).await;
+    let path = format!("/ui/messages/{id}");
+    desk.go(&path).await;
+    browser.write("#reveal-reason", "ticket 12").await;
+    browser.click("form[action$='/reveal'] button").await;
+    browser.sees("pre[data-revealed]", "nobody-else").await;
+    desk.arrives(&path).await;
+    // A browser that was about to send the form again would ask first, and stop here.
+    browser.reload().await;
+    browser.sees(".masked", "Hidden").await;
+    let text = browser.script("return document.body.innerText", json!([]));
+    assert!(!text.await.to_string().contains("nobody-else"));
+    desk.go("/ui/audit?action=reveal").await;
+    browser.sees("tr[data-row]", "ticket 12").await;
+    let looks = "return document.querySelectorAll('tr[data-row]').length";
+    assert_eq!(browser.script(looks, json!([])).await, 1, "one look");
     desk.is_quiet().await;
     desk.service.stop().await;
 }

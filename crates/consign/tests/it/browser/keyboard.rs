@@ -99,3 +99,33 @@ async fn a_dead_message_is_found_and_requeued_with_keys_alone() {
     desk.is_quiet().await;
     desk.service.stop().await;
 }
+
+#[tokio::test]
+async fn shortcuts_can_be_switched_off_for_good() {
+    let desk = Desk::new("[lanes.mail]\n").await;
+    let browser = &desk.browser;
+    desk.go("/").await;
+    browser.press("?").await;
+    assert!(browser.has("dialog[open]").await);
+    // Behind the help nothing moves.
+    browser.press("j").await;
+    assert!(!desk.is_at("tr[data-row] a").await);
+    browser.press(Browser::ESCAPE).await;
+    desk.walk(Browser::TAB, "[data-keys-switch]").await;
+    browser.press(" ").await;
+    browser.sees("[data-keys-switch]", "off").await;
+    for _ in 0..2 {
+        browser.press("?").await;
+        browser.press("j").await;
+        browser.press("/").await;
+        assert!(!browser.has("dialog[open]").await);
+        assert!(!desk.is_at("tr[data-row] a, #find").await);
+        browser.reload().await;
+        browser.sees("[data-keys-switch]", "off").await;
+    }
+    browser.click("[data-keys-switch]").await;
+    browser.press("/").await;
+    assert!(desk.is_at("#find").await, "and on again");
+    desk.is_quiet().await;
+    desk.service.stop().await;
+}

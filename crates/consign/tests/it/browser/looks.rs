@@ -4,10 +4,10 @@ use consign_kernel::Outcome;
 use consign_testkit::Browser;
 use serde_json::{Value, json};
 
-use super::Desk;
-use crate::support::{Consign, lane, work};
+use super::{Desk, Ground};
+use crate::support::{lane, work};
 
-const PAGES: [&str; 13] = [
+const PAGES: [&str; 16] = [
     "/",
     "/?window=24h",
     "/ui/lanes/mail",
@@ -19,15 +19,18 @@ const PAGES: [&str; 13] = [
     "/ui/leases",
     "/ui/dead",
     "/ui/dead/preview?lane=mail",
+    "/ui/redrives/1",
     "/ui/audit",
     "/ui/memory",
+    "/ui/memory/reconcile",
+    "/ui/messages?q=nothing",
 ];
 
 /// A dead message, a held one and one that somebody works on, with texts that do not break.
 async fn filled() -> Desk {
-    let consign = Consign::new();
-    consign.run(["lanes", "set", "mail"]).expect(0);
-    let desk = Desk::on(consign, "").await;
+    let ground = Ground::sqlite();
+    ground.consign.run(["lanes", "set", "mail"]).expect(0);
+    let desk = Desk::on(ground, "").await;
     let long = "k".repeat(200);
     for number in 1..=3 {
         let key = format!("{long}{number}");
@@ -44,7 +47,24 @@ async fn filled() -> Desk {
     let owner = "o".repeat(100);
     let claim = json!({"lane": "mail", "owner": owner, "limit": 1});
     desk.post("/v1/claims", claim).await;
+    // One that finds nothing leaves the dead one where it is.
+    let redrive = json!({"code": "another", "reason": "x"});
+    desk.post("/v1/redrives", redrive).await;
     desk
+}
+
+impl Desk {
+    /// Fails if the page is not for everybody: names, labels, headings, and colours that can be
+    /// told apart in both themes.
+    pub(super) async fn is_fit(&self) {
+        for theme in ["light", "dark"] {
+            let dress = "document.documentElement.dataset.theme = arguments[0]";
+            self.browser.script(dress, json!([theme])).await;
+            let wrong = self.browser.script(include_str!("fit.js"), json!([])).await;
+            let url = self.browser.url().await;
+            assert_eq!(wrong, json!([]), "{url}, {theme}: {wrong:#}");
+        }
+    }
 }
 
 #[tokio::test]
@@ -53,9 +73,25 @@ async fn no_page_complains_and_the_theme_is_kept() {
     let browser = &desk.browser;
     for path in PAGES {
         desk.go(path).await;
-        assert!(browser.has("main h1").await, "{path} has a heading");
         desk.is_quiet().await;
+        desk.is_fit().await;
     }
+    desk.go("/ui/messages/1").await;
+    browser.write("#reveal-reason", "to see it").await;
+    browser.click("form[action$='/reveal'] button").await;
+    browser.sees("pre[data-revealed]", "kkk").await;
+    desk.is_fit().await;
+    desk.go("/").await;
+    browser.press("?").await;
+    browser.sees("dialog", "overview").await;
+    desk.is_fit().await;
+    desk.is_quiet().await;
+    // A page that is not there is no error of the browser's.
+    desk.go("/ui/messages/999").await;
+    browser.sees("main", "no_such_message").await;
+    desk.is_fit().await;
+    drop(browser.console().await);
+    desk.go("/").await;
     let look = "return [document.documentElement.dataset.theme ?? null, \
                 getComputedStyle(document.body).backgroundColor]";
     let mut seen: Vec<Value> = Vec::new();
@@ -81,7 +117,7 @@ async fn no_page_is_wider_than_a_phone() {
         phone.open(&desk.url(path)).await;
         let width = "return Math.max(document.documentElement.scrollWidth, innerWidth)";
         let width = phone.script(width, json!([])).await;
-        assert_eq!(width, 390, "{path}");
+        assert_eq!(width, 360, "{path}");
     }
     assert_eq!(phone.console().await, Vec::<String>::new());
     drop(phone);

@@ -4,23 +4,24 @@ use consign_kernel::Outcome;
 use consign_testkit::eventually;
 use serde_json::json;
 
-use super::Desk;
+use super::{Desk, Ground, on_stores};
 use crate::{
     service::{SOON, fill, unfinished},
-    support::{Consign, lane, work},
+    support::{lane, work},
 };
+
+on_stores!(five_hundred_dead_are_previewed_and_redriven_to_the_end);
 
 const DEAD: usize = 500;
 
-#[tokio::test]
-async fn five_hundred_dead_are_previewed_and_redriven_to_the_end() {
-    let consign = Consign::new();
+async fn five_hundred_dead_are_previewed_and_redriven_to_the_end(ground: Ground) {
+    let consign = &ground.consign;
     consign.run(["lanes", "set", "mail"]).expect(0);
-    fill(&consign, "mail", DEAD);
+    fill(consign, "mail", DEAD);
     let store = consign.store().await;
     work(&*store, &lane("mail"), Outcome::Dead, "no_use").await;
     drop(store);
-    let desk = Desk::on(consign, "[lanes.mail.sink]\nkind = \"discard\"\n").await;
+    let desk = Desk::on(ground, "[lanes.mail.sink]\nkind = \"discard\"\n").await;
     let browser = &desk.browser;
 
     desk.go("/ui/dead").await;

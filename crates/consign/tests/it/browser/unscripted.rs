@@ -1,0 +1,65 @@
+//! The main flow by somebody whose browser runs no scripts.
+
+use std::time::Duration;
+
+use consign_testkit::Browser;
+use serde_json::json;
+
+use super::{Desk, Ground};
+use crate::receiver::{Mood, Receiver};
+
+#[tokio::test]
+async fn a_message_is_found_requeued_and_looked_at_without_scripts() {
+    let receiver = Receiver::start(Mood::Rejects).await;
+    let sink = format!("[lanes.mail.sink]\n{}", receiver.sink());
+    let browser = Browser::without_scripts().await;
+    let desk = Desk::with(browser, Ground::sqlite(), &sink).await;
+    let browser = &desk.browser;
+    let letter = json!({"payload": {"to": "ada"}, "key": "letter-1"});
+    let id = desk.enqueue("mail", letter).await;
+    let path = format!("/ui/messages/{id}");
+
+    desk.go("/").await;
+    let switch = "return document.querySelector('[data-theme-switch]').hidden";
+    assert_eq!(browser.script(switch, json!([])).await, true, "no script");
+    assert!(browser.has("meta[http-equiv=refresh]").await);
+    let find = "return getComputedStyle(document.querySelector('.find')).display";
+    assert_eq!(
+        browser.script(find, json!([])).await,
+        "none",
+        "nothing is typed where the page goes away"
+    );
+    let dead = "tr:has(a[href='/ui/lanes/mail']) td[data-label=Dead]";
+    desk.shows(dead, "1").await;
+    browser.click("main a[href='/ui/lanes/mail']").await;
+    desk.arrives("/ui/lanes/mail").await;
+    assert!(
+        !browser.has("meta[http-equiv=refresh]").await,
+        "it has forms"
+    );
+    assert_ne!(browser.script(find, json!([])).await, "none");
+    browser.write("#find", "letter-1").await;
+    browser.click(".find button").await;
+    desk.arrives("/ui/messages").await;
+    browser.click(&format!("a[href='{path}']")).await;
+    desk.arrives(&path).await;
+    browser.sees(".sentence", "not tried again until").await;
+
+    receiver.set(Mood::Takes(Duration::ZERO));
+    browser.write("#requeue-reason", "it reads again").await;
+    browser.click("form[action$='/requeue'] button").await;
+    browser.sees(".flash", "Requeued").await;
+    browser.click("footer a").await;
+    desk.shows(".sentence .mark", "delivered").await;
+    browser.write("#reveal-reason", "ticket 12").await;
+    browser.click("form[action$='/reveal'] button").await;
+    browser.sees("pre[data-revealed]", "ada").await;
+    browser.click("footer a").await;
+    desk.arrives(&path).await;
+    browser.sees(".masked", "Hidden").await;
+    desk.go("/ui/audit").await;
+    browser.sees("main", "it reads again").await;
+    browser.sees("main", "ticket 12").await;
+    desk.is_quiet().await;
+    desk.service.stop().await;
+}
