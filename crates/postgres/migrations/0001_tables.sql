@@ -136,7 +136,7 @@ CREATE TABLE consign.audit (
     message_id bigint,
     reason     text NOT NULL
 );
-CREATE INDEX audit_message ON consign.audit (message_id) WHERE message_id IS NOT NULL;
+CREATE INDEX audit_message ON consign.audit (message_id, id) WHERE message_id IS NOT NULL;
 
 -- Queues shrink to nothing all day long: vacuum them by count, not by share, without pausing, and
 -- without the exclusive lock that giving pages back would need.

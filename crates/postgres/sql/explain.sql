@@ -1,9 +1,17 @@
 -- One message ($1 bigint), its lane, and everything that says where it is, from one snapshot.
--- Walks the ready runs of the lane: there is no index from message to run.
+-- There is no index from message to run: of a ready one, the runs due when it was enqueued or when its
+-- last attempt said are looked at first, then all of its lane.
 SELECT m.id, m.lane, m.key, m."group", m.payload, m.headers, m.created_at,
        n.name, n.policy, n.paused_at, consign.clock() AS now,
        (SELECT count(*) FROM consign.attempt WHERE message_id = m.id)::int AS attempts,
-       (SELECT r.due_at FROM consign.ready r WHERE r.lane = m.lane AND r.ids @> ARRAY[m.id] LIMIT 1) AS due_at,
+       CASE consign.state_of(m.id) WHEN 'ready' THEN coalesce(
+           (SELECT r.due_at FROM consign.ready r
+               WHERE r.lane = m.lane AND r.due_at = m.created_at AND r.ids @> ARRAY[m.id] LIMIT 1),
+           (SELECT r.due_at FROM consign.ready r
+               WHERE r.lane = m.lane AND r.ids @> ARRAY[m.id]
+                   AND r.due_at = (SELECT a.next_due_at FROM consign.attempt a WHERE a.message_id = m.id
+                                       ORDER BY a.attempt_no DESC LIMIT 1) LIMIT 1),
+           (SELECT r.due_at FROM consign.ready r WHERE r.lane = m.lane AND r.ids @> ARRAY[m.id] LIMIT 1)) END AS due_at,
        l.owner, l.fence, l.expires_at, m.id = ANY (l.begun) AS begun,
        h.at AS held_at, h.reason, d.at AS dead_at, d.code, d.detail,
        w.message_id IS NOT NULL AS waiting, t.message_id AS behind,

@@ -1,7 +1,7 @@
 //! Lists of messages, newest first.
 //!
 //! Each filter begins where it finds messages soonest. Where that may be a long walk over others,
-//! a page looks no further than [`LOOKED_AT_MAX`] of them and says where to go on.
+//! a page looks at so many of them and says where to go on.
 
 use consign_kernel::{
     Cursor, Filter, Listed, MessageId, PAGE_ENTRIES_MAX, Page, Result, StateKind,
@@ -10,8 +10,10 @@ use sqlx::postgres::PgRow;
 
 use crate::{PostgresStore, rows};
 
-/// How many messages or attempts one page walks over.
-const LOOKED_AT_MAX: i64 = 10_000;
+/// How many messages one page walks over, at most.
+const MESSAGES_MAX: i64 = 20_000;
+/// The same of attempts, where each may be looked up among the messages.
+const ATTEMPTS_MAX: i64 = 10_000;
 
 /// What a page walks along, if it has to look at messages that do not fit.
 #[derive(Clone, Copy)]
@@ -120,13 +122,13 @@ impl PostgresStore {
     ///
     /// Read before the page, which then ends there whatever is written in between.
     async fn floor(&self, walk: Walk<'_>, below: i64) -> Result<Option<i64>> {
-        let statement = match walk {
+        let (statement, most) = match walk {
             Walk::None => return Ok(None),
-            Walk::Messages => include_str!("../sql/floor_message.sql"),
-            Walk::Attempts => include_str!("../sql/floor_attempt.sql"),
-            Walk::Correlation(_) => include_str!("../sql/floor_correlation.sql"),
+            Walk::Messages => (include_str!("../sql/floor_message.sql"), MESSAGES_MAX),
+            Walk::Attempts => (include_str!("../sql/floor_attempt.sql"), ATTEMPTS_MAX),
+            Walk::Correlation(_) => (include_str!("../sql/floor_correlation.sql"), ATTEMPTS_MAX),
         };
-        let mut statement = sqlx::query(statement).bind(below).bind(LOOKED_AT_MAX);
+        let mut statement = sqlx::query(statement).bind(below).bind(most);
         if let Walk::Correlation(id) = walk {
             statement = statement.bind(id.to_owned());
         }

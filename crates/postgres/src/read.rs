@@ -62,10 +62,16 @@ impl PostgresStore {
         before: Option<i64>,
         limit: u32,
     ) -> Result<Vec<AuditEntry>> {
-        let statement = sqlx::query(include_str!("../sql/audit.sql"))
-            .bind(id.map(|id| id.0))
+        let statement = match id {
+            Some(_) => include_str!("../sql/audit_of_message.sql"),
+            None => include_str!("../sql/audit.sql"),
+        };
+        let mut statement = sqlx::query(statement)
             .bind(before.unwrap_or(i64::MAX))
             .bind(i64::from(limit));
+        if let Some(id) = id {
+            statement = statement.bind(id.0);
+        }
         self.fetch("read audit", statement)
             .await?
             .iter()
