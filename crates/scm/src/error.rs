@@ -23,6 +23,14 @@ pub enum ScmError {
         /// What happened the last time.
         detail: String,
     },
+    /// A program of this machine does not get on. Repeating would take as long again.
+    #[error("{source_name}: {detail}")]
+    Timeout {
+        /// Which source.
+        source_name: String,
+        /// What took too long.
+        detail: String,
+    },
     /// There is no such repository, branch or project, or it is not what it was said to be.
     #[error("{source_name}: {detail}")]
     NotFound {
@@ -67,6 +75,7 @@ impl ScmError {
         match self {
             Self::Auth { .. } => "SCM_AUTH_FAILED",
             Self::Network { .. } => "SCM_UNREACHABLE",
+            Self::Timeout { .. } => "SCM_TIMEOUT",
             Self::NotFound { .. } => "SCM_NOT_FOUND",
             Self::Protocol { .. } => "SCM_PROTOCOL",
             Self::Program { .. } => "SCM_PROGRAM_MISSING",

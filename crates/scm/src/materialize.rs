@@ -52,48 +52,69 @@ pub(crate) enum Fetched {
 
 impl Fetched {
     pub(crate) fn is_unreachable(&self) -> bool {
-        matches!(self, Self::Failed(ScmError::Network { .. }))
+        matches!(self, Self::Failed(error) if is_about_all(error))
     }
 }
 
+/// Whether every other change would fail as well.
+fn is_about_all(error: &ScmError) -> bool {
+    matches!(error, ScmError::Network { .. } | ScmError::Timeout { .. })
+}
+
 impl Synchronizer<'_> {
-    /// Fetches changes that are not here, oldest first: at most so many, and none that has failed so
-    /// often already. A source that cannot be reached ends it.
+    /// Fetches changes that are not here: at most so many, and none that has failed so often already.
+    /// What was never tried comes first, then what failed least often, the oldest first of each: a
+    /// limit does not get stuck at changes that always fail. A source that cannot be reached ends it.
     pub async fn materialize(
         &self,
         limit: Option<u64>,
         attempts_max: Option<u32>,
     ) -> Result<Materialized, ScmError> {
         let mut done = Materialized::default();
-        let mut after = 0;
+        let is_enough =
+            |done: &Materialized| limit.is_some_and(|limit| done.fetched + done.failed >= limit);
+        let (mut after, mut failed_before) = (0, Vec::new());
         loop {
             let page = self
                 .ledger
                 .unmaterialized(self.repo.repo_id, after, PAGE)
                 .await?;
             let Some(last) = page.last() else {
-                return Ok(done);
+                break;
             };
             after = last.position;
             for pending in page {
-                if limit.is_some_and(|limit| done.fetched + done.failed >= limit) {
+                if is_enough(&done) {
                     return Ok(done);
                 }
-                if attempts_max.is_some_and(|most| pending.attempts >= most) {
-                    continue;
-                }
-                let fetched = self.patch(&pending.rev_or_sha);
-                let fetched = self.unless_stopped(fetched).await?;
-                done.count(&fetched);
-                self.hooks.progressed(Progress {
-                    stream: None,
-                    done: done.fetched + done.failed,
-                    total: None,
-                });
-                if let Fetched::Failed(error @ ScmError::Network { .. }) = fetched {
-                    return Err(error);
+                match pending.attempts {
+                    0 => self.one(&pending.rev_or_sha, &mut done).await?,
+                    tried if attempts_max.is_some_and(|most| tried >= most) => {}
+                    tried => failed_before.push((tried, pending.position, pending.rev_or_sha)),
                 }
             }
+        }
+        failed_before.sort_unstable();
+        for (_, _, rev_or_sha) in failed_before {
+            if is_enough(&done) {
+                break;
+            }
+            self.one(&rev_or_sha, &mut done).await?;
+        }
+        Ok(done)
+    }
+
+    async fn one(&self, rev_or_sha: &str, done: &mut Materialized) -> Result<(), ScmError> {
+        let fetched = self.unless_stopped(self.patch(rev_or_sha)).await?;
+        done.count(&fetched);
+        self.hooks.progressed(Progress {
+            stream: None,
+            done: done.fetched + done.failed,
+            total: None,
+        });
+        match fetched {
+            Fetched::Failed(error) if is_about_all(&error) => Err(error),
+            _ => Ok(()),
         }
     }
 
@@ -120,6 +141,7 @@ impl Synchronizer<'_> {
             }
             Err(
                 error @ (ScmError::Network { .. }
+                | ScmError::Timeout { .. }
                 | ScmError::NotFound { .. }
                 | ScmError::Protocol { .. }
                 | ScmError::Invalid(_)),

@@ -89,6 +89,10 @@ impl From<ScmError> for Failure {
                 "it was not tried again; give it a token in scm.tokens, or a new one",
             ),
             ScmError::Network { .. } => (Exit::Wrong, "what was written stays; run it again later"),
+            ScmError::Timeout { .. } => (
+                Exit::Wrong,
+                "what was written stays; see whether its disk answers, or raise scm.silence_max_seconds",
+            ),
             ScmError::NotFound { .. } => (Exit::NotFound, "look at its URL and branch"),
             ScmError::Program { .. } => (Exit::Wrong, "install it, and see that it is in the PATH"),
             ScmError::Invalid(_) => (Exit::Refused, ""),

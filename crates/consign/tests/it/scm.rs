@@ -3,6 +3,7 @@
 
 mod cli;
 mod consume;
+mod gitlab;
 mod kills;
 mod repository;
 mod rounds;

@@ -98,7 +98,7 @@ pub(super) struct Git {
     transports: &'static str,
     settings: Vec<(String, String)>,
     ssh: String,
-    /// How long it may be silent when it talks to others.
+    /// How long it may be silent, or take for an answer that comes in one piece.
     pub(super) patience: Duration,
     /// What must not be shown, should somebody answer with it.
     hidden: Vec<String>,
@@ -183,16 +183,30 @@ impl Git {
             stderr,
             heard,
             child,
+            patience: self.patience,
         })
     }
 
-    /// Runs it; answers what it wrote, or why it failed.
+    /// Runs it; answers what it wrote, or why it failed. If it takes too long, it is ended with all it
+    /// started.
     pub(super) async fn run(
         &self,
         arguments: &[&str],
     ) -> Result<Result<String, Failure>, ScmError> {
         let running = self.spawn(arguments, Stdio::null(), Stdio::piped())?;
-        self.answer(running).await
+        let answered = timeout(self.patience, self.answer(running)).await;
+        answered.unwrap_or_else(|_| Err(hanging(&self.name, self.patience)))
+    }
+
+    /// Waits for the next piece of an answer, but not for ever.
+    pub(super) async fn in_time<T>(
+        &self,
+        reading: impl Future<Output = io::Result<T>>,
+    ) -> Result<T, ScmError> {
+        match timeout(self.patience, reading).await {
+            Ok(read) => read.map_err(|error| self.broken(&error)),
+            Err(_) => Err(hanging(&self.name, self.patience)),
+        }
     }
 
     /// Runs what talks to others. If it says nothing for too long, it is ended with all it started.
@@ -259,6 +273,7 @@ pub(super) struct Running {
     /// It complained about something, or told how it gets on.
     heard: Arc<Notify>,
     child: Child,
+    patience: Duration,
 }
 
 impl Running {
@@ -266,7 +281,9 @@ impl Running {
     pub(super) async fn finish(mut self) -> Result<Result<(), Failure>, ScmError> {
         // It may be waiting for somebody to read.
         drop(self.stdout.take());
-        let ended = self.child.wait().await;
+        let Ok(ended) = timeout(self.patience, self.child.wait()).await else {
+            return Err(hanging(&self.name, self.patience));
+        };
         let status = ended.map_err(|error| ScmError::Protocol {
             source_name: self.name.clone(),
             detail: format!("git: {error}"),
@@ -342,6 +359,15 @@ impl Failure {
                 detail,
             },
         }
+    }
+}
+
+/// It neither goes on nor ends: a disk or a file system that does not answer, or a pipe where a file
+/// should be.
+fn hanging(name: &str, patience: Duration) -> ScmError {
+    ScmError::Timeout {
+        source_name: name.to_owned(),
+        detail: format!("git did not get on for {patience:?} and was ended"),
     }
 }
 

@@ -22,9 +22,7 @@ pub(super) async fn update(
 ) -> Result<(), ScmError> {
     let _lock = lock(git, retry).await?;
     if !git.dir().join("HEAD").exists() {
-        let dir = git.dir().to_string_lossy().into_owned();
-        git.ask(&["init", "--quiet", "--bare", "--template=", "--", &dir])
-            .await?;
+        init(git, "sha1").await?;
     }
     // We hold the lock: whoever made these is gone.
     for left in [
@@ -36,9 +34,20 @@ pub(super) async fn update(
         drop(fs::remove_file(git.dir().join(left)));
     }
     let before = tip(git).await?;
-    retry.run(|| fetch(git, url, branch)).await?;
+    if let Some(names) = retry.run(|| fetch(git, url, branch)).await? {
+        // A mirror is a copy: it can be made anew, with the names that commits have there.
+        fs::remove_dir_all(git.dir()).map_err(|error| git.broken(&error))?;
+        init(git, names).await?;
+        if retry.run(|| fetch(git, url, branch)).await?.is_some() {
+            return Err(ScmError::Protocol {
+                source_name: git.name.clone(),
+                detail: "it names commits now so, now otherwise".to_owned(),
+            });
+        }
+    }
     tidy_up(git).await?;
     if let (Some(before), Some(after)) = (before, tip(git).await?)
+        && before.len() == after.len()
         && before != after
         && !git
             .is(&["merge-base", "--is-ancestor", &before, &after])
@@ -50,11 +59,31 @@ pub(super) async fn update(
     Ok(())
 }
 
+/// An empty mirror whose commits are named by this hash.
+async fn init(git: &Git, names: &str) -> Result<(), ScmError> {
+    let dir = git.dir().to_string_lossy().into_owned();
+    let names = format!("--object-format={names}");
+    let arguments = [
+        "init",
+        "--quiet",
+        "--bare",
+        "--template=",
+        &names,
+        "--",
+        &dir,
+    ];
+    git.ask(&arguments).await.map(drop)
+}
+
 /// Packs what many fetches have left, if it is time to. A mirror that is not packed is a mirror.
 async fn tidy_up(git: &Git) -> Result<(), ScmError> {
-    if let Err(failure) = git.run(&["gc", "--auto", "--quiet"]).await? {
-        tracing::warn!(mirror = %git.dir().display(), why = %failure.detail(), "git gc failed");
-    }
+    let why = match git.run(&["gc", "--auto", "--quiet"]).await {
+        Ok(Ok(_)) => return Ok(()),
+        Ok(Err(failure)) => failure.detail(),
+        Err(error @ ScmError::Timeout { .. }) => error.to_string(),
+        Err(error) => return Err(error),
+    };
+    tracing::warn!(mirror = %git.dir().display(), why, "git gc failed");
     Ok(())
 }
 
@@ -67,7 +96,12 @@ pub(super) async fn tip(git: &Git) -> Result<Option<String>, ScmError> {
     Ok(found.ok().filter(|commit| !commit.is_empty()))
 }
 
-async fn fetch(git: &Git, url: &str, branch: Option<&str>) -> Result<(), ScmError> {
+/// Answers how commits are named there, if that is not how they are named here.
+async fn fetch(
+    git: &Git,
+    url: &str,
+    branch: Option<&str>,
+) -> Result<Option<&'static str>, ScmError> {
     let from = match branch {
         Some(branch) => {
             check_branch(branch)?;
@@ -81,10 +115,17 @@ async fn fetch(git: &Git, url: &str, branch: Option<&str>) -> Result<(), ScmErro
     let wanted = ["--no-recurse-submodules", "--no-write-fetch-head", "--"];
     let arguments = [&arguments[..], &wanted, &[url, &what]].concat();
     let Err(failure) = git.reach(&arguments).await? else {
-        return Ok(());
+        return Ok(None);
     };
+    for names in ["sha1", "sha256"] {
+        let told = format!("server {names}");
+        let said = failure.said.split_once("mismatched algorithms: ");
+        if said.is_some_and(|(_, said)| said.lines().next().unwrap_or_default().ends_with(&told)) {
+            return Ok(Some(names));
+        }
+    }
     if failure.said.contains("couldn't find remote ref") && is_empty(git, url).await? {
-        return Ok(());
+        return Ok(None);
     }
     Err(remote::failure(&git.name, &failure))
 }

@@ -50,8 +50,7 @@ impl GitSource {
         if let Some(mut stdout) = running.stdout.take() {
             let mut piece = vec![0; PIECE_BYTES];
             loop {
-                let read = stdout.read(&mut piece).await;
-                let length = read.map_err(|error| self.git.broken(&error))?;
+                let length = self.git.in_time(stdout.read(&mut piece)).await?;
                 if length == 0 {
                     break;
                 }

@@ -71,8 +71,8 @@ impl Commits {
 
     async fn object(&mut self) -> Result<Option<(String, Commit, String, bool)>, ScmError> {
         let reader = &mut self.objects.1;
-        let read = line(reader, &mut self.buffer, b'\n').await;
-        if !read.map_err(|error| self.git.broken(&error))? {
+        let read = line(reader, &mut self.buffer, b'\n');
+        if !self.git.in_time(read).await? {
             return Ok(None);
         }
         let header = String::from_utf8_lossy(&self.buffer).into_owned();
@@ -83,8 +83,8 @@ impl Commits {
             return Err(odd(&self.git, "cat-file", &header));
         };
         let mut context = Context::new(&SHA256);
-        let kept = object(reader, size, &mut context).await;
-        let kept = kept.map_err(|error| self.git.broken(&error))?;
+        let kept = object(reader, size, &mut context);
+        let kept = self.git.in_time(kept).await?;
         let is_cut = size > COMMIT_BYTES_MAX;
         let sha256 = hex(context.finish().as_ref());
         Ok(Some((sha.to_owned(), Commit::parse(&kept), sha256, is_cut)))
@@ -169,8 +169,8 @@ impl Changes {
     }
 
     async fn field(&mut self) -> Result<bool, ScmError> {
-        let read = line(&mut self.reader, &mut self.buffer, b'\0').await;
-        read.map_err(|error| self.git.broken(&error))
+        let read = line(&mut self.reader, &mut self.buffer, b'\0');
+        self.git.in_time(read).await
     }
 
     fn odd(&self, what: &str) -> ScmError {

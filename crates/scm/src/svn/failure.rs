@@ -9,10 +9,10 @@ const SAID_CHARS_MAX: usize = 500;
 const AUTH: [&str; 7] = [
     "E170001", "E215001", "E215003", "E215004", "E220001", "E210007", "E175013",
 ];
-/// No such repository, path, revision, or URL.
-const NOT_FOUND: [&str; 11] = [
+/// No such repository, path, revision, or URL; a web server that knows nothing of Subversion there.
+const NOT_FOUND: [&str; 12] = [
     "E160013", "E160006", "E160005", "E195012", "E170000", "W170000", "E180001", "E210005",
-    "E125002", "E200009", "E170011",
+    "E125002", "E200009", "E170011", "E175003",
 ];
 /// The connection: refused, reset, timed out, closed; the name of the host; what serf and DAV say of it.
 const NETWORK: [&str; 16] = [
@@ -85,6 +85,11 @@ mod tests {
             ),
             ("svn: E170001: Authorization failed\n", "SCM_AUTH_FAILED"),
             ("svn: E220001: Item is not readable\n", "SCM_AUTH_FAILED"),
+            (
+                "svn: E170013: Unable to connect to a repository at URL 'http://h/r'\n\
+                 svn: E175003: The server at 'http://h/r' does not support the HTTP/DAV protocol\n",
+                "SCM_NOT_FOUND",
+            ),
             (
                 "svn: E175013: Access to '/r/!svn/me' forbidden\n",
                 "SCM_AUTH_FAILED",

@@ -2,6 +2,7 @@
 
 mod hostile;
 mod http;
+mod names;
 mod rewritten;
 mod server;
 mod silent;

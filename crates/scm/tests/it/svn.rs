@@ -4,6 +4,7 @@ mod diffs;
 mod gaps;
 mod made;
 mod served;
+mod web;
 
 use std::sync::Mutex;
 

@@ -12,7 +12,8 @@ use crate::{
     service::{Hooks, Repositories},
 };
 
-/// Fetch the changes themselves that are not here yet, oldest first, those that failed before included.
+/// Fetch the changes themselves that are not here yet: what was never tried first, then what failed
+/// least often, the oldest first of each.
 #[derive(Args, Debug)]
 pub(super) struct Materialize {
     #[command(flatten)]

@@ -33,7 +33,8 @@ impl MemoryService {
 }
 
 /// The change a reference names: by its source and hash, by its hash alone
-/// (`memory://patch_blobs/sha256/<hash>`), or by its source alone.
+/// (`memory://patch_blobs/sha256/<hash>`), by its number (`memory://patch_blobs/blob_id/<number>`), or
+/// by its source alone.
 async fn find(scm: &dyn ScmLedger, uri: &str) -> Result<PatchState, Refusal> {
     let nowhere = || Refusal::new("NOT_FOUND", format!("there is no change {uri}"));
     if let Some(named) = parse_evidence_uri(uri) {
@@ -61,6 +62,10 @@ async fn find(scm: &dyn ScmLedger, uri: &str) -> Result<PatchState, Refusal> {
     let path = parse_uri(uri).path;
     let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
     let found = match segments[..] {
+        [_, "blob_id", number] => match number.parse() {
+            Ok(blob_id) => scm.patch_by_id(blob_id).await.map_err(failed)?,
+            Err(_) => None,
+        },
         [_, "sha256", sha256] => scm.patch_by_sha(sha256).await.map_err(failed)?,
         [_, source_type, source_id] => by_source(scm, source_type, source_id).await?,
         _ => {

@@ -198,10 +198,16 @@ async fn the_change_of_a_commit_is_read_as_evidence() {
     fs::write(&file, "hello").unwrap();
     let (repo_id, sha, other) = (here.repo_id, &*here.sha256, "0".repeat(64));
     let whole = format!("memory://patch_blobs/git/{repo_id}:abc1234/{sha}");
+    let number = async |sha: &str| {
+        let found = desk.store.patch(repo_id, sha).await.unwrap();
+        found.unwrap().blob_id
+    };
+    let (number, missing) = (number("abc1234").await, number("abc1235").await);
     for uri in [
         whole.clone(),
         whole.replace(sha, &sha.to_uppercase()),
         format!("memory://patch_blobs/sha256/{sha}"),
+        format!("memory://patch_blobs/blob_id/{number}"),
         format!("memory://patch_blobs/git/{repo_id}:abc1234"),
     ] {
         let answer = read(&uri).await;
@@ -222,6 +228,12 @@ async fn the_change_of_a_commit_is_read_as_evidence() {
             "ARTIFACT_NOT_FOUND",
         ),
         (format!("memory://patch_blobs/sha256/{other}"), "NOT_FOUND"),
+        (
+            format!("memory://patch_blobs/blob_id/{missing}"),
+            "ARTIFACT_NOT_FOUND",
+        ),
+        ("memory://patch_blobs/blob_id/99".to_owned(), "NOT_FOUND"),
+        ("memory://patch_blobs/blob_id/x".to_owned(), "NOT_FOUND"),
         ("memory://patch_blobs/git/x/y/z/u".to_owned(), "INVALID_URI"),
     ] {
         let answer = read(&uri).await;

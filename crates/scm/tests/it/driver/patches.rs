@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use consign_artifacts::sha256_of;
-use consign_scm::{Diffs, NoHooks, ScmError, ScmLedger, Synced};
+use consign_scm::{Diffs, Materialized, NoHooks, ScmError, ScmLedger, Synced};
 use serde_json::json;
 
 use super::script::{Script, commit};
@@ -143,12 +143,12 @@ async fn a_source_out_of_reach_is_tried_three_times_and_not_for_every_change() {
     assert_eq!(patch.meta_json["attempts"], json!(2));
     script.failing.clear();
     let run = stage.synchronizer(&repo, &script, &NoHooks);
-    assert_eq!(
-        run.materialize(Some(2), None).await.unwrap().fetched,
-        2,
-        "so many"
-    );
+    // Those behind it were never tried, so they came first and are here.
     assert_eq!(run.materialize(None, None).await.unwrap().fetched, 1);
+    assert_eq!(
+        run.materialize(None, None).await.unwrap(),
+        Materialized::default()
+    );
 }
 
 #[tokio::test]
@@ -182,7 +182,8 @@ async fn what_has_failed_too_often_is_left_alone() {
     script.failing.insert(name(1), missing);
     let run = stage.synchronizer(&repo, &script, &NoHooks);
     run.sync().await.unwrap();
-    let expected = [(0, 1), (0, 1), (1, 0), (1, 0), (1, 0), (1, 0), (0, 0)];
+    // What was never tried comes first.
+    let expected = [(0, 1), (1, 0), (1, 0), (1, 0), (1, 0), (0, 1), (0, 0)];
     for expected in expected {
         let done = run.materialize(Some(1), Some(2)).await.unwrap();
         assert_eq!((done.fetched, done.failed), expected);
@@ -192,6 +193,24 @@ async fn what_has_failed_too_often_is_left_alone() {
         1,
         "unless it is asked for"
     );
+}
+
+/// A limit, and nobody says when to give up: what always fails is tried in turns, the rest comes through.
+#[tokio::test]
+async fn a_limit_does_not_stick_at_what_always_fails() {
+    let stage = Stage::new().await;
+    let repo = stage.add("/scripted", None).await;
+    let mut script = Script::new(vec![(1..=6).map(commit).collect()]);
+    for number in [1, 2, 4] {
+        script.failing.insert(name(number), missing);
+    }
+    let run = stage.synchronizer(&repo, &script, &NoHooks);
+    run.sync().await.unwrap();
+    for expected in [[1, 2], [3, 4], [5, 6], [1, 2], [4, 1], [2, 4]] {
+        run.materialize(Some(2), None).await.unwrap();
+        let asked = std::mem::take(&mut *script.asked.lock().unwrap());
+        assert_eq!(asked, expected.map(name));
+    }
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::{fs, process::Command, time::Duration};
 
-use consign_scm::ScmError;
+use consign_scm::{NoHooks, ScmError, ScmLedger};
 use tokio::{net::TcpListener, time::timeout};
 
 use crate::stage::{SOON, Stage, Work};
@@ -51,6 +51,55 @@ async fn a_program_that_is_silent_for_too_long_is_ended() {
     fs::remove_file(&refs).unwrap();
     stage.options.silence_max = SOON;
     assert_eq!(stage.sync(&repo).await.unwrap().written, 1);
+}
+
+/// A pipe where a file should be: the program on this machine never gets to an end.
+fn pipe_instead_of(file: &std::path::Path) -> impl FnOnce() + use<> {
+    let kept = file.with_extension("kept");
+    fs::rename(file, &kept).unwrap();
+    let made = Command::new("mkfifo").arg(file).status().unwrap();
+    assert!(made.success());
+    let file = file.to_owned();
+    move || fs::rename(kept, file).unwrap()
+}
+
+#[tokio::test]
+async fn a_repository_here_that_does_not_answer_is_given_up() {
+    let mut stage = Stage::new().await;
+    let work = Work::new(stage.path("work"));
+    let commit = work.commit("story", "once\n", "One");
+    let blob = work.git(&["rev-parse", "HEAD:story"]);
+    let blob = format!(".git/objects/{}/{}", &blob[..2], &blob[2..]);
+    let repo = stage.add(work.url(), None).await;
+    // The name of the branch, then the text that is compared while commits are read.
+    for file in [".git/refs/heads/main", &blob] {
+        stage.options.silence_max = Duration::from_millis(50);
+        let mended = pipe_instead_of(&work.0.join(file));
+        let synced = timeout(SOON, stage.sync(&repo)).await.expect("it ends");
+        let error = synced.unwrap_err();
+        assert_eq!(error.code(), "SCM_TIMEOUT", "{file}: {error}");
+        assert!(error.to_string().contains("did not get on"), "{error}");
+        mended();
+    }
+    assert!(stage.changes(&repo).await.is_empty());
+    stage.options.silence_max = SOON;
+    assert_eq!(stage.sync(&repo).await.unwrap().written, 1);
+
+    let mended = pipe_instead_of(&work.0.join(&blob));
+    stage.options.silence_max = Duration::from_millis(50);
+    let source = consign_scm::open(&repo, &stage.options).unwrap();
+    let run = stage.synchronizer(&repo, &*source, &NoHooks);
+    let fetched = timeout(SOON, run.materialize(None, None)).await;
+    let error = fetched.expect("it ends").unwrap_err();
+    assert_eq!(error.code(), "SCM_TIMEOUT", "{error}");
+    let patch = stage.store.patch(repo.repo_id, &commit).await.unwrap();
+    let why = patch.unwrap().meta_json["materialize_error"].to_string();
+    assert!(why.contains("SCM_TIMEOUT"), "{why}");
+    mended();
+    stage.options.silence_max = SOON;
+    let source = consign_scm::open(&repo, &stage.options).unwrap();
+    let run = stage.synchronizer(&repo, &*source, &NoHooks);
+    assert_eq!(run.materialize(None, None).await.unwrap().fetched, 1);
 }
 
 #[tokio::test]

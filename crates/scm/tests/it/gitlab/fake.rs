@@ -2,6 +2,8 @@
 //! them. And it can be told to misbehave: to limit, to forget tokens, to fall silent, to break off in the
 //! middle of an answer, and to change between two requests.
 
+// The program's own tests have this server too.
+#[path = "fake/world.rs"]
 mod world;
 
 use std::{
