@@ -50,6 +50,28 @@ async fn it_works_the_lanes_it_is_told_to_and_serves_its_health_only() {
     service.stop().await;
 }
 
+/// Nobody waits for the next of its pulses: what it did since the last one is told at its end.
+#[tokio::test]
+async fn what_it_did_last_is_told_at_its_end() {
+    let consign = Consign::new();
+    consign.configure(TWO);
+    let service = Service::work(&consign, &["--lane", "a"]).await;
+    let store = consign.store().await;
+    eventually("it has told of itself", SOON, async || {
+        !store.processes().await.unwrap().is_empty()
+    })
+    .await;
+    fill(&consign, "a", 3);
+    eventually("a is delivered", SOON, async || {
+        unfinished(&consign, "a") == 0
+    })
+    .await;
+    service.stop().await;
+    let told = store.pulses(None, 10, 10).await.unwrap();
+    let delivered: u64 = told.iter().map(|minutes| minutes.done.delivered).sum();
+    assert_eq!(delivered, 3, "{told:?}");
+}
+
 #[tokio::test]
 async fn it_works_through_a_transaction_pooler_with_and_without_wake_ups() {
     let database = TestDatabase::create(async |url| migrate(url).await.map(drop).unwrap()).await;

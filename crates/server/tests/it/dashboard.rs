@@ -1,18 +1,62 @@
 //! The dashboard as a browser without JavaScript sees it: links, forms and cookies over a real
 //! connection.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
+use consign_memory::MemoryOptions;
+use consign_orders::OrdersOptions;
+use consign_postgres::{PostgresOptions, PostgresStore};
 use consign_server::{Scope, ServerOptions, Token, TokenEntry};
+use consign_testkit::TestDatabase;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::{bench::Bench, http::Running};
 
 mod actions;
+mod beside;
+mod books;
 mod doors;
 mod hostile;
 mod live;
+mod memories;
 mod pages;
+mod redrives;
+mod sessions;
+
+/// Runs each of these on both databases: what is asked of them differs.
+macro_rules! on_databases {
+    ($($test:ident),+ $(,)?) => {
+        mod sqlite {
+            $(#[tokio::test]
+            async fn $test() {
+                super::$test($crate::bench::Bench::sqlite().await).await;
+            })+
+        }
+        mod postgres {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $test() {
+                let (_database, bench) = $crate::dashboard::postgres().await;
+                super::$test(bench).await;
+            })+
+        }
+    };
+}
+use on_databases;
+
+/// Everything that there is, on PostgreSQL.
+async fn postgres() -> (TestDatabase, Bench) {
+    let database = TestDatabase::create(async |_| {}).await;
+    consign_postgres::migrate(database.url()).await.unwrap();
+    let options = PostgresOptions::new(database.url());
+    let store = Arc::new(PostgresStore::connect(&options).await.unwrap());
+    let (ledger, payments, logbook) = (store.clone(), store.clone(), store.clone());
+    let clock = consign_kernel::ManualClock::at(jiff::Timestamp::now());
+    let bench = Bench::on(store, clock, None).await;
+    let bench = bench.with_orders(ledger, &OrdersOptions::default()).await;
+    let bench = bench.with_payments(payments, BTreeMap::new()).await;
+    let bench = bench.with_memory(logbook, MemoryOptions::default()).await;
+    (database, bench)
+}
 
 const OPERATOR: &str = "consign_operator";
 const AUDITOR: &str = "consign_auditor";

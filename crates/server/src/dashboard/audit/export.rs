@@ -143,7 +143,11 @@ impl Export {
             }
             match std::mem::replace(&mut self.end, End::Whole) {
                 End::Whole => return None,
-                End::Broken(why) => return Some((Err(Cut(why)), self)),
+                End::Broken(why) => {
+                    // Waiting for once lets what is ready out before the connection breaks.
+                    tokio::task::yield_now().await;
+                    return Some((Err(Cut(why)), self));
+                }
                 End::Open if self.state.is_draining() => self.break_off("the server is ending"),
                 End::Open => {
                     self.end = End::Open;
