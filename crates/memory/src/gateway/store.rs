@@ -121,6 +121,8 @@ pub struct StoreAnswer {
 const GRACE: Duration = Duration::from_millis(30);
 /// How long is tried to write it down after the answer.
 const LINGER: Duration = Duration::from_secs(60);
+/// For how long of that others are kept from writing: as long as by a process that has died.
+const TURN_KEPT: Duration = Duration::from_secs(2);
 
 /// What a decision was made by does not hold any more.
 struct Stale;
@@ -224,6 +226,14 @@ impl Call {
         *self.turn.lock().unwrap_or_else(PoisonError::into_inner) = turn;
     }
 
+    /// Does not keep other processes from writing any longer.
+    fn let_others_write(&self) {
+        let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(turn) = turn.as_mut() {
+            turn.let_others_write();
+        }
+    }
+
     /// Waits for the logbook for as long as the budget lasts. What was asked of it is not wanted
     /// any more then, but may have been done.
     async fn in_time<T>(
@@ -255,7 +265,10 @@ impl Call {
         }
         let call = Arc::clone(self);
         let rest = async move {
-            drop(timeout(LINGER, writing).await);
+            if timeout(TURN_KEPT, &mut writing).await.is_err() {
+                call.let_others_write();
+                drop(timeout(LINGER, writing).await);
+            }
             drop(call);
         };
         tokio::spawn(rest.instrument(Span::current()));

@@ -300,10 +300,10 @@ impl Keeper {
             if is_idle && is_leaving {
                 return self.leave().await;
             }
-            stint_ends = Instant::now() + STINT;
             if !self.keep().await {
                 return self.lose();
             }
+            stint_ends = Instant::now() + STINT;
         }
     }
 
@@ -340,6 +340,9 @@ impl Keeper {
                     state.is_leaving = true;
                     state.others_at = Some(Instant::now());
                 }
+                drop(state);
+                // Whoever came after the turn had run out, and before it was known to go on, waits.
+                self.house.changed();
                 true
             }
             Err(error) => {
