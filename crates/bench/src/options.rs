@@ -322,5 +322,5 @@ const FULL: Counts = Counts {
     commits: 50_000,
     dashboard: 1_000_000,
     dashboard_calls: 50,
-    viewing: Duration::from_secs(30),
+    viewing: Duration::from_secs(20),
 };

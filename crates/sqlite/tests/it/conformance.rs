@@ -15,6 +15,11 @@ async fn every_answer_is_the_references() {
     .await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn long_walks_are_cut_and_lose_nothing() {
+    consign_conformance::long_walks_are_cut_and_lose_nothing(&SqliteFactory).await;
+}
+
 mod payments {
     use crate::harness::SqliteFactory;
 

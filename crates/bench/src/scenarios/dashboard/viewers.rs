@@ -10,7 +10,7 @@ use crate::{Bound, Figure, Measure, Unit, http::Client, scenarios::Plan};
 const MOST_PER_VIEWER: f64 = 5.0;
 const MANY: u32 = 20;
 /// Until everybody looks, and until nobody does any more.
-const REST: Duration = Duration::from_secs(3);
+const REST: Duration = Duration::from_secs(4);
 
 pub(super) async fn measure(
     plan: &Plan,
@@ -19,7 +19,6 @@ pub(super) async fn measure(
     messages: u32,
     statements: impl Fn() -> usize,
 ) -> Result<Vec<Figure>> {
-    let alone = rate(plan.counts.viewing, &statements).await;
     let overview = |count: u32| (0..count).map(|_| "overview:hour".to_owned()).collect();
     let different = (0..MANY).map(|n| match n % 4 {
         0 => format!("message:{}", messages / 2 + n),
@@ -44,6 +43,8 @@ pub(super) async fn measure(
     ];
     let mut figures = Vec::new();
     for (name, topics) in cases {
+        pass(REST).await;
+        let alone = rate(plan.counts.viewing, &statements).await;
         let mut views = Vec::new();
         for topic in &topics {
             let mut client = Client::connect(address).await?;
@@ -56,7 +57,6 @@ pub(super) async fn measure(
         for view in views {
             view.abort();
         }
-        pass(REST).await;
         let per_viewer = (rate - alone).max(0.0) / topics.len() as f64;
         plan.say(format!(
             "{database}, {name}: {per_viewer:.2} statements/s each"
