@@ -20,7 +20,14 @@ on_databases!(
 
 fn audit(number: usize) -> NewAudit {
     NewAudit {
-        actor_user_id: Some(if number % 2 == 0 { "ada" } else { "bob" }.into()),
+        actor_user_id: Some(
+            if number.is_multiple_of(2) {
+                "ada"
+            } else {
+                "bob"
+            }
+            .into(),
+        ),
         target_space: format!("private:{}", number % 3),
         action: Action::Allow,
         reason: Some(format!("=policy {number}")),

@@ -94,7 +94,10 @@ async fn a_report_is_made_once_for_all_who_look(bench: Bench) {
     let body = json!({"payload_md": "lamps are green", "target_space": "private:ada"});
     desk.bench.post("/memory/store", body).await.is(200);
     desk.bench.advance(30);
-    let kept = desk.get(&mut browser, "/ui/memory").await;
-    kept.says(200, "<dt>total writes</dt><dd>0</dd>")
-        .says(200, ">30 s ago</time>");
+    // A new one would be made beside the first look, and show at one of the next.
+    for _ in 0..5 {
+        let kept = desk.get(&mut browser, "/ui/memory").await;
+        kept.says(200, "<dt>total writes</dt><dd>0</dd>")
+            .says(200, ">30 s ago</time>");
+    }
 }
