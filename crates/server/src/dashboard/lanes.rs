@@ -134,7 +134,12 @@ impl Lanes {
             }
         }
         let age = counts.oldest_due_at.map(|at| self.now.duration_since(at));
-        if let (Some(age), None) = (age.filter(|age| *age > UNCLAIMED), lane.paused_at) {
+        // Why nothing is claimed has been said already.
+        let is_known = lane.paused_at.is_some()
+            || self
+                .worker_of(lane)
+                .is_some_and(|status| status.breaker != BreakerState::Closed);
+        if let Some(age) = age.filter(|age| *age > UNCLAIMED && !is_known) {
             let words = format!(
                 "Lane {name}: the oldest ready message has been due for {}; is a worker running?",
                 span(age)
