@@ -138,7 +138,7 @@ fn announce(out: Output, url: &str, address: &Address) {
              reports         printers claim them over HTTP, jam, and are switched off\n  \
              orders          a paper broker\n  \
              payments        a simulated rail; some need a person\n  \
-             memories        their server is away for 15 s of every 75\n\n\
+             memories        their server is away for 20 s of every minute\n\n\
              Ctrl-C ends it.",
         )),
     };

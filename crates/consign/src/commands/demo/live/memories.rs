@@ -23,9 +23,9 @@ use super::far_side::FarSide;
 use crate::failure::Failure;
 
 /// It is away for so long,
-const AWAY: Duration = Duration::from_secs(15);
+const AWAY: Duration = Duration::from_secs(20);
 /// and again so long after it began to be; at first at once, so that memories are put off.
-const CYCLE: Duration = Duration::from_secs(75);
+const CYCLE: Duration = Duration::from_secs(60);
 /// Memories it keeps: the oldest go.
 const KEPT_MAX: usize = 2_000;
 
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn it_is_away_at_first_and_now_and_then() {
         let away = |seconds| is_away(Duration::from_secs(seconds));
-        assert!(away(0) && away(14) && away(75) && away(89));
-        assert!(!away(15) && !away(74) && !away(90));
+        assert!(away(0) && away(19) && away(60) && away(79));
+        assert!(!away(20) && !away(59) && !away(80));
     }
 }

@@ -94,6 +94,7 @@ broker_adapter = "paper"
 
 [payments]
 rail = "simulated"
+dispatch_timeout_sec = 5
 retry_ceiling = 4
 backoff_base_ms = 1000
 backoff_max_ms = 4000

@@ -22,32 +22,33 @@ const INSTRUMENTS: &[&str] = &["USDJPY", "EURJPY", "EURUSD", "GBPUSD"];
 const DAYS: &[&str] = &["Monday", "Tuesday", "Wednesday", "Thursday", "Friday"];
 
 /// What becomes of letters and of webhooks, by weight.
-const LETTER_FATES: &[(u64, &str)] = &[(86, ""), (6, "slow=400"), (5, "fail=1"), (3, "refuse")];
+const LETTER_FATES: &[(u64, &str)] = &[(70, ""), (23, "slow=600"), (5, "fail=1"), (2, "refuse")];
 const WEBHOOK_FATES: &[(u64, &str)] = &[
-    (70, ""),
-    (12, "slow=700"),
-    (5, "slow=2500"),
+    (60, ""),
+    (19, "slow=700"),
+    (9, "slow=2500"),
     (6, "fail=1"),
     (3, "fail=2"),
     (2, "fail"),
-    (2, "refuse"),
+    (1, "refuse"),
 ];
 /// What the paper broker is told to do.
 const ORDER_TAGS: &[(u64, &str)] = &[
-    (80, ""),
-    (7, "paper:down=1"),
-    (5, "paper:slow=1500"),
-    (4, "paper:rejected"),
+    (60, ""),
+    (14, "paper:down=1"),
+    (20, "paper:slow=2000"),
+    (2, "paper:rejected"),
     (4, "paper:partial=40"),
 ];
 /// What the simulated rail is told to do.
 const SCENARIOS: &[(u64, &str)] = &[
-    (80, "SIMULATE_SUCCESS"),
-    (6, "SIMULATE_TRANSIENT_FAILURE"),
-    (5, "SIMULATE_LOST_REPLY"),
+    (65, "SIMULATE_SUCCESS"),
+    (12, "SIMULATE_TIMEOUT"),
+    (10, "SIMULATE_TRANSIENT_FAILURE"),
+    (6, "SIMULATE_LOST_REPLY"),
     (4, "SIMULATE_BUSY"),
-    (3, "SIMULATE_PERMANENT_FAILURE"),
-    (2, "SIMULATE_CANNOT_TELL"),
+    (2, "SIMULATE_PERMANENT_FAILURE"),
+    (1, "SIMULATE_CANNOT_TELL"),
 ];
 
 #[derive(Clone, Copy, Debug)]
