@@ -76,6 +76,8 @@ async fn a_login_opens_what_its_token_does() {
     let (desk, browser) = (&doors.desk, &doors.desk.browser);
     let page = doors.page();
     desk.go(&page).await;
+    desk.arrives("/ui/login").await;
+    desk.is_quiet().await;
     for (token, why) in [
         ("consign_wrong", "does not know this token"),
         (&*doors.producer, "lacks the scope"),
