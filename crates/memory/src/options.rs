@@ -1,17 +1,16 @@
 //! The settings of the memory protocol, under the names their documents give them.
 
 mod policy;
-mod secret;
 mod tokens;
 
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 use consign_kernel::{Error, LEASE_MESSAGES_MAX, Result};
+pub use consign_outbound::Secret;
 use serde::{Deserialize, Serialize};
 
 pub use self::{
     policy::{lane_policy, lane_work},
-    secret::Secret,
     tokens::GatewayToken,
 };
 use crate::space::Spaces;

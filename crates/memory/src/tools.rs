@@ -168,9 +168,19 @@ async fn dispatch(
             service.governance_get().await
         }
         "governance_update" => {
-            let request = GovernanceUpdate::take(taken)?;
-            arguments.end()?;
-            service.governance_update(request, caller).await
+            let claimed = taken.peek("actor_user_id").map(str::to_owned);
+            let request = GovernanceUpdate::take(taken).and_then(|request| {
+                arguments.end()?;
+                Ok(request)
+            });
+            match request {
+                Ok(request) => service.governance_update(request, caller).await,
+                Err(refusal) => {
+                    let claimed = claimed.as_deref();
+                    service.refused_update(claimed, caller).await;
+                    Err(refusal)
+                }
+            }
         }
         "evidence_upload" => {
             let request = EvidenceUpload::take(taken)?;

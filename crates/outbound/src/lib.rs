@@ -4,10 +4,12 @@ mod body;
 mod causes;
 mod client;
 mod retry_after;
+mod secret;
 
 pub use self::{
     body::{Begun, WatchedBody},
     causes::causes,
     client::{CaFileError, client},
     retry_after::retry_after,
+    secret::Secret,
 };

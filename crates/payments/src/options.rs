@@ -1,16 +1,14 @@
 //! The settings of the payment protocol.
 
-mod secret;
-
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use consign_kernel::{
     Error, LEASE_MESSAGES_MAX, LanePolicy, OnDead, OnUncertain, Result, RetrySchedule,
 };
+pub use consign_outbound::Secret;
 use consign_worker::{LaneWork, Sink};
 use serde::{Deserialize, Serialize};
 
-pub use self::secret::Secret;
 use crate::{
     rail::{HttpRail, Rail, Rails, SimulatedRail},
     stored::lane,

@@ -1,7 +1,8 @@
 //! How to synchronise.
 
-use std::{fmt, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
+pub use consign_outbound::Secret;
 use serde::{Deserialize, Serialize};
 
 use crate::Retry;
@@ -45,29 +46,6 @@ pub struct Credential {
     pub user: Option<String>,
     /// A password or token.
     pub secret: Secret,
-}
-
-/// A password or token: used, never shown.
-#[derive(Clone, PartialEq, Eq, Deserialize)]
-#[serde(transparent)]
-pub struct Secret(String);
-
-impl Secret {
-    /// A secret.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
-    /// The text itself, for the one place that sends it.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret")
-    }
 }
 
 /// What becomes of a record that the database refuses.

@@ -12,6 +12,9 @@ use crate::{
     tools::{Arguments, Refusal},
 };
 
+/// Longest name of somebody who made a malformed request.
+const NAME_CHARS_MAX: usize = 200;
+
 /// A change of settings, as it was asked for.
 #[derive(Clone, Default, PartialEq)]
 pub(crate) struct GovernanceUpdate {
@@ -19,6 +22,11 @@ pub(crate) struct GovernanceUpdate {
     policy_json: Map<String, Value>,
     admin_key: Option<String>,
     actor_user_id: Option<String>,
+}
+
+/// Whether an audit can keep it: whoever makes up names does not fill audits with them.
+fn is_name(name: &str) -> bool {
+    (1..=NAME_CHARS_MAX).contains(&name.chars().count()) && !name.chars().any(char::is_control)
 }
 
 impl GovernanceUpdate {
@@ -119,6 +127,33 @@ impl MemoryService {
                 body["error_code"] = json!(refused(error).code);
                 Ok(body)
             }
+        }
+    }
+
+    /// Audits what is no request to change anything. Nothing was done and nothing will be, so the
+    /// refusal stands even where the audit cannot be written.
+    pub(crate) async fn refused_update(&self, claimed: Option<&str>, caller: &Caller) {
+        let is_bound = caller.is_authenticated && caller.actor.is_some();
+        let actor = match is_bound {
+            true => caller.actor.as_deref(),
+            false => claimed.filter(|name| is_name(name)),
+        };
+        let given = caller.correlation_id.as_deref().unwrap_or_default();
+        let correlation = Correlation::parse_or_new(given);
+        let audit = GovernanceAudit {
+            correlation: &correlation,
+            project_key: &self.options().project_key,
+            actor_user_id: actor,
+            decision: GovernanceDecision {
+                is_allowed: false,
+                reason: "governance_update:invalid_parameter",
+            },
+            team_write_enabled: None,
+            policy_json: &Map::new(),
+            event_ts: Timestamp::now(),
+        };
+        if let Err(error) = self.logbook().insert_audit(&audit.audit()).await {
+            error!(%error, "the audit of a malformed change of settings could not be written");
         }
     }
 

@@ -27,6 +27,11 @@ impl Arguments {
         }
     }
 
+    /// A text as it stands there, which stays to be taken.
+    pub(crate) fn peek(&self, name: &str) -> Option<&str> {
+        self.fields.get(name).and_then(Value::as_str)
+    }
+
     /// Anything; null is the same as nothing.
     pub(crate) fn value(&mut self, name: &str) -> Option<Value> {
         self.fields.remove(name).filter(|value| !value.is_null())

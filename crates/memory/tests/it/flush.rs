@@ -4,10 +4,8 @@ mod doubt;
 mod lease;
 mod reconcile;
 
-use consign_kernel::{AttemptOutcome, MessageId, Store};
-use consign_memory::{
-    Audit, AuditFilter, Correlation, Logbook, NewMemory, OutboxStatus, flush::codes,
-};
+use consign_kernel::{AttemptOutcome, MessageId};
+use consign_memory::{Audit, AuditFilter, Correlation, NewMemory, OutboxStatus, flush::codes};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -292,4 +290,11 @@ async fn a_failing_logbook_stores_nothing() {
     let attempt = &desk.store.history(message).await.unwrap()[0];
     assert_eq!(attempt.outcome, AttemptOutcome::Retry);
     assert_eq!(attempt.code.as_deref(), Some(codes::DB_ERROR));
+}
+
+crate::support::also_on_postgres! {
+    what_was_deferred_is_delivered
+    after_five_tries_it_is_dead
+    of_a_batch_each_has_its_own_end
+    two_workers_store_each_memory_once
 }

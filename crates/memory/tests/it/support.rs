@@ -1,5 +1,6 @@
-//! A gateway over a store in a file, and a memory server that behaves as it is told to.
+//! A gateway over a store, and a memory server that behaves as it is told to.
 
+mod database;
 mod server;
 
 use std::{path::Path, sync::Arc, time::Duration};
@@ -9,16 +10,36 @@ use consign_memory::{
     Audit, AuditFilter, Caller, FlushSink, Logbook, MemoryOptions, MemoryService, NewUser,
     OutboxRow, Settings, SettingsChange, lane, lane_policy, lane_work, tools,
 };
-use consign_sqlite::{SqliteOptions, SqliteStore};
+use consign_scm::ScmLedger;
 use consign_testkit::eventually;
 use consign_worker::{Worker, WorkerHandle, WorkerOptions};
 use serde_json::{Value, json};
-use sqlx::{
-    AssertSqlSafe, ConnectOptions, Connection, SqliteConnection, sqlite::SqliteConnectOptions,
-};
+use sqlx::{ConnectOptions, SqliteConnection, sqlite::SqliteConnectOptions};
 use tempfile::TempDir;
 
-pub(crate) use self::server::{FakeServer, Manner};
+use self::database::Database;
+pub(crate) use self::{
+    database::on_postgres,
+    server::{FakeServer, Manner},
+};
+
+/// Runs tests of the same file over PostgreSQL as well.
+macro_rules! also_on_postgres {
+    ($($name:ident)*) => {
+        mod on_postgres {
+            $(#[test]
+            fn $name() {
+                crate::support::on_postgres(super::$name);
+            })*
+        }
+    };
+}
+pub(crate) use also_on_postgres;
+
+/// A store with everything that a gateway and its tests need.
+pub(crate) trait Book: Store + Logbook + ScmLedger {}
+
+impl<S: Store + Logbook + ScmLedger> Book for S {}
 
 /// Generous: a busy machine must not fail a test.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
@@ -28,7 +49,8 @@ pub(crate) const BUDGET: Duration = Duration::from_millis(1_000);
 /// A gateway, its logbook and its memory server.
 pub(crate) struct Desk {
     directory: TempDir,
-    pub(crate) store: Arc<SqliteStore>,
+    database: Database,
+    pub(crate) store: Arc<dyn Book>,
     pub(crate) server: Arc<FakeServer>,
     pub(crate) options: MemoryOptions,
     pub(crate) service: MemoryService,
@@ -42,10 +64,8 @@ impl Desk {
     /// With other settings than the usual ones.
     pub(crate) async fn with(change: impl FnOnce(&mut MemoryOptions)) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("queue.db");
-        let options = SqliteOptions::new(file.to_str().unwrap()).unwrap();
-        let store = SqliteStore::open(&options.migrate_on_open(true)).await;
-        let store = Arc::new(store.unwrap());
+        let database = Database::fresh(directory.path()).await;
+        let store = database.store();
         let mut options = MemoryOptions {
             project_key: "p".to_owned(),
             gateway_budget_ms: BUDGET.as_millis() as u64,
@@ -58,6 +78,7 @@ impl Desk {
         let service = MemoryService::new(store.clone(), server.clone(), options.clone());
         let desk = Self {
             directory,
+            database,
             store,
             server,
             options,
@@ -132,30 +153,22 @@ impl Desk {
     /// What was broken works again.
     pub(crate) async fn mend(&self, table: &str) {
         for what in ["INSERT", "UPDATE"] {
-            self.sql(&format!("DROP TRIGGER IF EXISTS broken_{what}_{table}"))
-                .await;
+            self.sql(&self.database.allowing(what, table)).await;
         }
     }
 
     async fn forbid(&self, what: &str, table: &str) {
-        self.sql(&format!(
-            "CREATE TRIGGER broken_{what}_{table} BEFORE {what} ON {table}
-             BEGIN SELECT RAISE(ABORT, 'broken by a test'); END"
-        ))
-        .await;
+        self.sql(&self.database.forbidding(what, table)).await;
     }
 
     /// Does to the database what nobody else can.
     pub(crate) async fn sql(&self, statement: &str) {
-        let file = self.directory.path().join("queue.db");
-        let options = SqliteConnectOptions::new().filename(file);
-        let mut database = options.connect().await.unwrap();
-        let statement = AssertSqlSafe(statement.to_owned());
-        sqlx::raw_sql(statement)
-            .execute(&mut database)
-            .await
-            .unwrap();
-        database.close().await.unwrap();
+        self.database.execute(statement).await;
+    }
+
+    /// The store as another process would have it.
+    pub(crate) fn another_store(&self) -> Arc<dyn Book> {
+        self.database.store()
     }
 
     /// Nobody writes to the database until this is closed.

@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Consign, Ran};
+use crate::{
+    orders::sql::Sql,
+    support::{Consign, Ran},
+};
 
 /// An address where nobody is: port 9 takes no connections here.
 const NOBODY: &str = "[memory]\nopenmemory_base_url = \"http://127.0.0.1:9\"\n\
@@ -58,6 +61,35 @@ fn a_memory_is_stored_found_and_stored_once() {
     assert_eq!(elsewhere["results"], json!([]), "{elsewhere}");
     assert_eq!(statuses(&consign), [] as [Value; 0], "nothing was put off");
     consign.run(["doctor"]).expect(0);
+}
+
+/// W13: of two that are due one is delivered and one is not; each has its own end, and the exit code is 1.
+#[tokio::test]
+async fn once_fails_where_one_of_two_was_not_delivered() {
+    let (consign, _) = put_off();
+    let second = store(&consign, "The tide turns at seven.").expect(1).json();
+    assert_eq!(second["action"], "deferred", "{second}");
+    keep_here(&consign);
+    let refuse = "CREATE TRIGGER broken BEFORE INSERT ON memory_kept
+                  WHEN NEW.payload_md LIKE '%six%'
+                  BEGIN SELECT RAISE(ABORT, 'broken by a test'); END";
+    Sql::connect(consign.database()).await.run(refuse).await;
+    consign.run(ONCE).expect(1);
+    let rows = consign.json(["memory", "ls"]);
+    let mut ends: Vec<(&str, u64)> = rows.as_array().unwrap().iter().map(end).collect();
+    ends.sort_unstable();
+    assert_eq!(ends, [("pending", 1), ("sent", 0)], "{rows}");
+    Sql::connect(consign.database())
+        .await
+        .run("DROP TRIGGER broken")
+        .await;
+    // What failed rests: there is nothing to do, and that is no failure.
+    consign.run(ONCE).expect(0);
+}
+
+fn end(row: &Value) -> (&str, u64) {
+    let status = row["status"].as_str().unwrap();
+    (status, row["retry_count"].as_u64().unwrap())
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 #[expect(
     dead_code,
+    unused_imports,
     reason = "most of what it can be told to do is for the tests of the library"
 )]
 #[path = "../../../../scm/tests/it/gitlab/fake.rs"]

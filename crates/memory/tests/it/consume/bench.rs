@@ -1,12 +1,10 @@
 //! A gateway that knows a repository.
 
 use consign_memory::{
-    Logbook, MemoryOptions, MemoryService,
+    MemoryOptions, MemoryService,
     consume::{self, ConsumeOptions, Consumed, Watch},
 };
-use consign_scm::{
-    Batch, NewCommit, NewRepo, NewRevision, Provider, Records, Repo, ScmLedger, Stream,
-};
+use consign_scm::{Batch, NewCommit, NewRepo, NewRevision, Provider, Records, Repo, Stream};
 use serde_json::{Value, json};
 
 use crate::support::Desk;

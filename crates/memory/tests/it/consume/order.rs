@@ -7,7 +7,7 @@ use consign_memory::{
     consume::{self, ConsumeOptions, Watch},
     tools,
 };
-use consign_scm::{Provider, ScmLedger, Stream};
+use consign_scm::{Provider, Stream};
 use serde_json::json;
 
 use super::bench::{Bench, counts, reason};
@@ -255,4 +255,10 @@ async fn no_tool_moves_a_cursor() {
         assert_eq!(refused["error_code"], "INVALID_PARAMETER", "{refused}");
     }
     assert_eq!(bench.cursor().await, None);
+}
+
+crate::support::also_on_postgres! {
+    e12_what_cannot_be_stored_now_is_deferred_and_the_cursor_moves
+    e13_a_rewound_cursor_makes_the_same_cards_which_are_stored_once
+    two_at_once_store_nothing_twice
 }

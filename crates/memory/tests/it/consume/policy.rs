@@ -1,7 +1,7 @@
 //! What the policy makes of cards.
 
 use consign_memory::{UnknownActorPolicy, consume::ConsumeOptions};
-use consign_scm::{Patch, PatchFormat, Provider, ScmLedger};
+use consign_scm::{Patch, PatchFormat, Provider};
 use serde_json::{Value, json};
 
 use super::bench::{Bench, counts, reason};

@@ -139,3 +139,8 @@ async fn a_lost_answer_is_asked_about_by_whoever_delivers() {
         .await;
     assert_eq!(bench.desk.server.kept().len(), 3);
 }
+
+crate::support::also_on_postgres! {
+    it_stops_where_nothing_can_be_audited
+    what_was_stored_without_an_end_of_its_audit_is_not_stored_again
+}

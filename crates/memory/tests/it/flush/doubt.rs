@@ -88,3 +88,8 @@ async fn a_delivery_may_try_again_by_itself() {
     let words: Vec<String> = flushed(&desk, &id).await.iter().map(told).collect();
     assert_eq!(words, ["allow outbox_flush_success success"]);
 }
+
+crate::support::also_on_postgres! {
+    a_memory_whose_answer_was_lost_is_not_stored_twice
+    a_delivery_whose_answer_was_lost_is_not_repeated
+}

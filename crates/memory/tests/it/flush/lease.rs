@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use consign_memory::{Logbook, OutboxStatus};
+use consign_memory::OutboxStatus;
 use consign_testkit::eventually;
 
 use super::{deferred, flushed, has_status};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use consign_memory::{AuditStatus, Logbook, OutboxStatus, ReconcileOptions, reconcile};
+use consign_memory::{AuditStatus, OutboxStatus, ReconcileOptions, reconcile};
 
 use super::{deferred, flushed, has_status};
 use crate::support::{Desk, Manner, told};
@@ -91,4 +91,9 @@ async fn a_stale_lease_is_ended_and_told() {
     desk.server.behave(Manner::Well);
     let is_sent = || has_status(&desk, &id, OutboxStatus::Sent);
     desk.work_until("it is sent", is_sent).await;
+}
+
+crate::support::also_on_postgres! {
+    a_missing_audit_is_written_again
+    an_audit_that_never_ended_is_ended
 }

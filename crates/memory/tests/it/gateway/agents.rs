@@ -1,6 +1,6 @@
 //! Who stores, and what that is worth.
 
-use consign_memory::{Caller, Logbook, UnknownActorPolicy};
+use consign_memory::{Caller, UnknownActorPolicy};
 use serde_json::{Value, json};
 
 use crate::support::Desk;

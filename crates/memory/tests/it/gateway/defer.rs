@@ -216,3 +216,10 @@ async fn what_can_be_neither_stored_nor_kept_is_an_error() {
     assert_eq!(audit.evidence_refs_json.get("outbox_id"), None);
     assert_eq!(desk.rows().await, []);
 }
+
+crate::support::also_on_postgres! {
+    what_cannot_be_stored_now_is_deferred_with_its_audit
+    a_hanging_server_costs_no_more_than_the_budget
+    what_waits_already_is_not_enqueued_again
+    what_can_be_neither_stored_nor_kept_is_an_error
+}

@@ -3,9 +3,7 @@
 use std::fs;
 
 use consign_memory::{Caller, MemoryService, tools};
-use consign_scm::{
-    Batch, NewCommit, NewRepo, Patch, PatchFormat, Provider, Records, ScmLedger, Stream,
-};
+use consign_scm::{Batch, NewCommit, NewRepo, Patch, PatchFormat, Provider, Records, Stream};
 use serde_json::{Value, json};
 
 use crate::support::Desk;

@@ -1,6 +1,6 @@
 //! Settings, and who may change them.
 
-use consign_memory::{Audit, AuditFilter, Caller, Logbook, Secret};
+use consign_memory::{Audit, AuditFilter, Caller, Secret};
 use serde_json::{Value, json};
 
 use crate::support::{Desk, told};
@@ -126,12 +126,37 @@ async fn a_listed_name_needs_its_token() {
 #[tokio::test]
 async fn what_is_no_policy_is_not_set() {
     let desk = desk().await;
-    let change = json!({"admin_key": "tulip", "policy_json": {"max_chars": "many"}});
-    let answer = desk.call("governance_update", change).await;
-    assert_eq!(answer["error_code"], "INVALID_PARAMETER", "{answer}");
-    let change = json!({"admin_key": "tulip", "policy_json": []});
-    let answer = desk.call("governance_update", change).await;
-    assert_eq!(answer["error_code"], "INVALID_PARAMETER", "{answer}");
+    // Who asked is in the audit, as far as it is a name; what was asked for and the key are not.
+    for (change, actor) in [
+        (json!({"policy_json": {"max_chars": "many"}}), None),
+        (json!({"policy_json": []}), None),
+        (
+            json!({"team_write_enabled": "yes", "actor_user_id": "eve"}),
+            Some("eve"),
+        ),
+        (json!({"surprise": 1, "actor_user_id": "eve"}), Some("eve")),
+        (json!({"policy_json": [], "actor_user_id": "e\0ve"}), None),
+        (json!({"policy_json": [], "actor_user_id": 7}), None),
+    ] {
+        let mut change = change;
+        change["admin_key"] = json!("tulip");
+        let before = audits(&desk).await.len();
+        let answer = desk.call("governance_update", change).await;
+        let code = answer["error_code"].as_str().unwrap();
+        assert!(
+            ["INVALID_PARAMETER", "UNKNOWN_PARAMETER"].contains(&code),
+            "{answer}"
+        );
+        let audits = audits(&desk).await;
+        assert_eq!(audits.len(), before + 1, "{answer}");
+        let audit = &audits[0];
+        let expected = "reject governance_update:invalid_parameter failed";
+        assert_eq!(told(audit), expected);
+        assert_eq!(audit.actor_user_id.as_deref(), actor);
+        assert!(!audit.evidence_refs_json.to_string().contains("tulip"));
+    }
+    let settings = desk.call("governance_get", json!({})).await;
+    assert_eq!(settings["settings"]["policy_json"], json!({}));
 }
 
 /// Settings and their audit change together or not at all.
@@ -146,4 +171,12 @@ async fn without_an_audit_no_settings_change() {
     desk.mend("write_audit").await;
     let settings = desk.call("governance_get", json!({})).await;
     assert_eq!(settings["settings"]["team_write_enabled"], false);
+}
+
+crate::support::also_on_postgres! {
+    the_key_or_the_list_opens_the_settings
+    everybody_else_is_refused_for_a_reason
+    a_listed_name_needs_its_token
+    what_is_no_policy_is_not_set
+    without_an_audit_no_settings_change
 }

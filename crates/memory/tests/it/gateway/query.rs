@@ -1,6 +1,6 @@
 //! `memory_query`.
 
-use consign_memory::{Embedded, Logbook, MemoryService, NewCandidate, NewEvent, NewItem, tools};
+use consign_memory::{Embedded, MemoryService, NewCandidate, NewEvent, NewItem, tools};
 use serde_json::{Map, Value, json};
 
 use crate::support::{Desk, Manner};
@@ -199,4 +199,10 @@ async fn memories_kept_in_the_database_are_found_by_their_words() {
     }
     let nowhere = json!({"query": "borealis", "spaces": ["private:bob"]});
     assert_eq!(call("memory_query", nowhere).await["total"], 0);
+}
+
+crate::support::also_on_postgres! {
+    results_are_of_the_spaces_that_were_asked_for
+    the_logbook_answers_when_the_memory_server_does_not
+    memories_kept_in_the_database_are_found_by_their_words
 }

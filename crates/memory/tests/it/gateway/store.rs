@@ -411,3 +411,14 @@ async fn a_text_is_needed_but_may_be_empty() {
     let audits = desk.audits().await;
     assert_eq!(audits[1].payload_sha.as_deref(), Some(S));
 }
+
+crate::support::also_on_postgres! {
+    a_closed_team_space_sends_memories_to_their_writers
+    what_is_allowed_is_stored_with_one_audit
+    the_same_memory_is_stored_once
+    equal_requests_at_once_store_one_memory
+    without_an_audit_nothing_is_stored
+    a_stored_memory_is_stored_whatever_becomes_of_its_audit
+    a_request_goes_on_when_its_client_is_gone
+    a_panic_ends_with_an_answer_and_an_audit
+}

@@ -1,8 +1,8 @@
 //! Several gateways on one database write to their memory server in turns.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use consign_memory::{Backend, Caller, Logbook, MemoryService, leave_turns, tools};
+use consign_memory::{Backend, Caller, MemoryService, leave_turns, tools};
 use consign_testkit::eventually;
 use serde_json::{Value, json};
 use sqlx::Connection;
@@ -15,8 +15,11 @@ const TTL: Duration = Duration::from_secs(2);
 /// A gateway as another process would have it: it shares the database and the server, and nothing
 /// else that has to do with turns.
 fn another(desk: &Desk) -> MemoryService {
-    let store = Arc::new((*desk.store).clone());
-    MemoryService::new(store, desk.server.clone(), desk.options.clone())
+    MemoryService::new(
+        desk.another_store(),
+        desk.server.clone(),
+        desk.options.clone(),
+    )
 }
 
 async fn remember(service: &MemoryService, text: &str) -> Value {

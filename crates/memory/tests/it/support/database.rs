@@ -1,0 +1,110 @@
+//! The database under a gateway: a file, or where a test asks for it a database of PostgreSQL.
+
+use std::{cell::Cell, path::Path, sync::Arc};
+
+use consign_postgres::{PostgresOptions, PostgresStore, migrate, migrations};
+use consign_sqlite::{SqliteOptions, SqliteStore};
+use consign_testkit::{TestDatabase, fingerprint};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection, sqlite::SqliteConnectOptions};
+
+use super::Book;
+
+thread_local! {
+    /// Tests have their runtime on their own thread.
+    static IS_POSTGRES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs a test that makes its desk by itself, over PostgreSQL.
+pub(crate) fn on_postgres(test: fn()) {
+    IS_POSTGRES.set(true);
+    test();
+}
+
+pub(crate) enum Database {
+    Sqlite(SqliteStore, SqliteConnectOptions),
+    Postgres(Arc<PostgresStore>, TestDatabase),
+}
+
+impl Database {
+    pub(super) async fn fresh(folder: &Path) -> Self {
+        if !IS_POSTGRES.get() {
+            let file = folder.join("queue.db");
+            let options = SqliteOptions::new(file.to_str().unwrap()).unwrap();
+            let store = SqliteStore::open(&options.migrate_on_open(true)).await;
+            let file = SqliteConnectOptions::new().filename(file);
+            return Self::Sqlite(store.unwrap(), file);
+        }
+        let parts = migrations().iter().map(|migration| migration.sql);
+        let template = format!("consign_{}", fingerprint(parts));
+        let database = TestDatabase::from_template(&template, async |url: &str| {
+            migrate(url).await.unwrap();
+        })
+        .await;
+        let options = PostgresOptions::new(database.url());
+        let store = PostgresStore::connect(&options).await.unwrap();
+        Self::Postgres(Arc::new(store), database)
+    }
+
+    pub(super) fn store(&self) -> Arc<dyn Book> {
+        match self {
+            Self::Sqlite(store, _) => Arc::new(store.clone()),
+            Self::Postgres(store, _) => Arc::<PostgresStore>::clone(store),
+        }
+    }
+
+    /// What makes every change of a kind to a table fail.
+    pub(super) fn forbidding(&self, what: &str, table: &str) -> String {
+        let (name, table) = (trigger(what, table), self.table(table));
+        match self {
+            Self::Sqlite(..) => format!(
+                "CREATE TRIGGER {name} BEFORE {what} ON {table}
+                 BEGIN SELECT RAISE(ABORT, 'broken by a test'); END"
+            ),
+            Self::Postgres(..) => format!(
+                "CREATE OR REPLACE FUNCTION public.broken() RETURNS trigger LANGUAGE plpgsql
+                     AS $$ BEGIN RAISE EXCEPTION 'broken by a test'; END $$;
+                 CREATE TRIGGER {name} BEFORE {what} ON {table}
+                     FOR EACH ROW EXECUTE FUNCTION public.broken()"
+            ),
+        }
+    }
+
+    /// What ends that.
+    pub(super) fn allowing(&self, what: &str, table: &str) -> String {
+        let name = trigger(what, table);
+        match self {
+            Self::Sqlite(..) => format!("DROP TRIGGER IF EXISTS {name}"),
+            Self::Postgres(..) => {
+                format!("DROP TRIGGER IF EXISTS {name} ON {}", self.table(table))
+            }
+        }
+    }
+
+    pub(super) async fn execute(&self, statement: &str) {
+        let statement = sqlx::raw_sql(AssertSqlSafe(statement.to_owned()));
+        match self {
+            Self::Sqlite(_, file) => {
+                let mut connection = file.connect().await.unwrap();
+                statement.execute(&mut connection).await.unwrap();
+                connection.close().await.unwrap();
+            }
+            Self::Postgres(_, database) => {
+                let mut connection = PgConnection::connect(database.url()).await.unwrap();
+                statement.execute(&mut connection).await.unwrap();
+                connection.close().await.unwrap();
+            }
+        }
+    }
+
+    fn table(&self, table: &str) -> String {
+        match (self, table) {
+            (Self::Postgres(..), "write_audit") => "governance.write_audit".to_owned(),
+            (Self::Postgres(..), "message") => "consign.message".to_owned(),
+            _ => table.to_owned(),
+        }
+    }
+}
+
+fn trigger(what: &str, table: &str) -> String {
+    format!("broken_{what}_{table}").to_lowercase()
+}
