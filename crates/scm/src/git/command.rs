@@ -7,7 +7,7 @@ use std::{
     io,
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -25,6 +25,8 @@ use crate::ScmError;
 /// What is kept of what a program complains about.
 const STDERR_BYTES_MAX: usize = 8 << 10;
 const PIECE_BYTES: usize = 8 << 10;
+/// What a program said is read as soon as it has ended, unless somebody it left behind goes on talking.
+const LAST_WORDS_MAX: Duration = Duration::from_secs(2);
 /// Git tells how a transfer goes on, but not while it looks over what it got. It may be silent for so
 /// many times as long as a connection may, for which http and ssh see.
 const SILENCES: u32 = 10;
@@ -140,6 +142,14 @@ impl Git {
         &self.dir
     }
 
+    /// The same in another folder.
+    pub(super) fn at(&self, dir: PathBuf) -> Self {
+        Self {
+            dir,
+            ..self.clone()
+        }
+    }
+
     /// Starts it.
     pub(super) fn spawn(
         &self,
@@ -173,15 +183,19 @@ impl Git {
             program: "git".to_owned(),
             detail: error.to_string(),
         })?;
-        let heard = Arc::new(Notify::new());
+        let (heard, said) = (Arc::new(Notify::new()), Said::default());
         let stderr = child.stderr.take();
-        let stderr = stderr.map(|stderr| tokio::spawn(end_of(stderr, Arc::clone(&heard))));
+        let stderr = stderr
+            .map(|stderr| tokio::spawn(listen(stderr, Arc::clone(&said), Arc::clone(&heard))));
+        let id = child.id().and_then(|id| i32::try_from(id).ok());
         Ok(Running {
             name: self.name.clone(),
             hidden: self.hidden.clone(),
             stdout: child.stdout.take(),
             stderr,
+            said,
             heard,
+            group: id.and_then(Pid::from_raw),
             child,
             patience: self.patience,
         })
@@ -193,9 +207,18 @@ impl Git {
         &self,
         arguments: &[&str],
     ) -> Result<Result<String, Failure>, ScmError> {
+        self.run_for(self.patience, arguments).await
+    }
+
+    /// The same for what is known to take long.
+    pub(super) async fn run_for(
+        &self,
+        patience: Duration,
+        arguments: &[&str],
+    ) -> Result<Result<String, Failure>, ScmError> {
         let running = self.spawn(arguments, Stdio::null(), Stdio::piped())?;
-        let answered = timeout(self.patience, self.answer(running)).await;
-        answered.unwrap_or_else(|_| Err(hanging(&self.name, self.patience)))
+        let answered = timeout(patience, self.answer(running)).await;
+        answered.unwrap_or_else(|_| Err(hanging(&self.name, patience)))
     }
 
     /// Waits for the next piece of an answer, but not for ever.
@@ -269,9 +292,12 @@ pub(super) struct Running {
     name: String,
     hidden: Vec<String>,
     pub(super) stdout: Option<ChildStdout>,
-    stderr: Option<JoinHandle<String>>,
+    stderr: Option<JoinHandle<()>>,
+    said: Said,
     /// It complained about something, or told how it gets on.
     heard: Arc<Notify>,
+    /// Itself and all it started; none once all have ended.
+    group: Option<Pid>,
     child: Child,
     patience: Duration,
 }
@@ -288,13 +314,19 @@ impl Running {
             source_name: self.name.clone(),
             detail: format!("git: {error}"),
         })?;
+        let heard_out = match &mut self.stderr {
+            Some(stderr) if !status.success() => timeout(LAST_WORDS_MAX, stderr).await.is_ok(),
+            _ => true,
+        };
+        // It has ended; a group in which nobody is left may soon be somebody else's.
+        if heard_out {
+            self.group = None;
+        }
         if status.success() {
             return Ok(Ok(()));
         }
-        let said = match self.stderr.take() {
-            Some(stderr) => stderr.await.unwrap_or_default(),
-            None => String::new(),
-        };
+        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let said = String::from_utf8_lossy(&said).into_owned();
         let hide = |said: String, secret: &String| said.replace(secret, "***");
         Ok(Err(Failure {
             code: status.code(),
@@ -306,9 +338,11 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let pid = self.child.id().and_then(|id| i32::try_from(id).ok());
+        if let Some(stderr) = &self.stderr {
+            stderr.abort();
+        }
         // It fails only if nobody is left to kill.
-        if let Some(group) = pid.and_then(Pid::from_raw)
+        if let Some(group) = self.group
             && let Err(error) = kill_process_group(group, Signal::KILL)
         {
             tracing::debug!(%error, "no process left to kill");
@@ -380,17 +414,20 @@ fn ssh(seconds: u64) -> String {
     )
 }
 
-/// The end of what is written; what came before is read and forgotten.
-async fn end_of(mut from: impl AsyncRead + Unpin, heard: Arc<Notify>) -> String {
-    let mut kept = Vec::new();
+/// The end of what was written so far.
+type Said = Arc<Mutex<Vec<u8>>>;
+
+/// Keeps the end of what is written; what came before is read and forgotten.
+async fn listen(mut from: impl AsyncRead + Unpin, said: Said, heard: Arc<Notify>) {
     let mut piece = vec![0; PIECE_BYTES];
     // A pipe that breaks has said what it had to say.
     while let Ok(length @ 1..) = from.read(&mut piece).await {
         heard.notify_one();
+        let mut kept = said.lock().unwrap_or_else(PoisonError::into_inner);
         kept.extend_from_slice(&piece[..length]);
-        kept.drain(..kept.len().saturating_sub(STDERR_BYTES_MAX));
+        let excess = kept.len().saturating_sub(STDERR_BYTES_MAX);
+        kept.drain(..excess);
     }
-    String::from_utf8_lossy(&kept).into_owned()
 }
 
 #[cfg(test)]
@@ -435,8 +472,34 @@ mod tests {
     #[tokio::test]
     async fn of_many_words_the_last_are_kept() {
         let said = format!("{}fatal: x", "progress\r".repeat(STDERR_BYTES_MAX));
-        let kept = end_of(said.as_bytes(), Arc::default()).await;
+        let kept = Said::default();
+        listen(said.as_bytes(), Arc::clone(&kept), Arc::default()).await;
+        let kept = String::from_utf8(kept.lock().unwrap().clone()).unwrap();
         assert_eq!(kept.len(), STDERR_BYTES_MAX);
         assert!(kept.ends_with("fatal: x"), "{kept}");
+    }
+
+    /// A helper that stays behind and keeps the pipe open is neither waited for nor left alone.
+    #[tokio::test]
+    async fn who_is_left_behind_is_ended_and_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        let mut git = Git::new("x", folder.path(), Duration::from_secs(60));
+        let script = format!(
+            "!cat <>{} >/dev/null & echo gone wrong >&2; exit 3; :",
+            pipe.display()
+        );
+        git.set("alias.left", script);
+        let failed = git.run(&["left"]).await.unwrap().unwrap_err();
+        assert_eq!(failed.code, Some(3));
+        assert!(failed.said.contains("gone wrong"), "{}", failed.said);
+        // Nobody has it open any more, so nobody can write to it.
+        let is_closed = || async {
+            let sender = tokio::net::unix::pipe::OpenOptions::new().open_sender(&pipe);
+            sender.is_err()
+        };
+        consign_testkit::eventually("the helper ended", Duration::from_secs(30), is_closed).await;
     }
 }

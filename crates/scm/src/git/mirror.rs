@@ -1,7 +1,11 @@
 //! A bare copy of a remote repository, of one branch.
 
+mod place;
+mod tidy;
+
 use std::{fs, io, path::Path, time::Instant};
 
+pub(super) use self::place::older;
 use super::{
     command::Git,
     remote::{self, check_branch},
@@ -10,6 +14,8 @@ use crate::{Retry, ScmError};
 
 /// What was fetched last.
 pub(super) const TIP: &str = "refs/consign/tip";
+/// What had been fetched when the last fetch began.
+const BEFORE: &str = "refs/consign/before";
 /// What was fetched once and is no part of the branch any more: its changes may still be asked for.
 const ABANDONED: &str = "refs/consign/abandoned";
 
@@ -21,42 +27,72 @@ pub(super) async fn update(
     retry: &Retry,
 ) -> Result<(), ScmError> {
     let _lock = lock(git, retry).await?;
-    if !git.dir().join("HEAD").exists() {
-        init(git, "sha1").await?;
+    tidy::clear(git);
+    place::ready(git, "sha1").await?;
+    match renew(git, url, branch, retry).await? {
+        Some(names) => convert(git, names, url, branch, retry).await?,
+        None => tidy::pack(git, tidy::PACKING_MAX).await?,
     }
-    // We hold the lock: whoever made these is gone.
-    for left in [
-        "refs/consign/tip.lock",
-        "packed-refs.lock",
-        "shallow.lock",
-        "FETCH_HEAD.lock",
-    ] {
-        drop(fs::remove_file(git.dir().join(left)));
+    Ok(())
+}
+
+/// Fetches, and gives a name to what is no part of the branch any more, wherever it was stopped before.
+/// Answers how commits are named there, if that is not how they are named here.
+async fn renew(
+    git: &Git,
+    url: &str,
+    branch: Option<&str>,
+    retry: &Retry,
+) -> Result<Option<&'static str>, ScmError> {
+    hold_abandoned(git).await?;
+    if let Some(tip) = tip(git).await? {
+        point(git, BEFORE, &tip).await?;
     }
-    let before = tip(git).await?;
-    if let Some(names) = retry.run(|| fetch(git, url, branch)).await? {
-        // A mirror is a copy: it can be made anew, with the names that commits have there.
-        fs::remove_dir_all(git.dir()).map_err(|error| git.broken(&error))?;
-        init(git, names).await?;
-        if retry.run(|| fetch(git, url, branch)).await?.is_some() {
-            return Err(ScmError::Protocol {
-                source_name: git.name.clone(),
-                detail: "it names commits now so, now otherwise".to_owned(),
-            });
-        }
+    let named_otherwise = retry.run(|| fetch(git, url, branch)).await?;
+    hold_abandoned(git).await?;
+    Ok(named_otherwise)
+}
+
+/// Makes a mirror of the commits under their new names. It takes the old one's place once it is there.
+async fn convert(
+    git: &Git,
+    names: &str,
+    url: &str,
+    branch: Option<&str>,
+    retry: &Retry,
+) -> Result<(), ScmError> {
+    let new = git.at(place::beside(git, names));
+    tidy::clear(&new);
+    place::ready(&new, names).await?;
+    let otherwise = renew(&new, url, branch, retry).await?;
+    match (place::other(names), otherwise) {
+        (Some(before), None) if tip(&new).await?.is_some() => place::replace(git, &new, before),
+        (Some(_), None) => Ok(()),
+        _ => Err(ScmError::Protocol {
+            source_name: git.name.clone(),
+            detail: "it names commits now so, now otherwise".to_owned(),
+        }),
     }
-    tidy_up(git).await?;
-    if let (Some(before), Some(after)) = (before, tip(git).await?)
-        && before.len() == after.len()
+}
+
+/// What the last fetch began with may be reached from nowhere by now.
+async fn hold_abandoned(git: &Git) -> Result<(), ScmError> {
+    if let (Some(before), Some(after)) = (commit_at(git, BEFORE).await?, tip(git).await?)
         && before != after
         && !git
             .is(&["merge-base", "--is-ancestor", &before, &after])
             .await?
     {
-        git.ask(&["update-ref", &format!("{ABANDONED}/{before}"), &before])
-            .await?;
+        point(git, &format!("{ABANDONED}/{before}"), &before).await?;
     }
     Ok(())
+}
+
+/// Gives a commit a name.
+async fn point(git: &Git, name: &str, commit: &str) -> Result<(), ScmError> {
+    // We hold the mirror's lock: whoever made this one is gone.
+    drop(fs::remove_file(git.dir().join(format!("{name}.lock"))));
+    git.ask(&["update-ref", name, commit]).await.map(drop)
 }
 
 /// An empty mirror whose commits are named by this hash.
@@ -75,21 +111,13 @@ async fn init(git: &Git, names: &str) -> Result<(), ScmError> {
     git.ask(&arguments).await.map(drop)
 }
 
-/// Packs what many fetches have left, if it is time to. A mirror that is not packed is a mirror.
-async fn tidy_up(git: &Git) -> Result<(), ScmError> {
-    let why = match git.run(&["gc", "--auto", "--quiet"]).await {
-        Ok(Ok(_)) => return Ok(()),
-        Ok(Err(failure)) => failure.detail(),
-        Err(error @ ScmError::Timeout { .. }) => error.to_string(),
-        Err(error) => return Err(error),
-    };
-    tracing::warn!(mirror = %git.dir().display(), why, "git gc failed");
-    Ok(())
-}
-
 /// The commit that was fetched last; none if the repository was empty.
 pub(super) async fn tip(git: &Git) -> Result<Option<String>, ScmError> {
-    let name = format!("{TIP}^{{commit}}");
+    commit_at(git, TIP).await
+}
+
+async fn commit_at(git: &Git, name: &str) -> Result<Option<String>, ScmError> {
+    let name = format!("{name}^{{commit}}");
     let found = git
         .run(&["rev-parse", "--verify", "--quiet", &name])
         .await?;
@@ -117,17 +145,23 @@ async fn fetch(
     let Err(failure) = git.reach(&arguments).await? else {
         return Ok(None);
     };
-    for names in ["sha1", "sha256"] {
-        let told = format!("server {names}");
-        let said = failure.said.split_once("mismatched algorithms: ");
-        if said.is_some_and(|(_, said)| said.lines().next().unwrap_or_default().ends_with(&told)) {
-            return Ok(Some(names));
-        }
+    let ours = git.ask(&["rev-parse", "--show-object-format"]).await?;
+    if let Some(theirs) = names_there(&failure.said, &ours) {
+        return Ok(Some(theirs));
     }
     if failure.said.contains("couldn't find remote ref") && is_empty(git, url).await? {
         return Ok(None);
     }
     Err(remote::failure(&git.name, &failure))
+}
+
+/// How commits are named there, if Git says that this is what it failed at. The server may have written
+/// the same, so nothing is given up because of it.
+fn names_there(said: &str, ours: &str) -> Option<&'static str> {
+    let theirs = place::other(ours)?;
+    let told = format!("fatal: mismatched algorithms: client {ours}; server {theirs}");
+    let mut lines = said.split(['\n', '\r']);
+    lines.any(|line| line == told).then_some(theirs)
 }
 
 /// Whether it has no branch at all. Then there is nothing to find, and nothing is missing.
@@ -169,6 +203,29 @@ async fn lock(git: &Git, retry: &Retry) -> Result<fs::File, ScmError> {
             }
             Err(fs::TryLockError::WouldBlock) => (retry.wait)(retry.first_wait).await,
             Err(fs::TryLockError::Error(error)) => return Err(failed(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_git_says_how_commits_are_named() {
+        let said = "x\nfatal: mismatched algorithms: client sha1; server sha256\n";
+        assert_eq!(names_there(said, "sha1"), Some("sha256"));
+        assert_eq!(names_there(said, "sha256"), None);
+        let back = "fatal: mismatched algorithms: client sha256; server sha1";
+        assert_eq!(names_there(back, "sha256"), Some("sha1"));
+        for other in [
+            "remote: fatal: mismatched algorithms: client sha1; server sha256",
+            "fatal: remote error: mismatched algorithms: client sha1; server sha256",
+            "fatal: mismatched algorithms: client sha1; server sha1",
+            "fatal: mismatched algorithms: client sha1; server sha512",
+            "fatal: mismatched algorithms: server sha256",
+        ] {
+            assert_eq!(names_there(other, "sha1"), None, "{other}");
         }
     }
 }

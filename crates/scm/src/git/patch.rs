@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use tokio::io::AsyncReadExt;
 
-use super::{GitSource, leg::is_commit, remote::Place};
+use super::{GitSource, leg::is_commit, mirror, remote::Place};
 use crate::{PatchWriter, ScmError, Source};
 
 const PIECE_BYTES: usize = 64 << 10;
@@ -45,8 +45,13 @@ impl GitSource {
         if self.place == Place::Elsewhere && !self.git.dir().exists() {
             self.prepare().await?;
         }
+        let older = match self.place {
+            Place::Elsewhere => mirror::older(&self.git, commit),
+            Place::Here => None,
+        };
+        let git = older.as_ref().unwrap_or(&self.git);
         let arguments = [&COMMON[..], kind, &[commit, "--"]].concat();
-        let mut running = self.git.spawn(&arguments, Stdio::null(), Stdio::piped())?;
+        let mut running = git.spawn(&arguments, Stdio::null(), Stdio::piped())?;
         if let Some(mut stdout) = running.stdout.take() {
             let mut piece = vec![0; PIECE_BYTES];
             loop {

@@ -1,8 +1,10 @@
-//! Histories that were rewritten.
+//! Histories that were rewritten, and mirrors that were damaged.
+
+use std::fs;
 
 use serde_json::json;
 
-use crate::stage::{Stage, Work};
+use crate::stage::{Stage, Work, git};
 
 /// Issue 7: a force-pushed branch has a defined result. Both through a mirror and directly.
 #[tokio::test]
@@ -85,4 +87,59 @@ async fn a_branch_that_was_set_back_has_nothing_new() {
         "and when it comes back, it is known"
     );
     assert_eq!(stage.events().await.len(), 1);
+}
+
+/// Stopped after it has fetched, before it has named what was abandoned: the next one does.
+#[tokio::test]
+async fn abandoned_commits_stay_wherever_it_was_stopped() {
+    let stage = Stage::new().await;
+    let work = Work::new(stage.path("work"));
+    let commits = work.commits(3);
+    let repo = stage.add(&format!("file://{}", work.url()), None).await;
+    stage.sync(&repo).await.unwrap();
+    work.git(&["reset", "-q", "--hard", &commits[0]]);
+    let new = work.commit("new", "x\n", "Instead");
+    let mirror = stage.path(&format!("mirrors/{}.git", repo.repo_id));
+    let abandoned = format!("refs/consign/abandoned/{}", commits[2]);
+    let in_the_way = mirror.join(format!("{abandoned}.lock/x"));
+    fs::create_dir_all(&in_the_way).unwrap();
+    let error = stage.sync(&repo).await.unwrap_err();
+    assert_eq!(error.code(), "SCM_PROTOCOL", "{error}");
+    let tip = git(&mirror, &["rev-parse", "refs/consign/tip"], b"");
+    assert_eq!(tip, new, "it has fetched");
+    fs::remove_dir_all(in_the_way.parent().unwrap()).unwrap();
+    stage.sync(&repo).await.unwrap();
+    assert_eq!(git(&mirror, &["rev-parse", &abandoned], b""), commits[2]);
+}
+
+/// Half removed, emptied, or cut short when it was made: it is made anew, and what there was is kept.
+#[tokio::test]
+async fn a_damaged_mirror_is_made_anew() {
+    let stage = Stage::new().await;
+    let work = Work::new(stage.path("work"));
+    work.commits(2);
+    let repo = stage.add(&format!("file://{}", work.url()), None).await;
+    let mirror = stage.path(&format!("mirrors/{}.git", repo.repo_id));
+    let kept = stage.path(&format!("mirrors/{}.damaged.git", repo.repo_id));
+    assert_eq!(stage.sync(&repo).await.unwrap().written, 2);
+    for gone in ["objects", "refs", "HEAD", "objects/*"] {
+        match gone {
+            "HEAD" => fs::remove_file(mirror.join("HEAD")).unwrap(),
+            "objects/*" => {
+                fs::remove_dir_all(mirror.join("objects")).unwrap();
+                fs::create_dir(mirror.join("objects")).unwrap();
+            }
+            folder => fs::remove_dir_all(mirror.join(folder)).unwrap(),
+        }
+        work.commit("more", gone, "more");
+        assert_eq!(stage.sync(&repo).await.unwrap().written, 1, "{gone}");
+        assert!(kept.is_dir(), "{gone}");
+        // A second time somebody should look.
+        fs::remove_file(mirror.join("HEAD")).unwrap();
+        let error = stage.sync(&repo).await.unwrap_err();
+        assert!(error.to_string().contains("damaged"), "{gone}: {error}");
+        fs::remove_dir_all(&kept).unwrap();
+        stage.sync(&repo).await.unwrap();
+        fs::remove_dir_all(&kept).unwrap();
+    }
 }
