@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use consign_kernel::{MessageId, NewMessage, Outcome, Report};
+use consign_testkit::eventually_some;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -60,6 +61,7 @@ async fn what_was_previewed_is_what_is_redriven(bench: Bench) {
     assert_eq!(redriven, shown);
 }
 
+const SOON: Duration = Duration::from_secs(20);
 const MANY: usize = 10_000;
 
 async fn ten_thousand_are_redriven_stopped_and_resumed(bench: Bench) {
@@ -151,7 +153,11 @@ async fn what_workers_do_by_http_counts(bench: Bench) {
     let other = Bench::on(bench.store.clone(), bench.clock.clone(), None).await;
     other.post(&path, rest).await.is(200);
     for (bench, delivered, dead) in [(&bench, 1, 0), (&other, 1, 1)] {
-        let lanes = bench.state.take_done();
+        // The other server has to look up the lane, and nobody waits for that.
+        let lanes = eventually_some("it is counted", SOON, || async {
+            Some(bench.state.take_done()).filter(|lanes| !lanes.is_empty())
+        })
+        .await;
         assert_eq!(lanes.len(), 1, "{lanes:?}");
         assert_eq!(
             (lanes[0].done.delivered, lanes[0].done.dead),
