@@ -1,7 +1,7 @@
 //! Migrations: forward only, embedded, checksummed, all in one transaction.
 
 use consign_kernel::{Error, Result};
-use sqlx::{Connection, PgConnection, Row, postgres::PgRow};
+use sqlx::{Connection, PgConnection, postgres::PgRow};
 
 use crate::{
     error::{not_migrated, store_error},
@@ -117,7 +117,7 @@ pub async fn migrate(url: &str) -> Result<Vec<Migration>> {
         .execute(&mut *tx)
         .await
         .map_err(failed)?;
-    let applied = applied(&mut tx).await?;
+    let applied = applied(&mut tx, "migrate").await?;
     check(&applied)?;
     let missing: Vec<Migration> = MIGRATIONS
         .iter()
@@ -130,12 +130,12 @@ pub async fn migrate(url: &str) -> Result<Vec<Migration>> {
             .await
             .map_err(failed)?;
         sqlx::query(
-            "INSERT INTO consign.schema_version (version, name, checksum) VALUES ($1, $2, md5($3))",
+            "INSERT INTO consign.schema_version (version, name, checksum) VALUES ($1, $2, $3)",
         )
         .persistent(false)
         .bind(migration.version)
         .bind(migration.name)
-        .bind(migration.sql)
+        .bind(checksum(migration.sql))
         .execute(&mut *tx)
         .await
         .map_err(failed)?;
@@ -162,22 +162,34 @@ pub async fn status(url: &str) -> Result<Status> {
 pub fn script() -> String {
     let mut script = format!("BEGIN;\n{LOCK};\n{VERSION_TABLE}");
     for Migration { version, name, sql } in MIGRATIONS {
+        let checksum = checksum(sql);
         script.push_str(&format!(
             "\n-- Migration {version}: {name}\n\n{sql}\n\
              INSERT INTO consign.schema_version (version, name, checksum)\n    \
-             VALUES ({version}, '{name}', md5($consign_migration${sql}$consign_migration$));\n"
+             VALUES ({version}, '{name}', '{checksum}');\n"
         ));
     }
     script.push_str("COMMIT;\n");
     script
 }
 
-/// Refuses a schema this program does not fit.
+/// Refuses a schema this program does not fit: another version, or the same by other steps.
 pub(crate) async fn require_current(url: &str) -> Result<()> {
-    match status(url).await?.found {
-        found if found == newest() => Ok(()),
-        found if found > newest() => Err(too_new(found)),
-        found => Err(not_migrated(found)),
+    let mut connection = connect(url).await?;
+    let mut tx = connection
+        .begin()
+        .await
+        .map_err(|error| store_error("connect", error))?;
+    let found = version(&mut tx).await?;
+    if found > newest() {
+        return Err(too_new(found));
+    }
+    if found > 0 {
+        check(&applied(&mut tx, "read schema version").await?)?;
+    }
+    match found == newest() {
+        true => Ok(()),
+        false => Err(not_migrated(found)),
     }
 }
 
@@ -205,18 +217,12 @@ async fn version(connection: &mut PgConnection) -> Result<i64> {
     rows::column(&row, "version")
 }
 
-async fn applied(connection: &mut PgConnection) -> Result<Vec<PgRow>> {
+async fn applied(connection: &mut PgConnection, attempted: &'static str) -> Result<Vec<PgRow>> {
     sqlx::query(include_str!("../sql/schema_versions.sql"))
-        .bind(
-            MIGRATIONS
-                .iter()
-                .map(|migration| migration.sql)
-                .collect::<Vec<_>>(),
-        )
         .persistent(false)
         .fetch_all(connection)
         .await
-        .map_err(failed)
+        .map_err(|error| store_error(attempted, error))
 }
 
 /// Refuses a database that is newer than this program, or was migrated by something else.
@@ -225,18 +231,29 @@ fn check(applied: &[PgRow]) -> Result<()> {
         return Err(too_new(rows::column(row, "version")?));
     }
     for (row, migration) in applied.iter().zip(MIGRATIONS) {
-        let unchanged: Option<bool> = rows::column(row, "unchanged")?;
-        if row.try_get::<i64, _>("version").ok() != Some(migration.version)
-            || unchanged != Some(true)
-        {
+        let known: (i64, String) = (
+            rows::column(row, "version")?,
+            rows::column(row, "checksum")?,
+        );
+        if known != (migration.version, checksum(migration.sql)) {
             let what = format!(
-                "migration {} ({}) in the database is not the one this program has",
+                "migration {} ({}) in the database is not the one this program has; use the \
+                 consign that applied it",
                 migration.version, migration.name
             );
             return Err(Error::Corrupt { what });
         }
     }
     Ok(())
+}
+
+/// FNV-1a: it guards against edited files, not against adversaries, and needs no text sent to the
+/// server whenever a store is opened.
+fn checksum(sql: &str) -> String {
+    let hash = sql.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{hash:016x}")
 }
 
 fn too_new(found: i64) -> Error {

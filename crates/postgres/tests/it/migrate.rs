@@ -83,6 +83,10 @@ async fn an_edited_migration_is_noticed() {
     .await;
     let error = migrate(database.url()).await.unwrap_err();
     assert!(error.to_string().contains("migration 2 (lanes)"), "{error}");
+    // Opened all the same, it would fail later, at each statement that differs.
+    let opened = PostgresStore::connect(&PostgresOptions::new(database.url())).await;
+    let error = opened.unwrap_err().to_string();
+    assert!(error.contains("migration 2 (lanes)"), "{error}");
 }
 
 #[tokio::test]
