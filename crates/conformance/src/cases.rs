@@ -14,6 +14,7 @@ pub(crate) mod limits;
 pub(crate) mod list;
 pub(crate) mod operate;
 pub(crate) mod order;
+pub(crate) mod pages;
 pub(crate) mod poison;
 pub(crate) mod pulse;
 pub(crate) mod races;
@@ -268,6 +269,11 @@ macro_rules! each_case {
                 a_correlation_id_is_a_text_of_any_length
                 filtered_pages_lose_nothing
                 the_dead_are_listed_with_their_cause;
+            pages:
+                pages_that_look_at_little_go_on_and_reach_everything
+                a_page_of_nothing_has_no_next
+                a_filter_with_nul_finds_nothing
+                a_list_by_state_shows_no_other_state;
             limits:
                 a_payload_may_be_as_large_as_its_lane_allows
                 a_megabyte_of_payload_survives

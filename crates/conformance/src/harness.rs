@@ -29,6 +29,12 @@ pub trait Harness: Send + Sync {
     /// The same database through a second, independent instance: another process, in effect.
     async fn another(&self) -> Arc<dyn Store>;
 
+    /// The same database through an instance whose lists look at so many messages or attempts for
+    /// one page and no more, where the store has such a bound.
+    async fn another_with_short_walks(&self, _walk_max: u32) -> Arc<dyn Store> {
+        self.another().await
+    }
+
     /// The ledger of orders in the same database, where the store keeps one.
     fn ledger(&self) -> Option<Arc<dyn Ledger>> {
         None

@@ -36,7 +36,7 @@ CREATE TABLE consign.message (
 );
 CREATE UNIQUE INDEX message_key ON consign.message (lane, key) WHERE key IS NOT NULL;
 -- Cut, because an index entry has a greatest length and a header has not.
-CREATE INDEX message_correlation ON consign.message (left(headers->>'correlation_id', 200), id)
+CREATE INDEX message_correlation ON consign.message (left(headers->>'correlation_id', 200) COLLATE "C", id)
     WHERE headers ? 'correlation_id';
 
 -- ids, tries and attempts run in parallel: tries count toward the lane's limit, attempts are the
@@ -92,6 +92,7 @@ CREATE TABLE consign.dead (
     detail     text
 );
 CREATE INDEX dead_lane ON consign.dead (lane, message_id);
+CREATE INDEX dead_code ON consign.dead (code, message_id);
 
 -- "group": held while it waited in this ordered group, where it keeps its place.
 CREATE TABLE consign.held (

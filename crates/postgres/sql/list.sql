@@ -1,4 +1,13 @@
--- The messages named in $1 (bigint[]), newest first, each with where it is. Primary keys only.
-SELECT m.id, m.lane, m.key, m."group", m.created_at, consign.state_of(m.id) AS state,
-       (SELECT count(*) FROM consign.attempt WHERE message_id = m.id)::int AS attempts
-    FROM consign.message m WHERE m.id = ANY ($1) ORDER BY m.id DESC
+-- A page of a list, newest first: the beginning of a statement whose end finds the ids. Primary keys only,
+-- and leases taken apart once; what is in no other place is ready, as in consign.state_of().
+SELECT m.id, m.lane, m.key, m."group", m.created_at,
+       CASE
+           WHEN EXISTS (SELECT FROM consign.dead d WHERE d.message_id = m.id) THEN 'dead'
+           WHEN EXISTS (SELECT FROM consign.held h WHERE h.message_id = m.id) THEN 'held'
+           WHEN EXISTS (SELECT FROM consign.waiting w WHERE w.message_id = m.id) THEN 'waiting'
+           WHEN EXISTS (SELECT FROM consign.attempt a WHERE a.message_id = m.id AND a.outcome = 'delivered') THEN 'delivered'
+           WHEN m.id IN (SELECT unnest(l.ids) FROM consign.lease l) THEN 'leased'
+           ELSE 'ready'
+       END AS state,
+       (SELECT count(*) FROM consign.attempt a WHERE a.message_id = m.id)::int AS attempts
+    FROM consign.message m WHERE m.id = ANY (ARRAY(

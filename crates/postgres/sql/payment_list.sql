@@ -1,11 +1,11 @@
 -- Payments and where they are, newest first. $1 below this message, $2 how many, $3 tenant,
--- $4 participant, $5 instruction, $6 places; each of the last four NULL for any.
+-- $4 participant, $6 places, each NULL for any; $5 is NULL (see payment_list_instruction.sql).
 SELECT p.*, coalesce(w.place, 'delivered') AS place, w.due_at, w.owner, w.expires_at, w.reason,
        (SELECT coalesce(max(a.attempt_no), 0) FROM consign.attempt a WHERE a.message_id = p.message_id) AS attempts
     FROM consign.payment p LEFT JOIN consign.payment_place w ON w.message_id = p.message_id
     WHERE p.message_id < $1
         AND ($3::uuid IS NULL OR p.tenant_id = $3)
         AND ($4::text IS NULL OR p.participant_id = $4)
-        AND ($5::text IS NULL OR p.instruction_id = $5)
+        AND $5::text IS NULL
         AND ($6::text[] IS NULL OR coalesce(w.place, 'delivered') = ANY ($6))
     ORDER BY p.message_id DESC LIMIT $2

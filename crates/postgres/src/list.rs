@@ -10,10 +10,16 @@ use sqlx::postgres::PgRow;
 
 use crate::{PostgresStore, rows};
 
-/// How many messages one page walks over, at most.
-const MESSAGES_MAX: i64 = 20_000;
-/// The same of attempts, where each may be looked up among the messages.
-const ATTEMPTS_MAX: i64 = 10_000;
+/// A page: what fits and where it is, in one statement and so of one moment.
+macro_rules! page {
+    ($name:literal) => {
+        concat!(
+            include_str!("../sql/list.sql"),
+            include_str!(concat!("../sql/list_", $name, ".sql")),
+            ")) ORDER BY m.id DESC"
+        )
+    };
+}
 
 /// What a page walks along, if it has to look at messages that do not fit.
 #[derive(Clone, Copy)]
@@ -37,7 +43,9 @@ impl PostgresStore {
         let state = filter
             .state
             .or(filter.code.as_ref().map(|_| StateKind::Dead));
-        if filter.code.is_some() && state != Some(StateKind::Dead) {
+        let texts = [&filter.key, &filter.code, &filter.correlation_id];
+        let never = filter.code.is_some() && state != Some(StateKind::Dead);
+        if limit == 0 || never || texts.into_iter().any(holds_nul) {
             return Ok(Page {
                 items: Vec::new(),
                 next: None,
@@ -52,9 +60,7 @@ impl PostgresStore {
             .bind(floor.unwrap_or(i64::MIN))
             .bind(i64::from(limit) + 1);
         let statement = match (&filter.key, &filter.correlation_id) {
-            (None, None) if state == Some(StateKind::Dead) => {
-                statement.bind(filter.code.as_deref())
-            }
+            (None, None) if filter.code.is_some() => statement.bind(filter.code.as_deref()),
             (None, None) => statement,
             _ => statement
                 .bind(filter.code.as_deref())
@@ -62,19 +68,12 @@ impl PostgresStore {
                 .bind(state.map(StateKind::as_str))
                 .bind(filter.correlation_id.as_deref()),
         };
-        let mut ids: Vec<i64> = self
-            .fetch("list", statement)
-            .await?
-            .iter()
-            .map(|row| rows::column(row, "id"))
-            .collect::<Result<_>>()?;
-        let more = ids.len() > limit as usize;
-        ids.truncate(limit as usize);
-        let next = if more { ids.last().copied() } else { floor };
-        Ok(Page {
-            items: self.listed(ids).await?,
-            next: next.map(MessageId),
-        })
+        let rows = self.fetch("list", statement).await?;
+        let shown = rows.iter().take(limit as usize);
+        let items = shown.map(listed).collect::<Result<Vec<_>>>()?;
+        let last = items.last().filter(|_| rows.len() > items.len());
+        let next = last.map_or(floor.map(MessageId), |last| Some(last.id));
+        Ok(Page { items, next })
     }
 
     /// The statement that finds what fits, and what it walks along.
@@ -84,29 +83,28 @@ impl PostgresStore {
         state: Option<StateKind>,
     ) -> Result<(&'static str, Walk<'f>)> {
         if filter.key.is_some() {
-            return Ok((include_str!("../sql/list_key.sql"), Walk::None));
+            return Ok((page!("key"), Walk::None));
         }
         if let Some(id) = &filter.correlation_id {
             let walk = match (&filter.lane, state) {
                 (None, None) => Walk::None,
                 _ => Walk::Correlation(id),
             };
-            return Ok((include_str!("../sql/list_correlation.sql"), walk));
+            return Ok((page!("correlation"), walk));
         }
         Ok(match state {
-            None if filter.lane.is_none() => (include_str!("../sql/list_any.sql"), Walk::None),
-            None => (include_str!("../sql/list_any.sql"), Walk::Messages),
-            Some(StateKind::Waiting) => (include_str!("../sql/list_waiting.sql"), Walk::None),
+            None if filter.lane.is_none() => (page!("any"), Walk::None),
+            None => (page!("any"), Walk::Messages),
+            Some(StateKind::Waiting) => (page!("waiting"), Walk::None),
             Some(StateKind::Ready) if self.is_deep(filter).await? => {
-                (include_str!("../sql/list_ready_deep.sql"), Walk::Messages)
+                (page!("ready_deep"), Walk::Messages)
             }
-            Some(StateKind::Ready) => (include_str!("../sql/list_ready.sql"), Walk::None),
-            Some(StateKind::Leased) => (include_str!("../sql/list_leased.sql"), Walk::None),
-            Some(StateKind::Held) => (include_str!("../sql/list_held.sql"), Walk::None),
-            Some(StateKind::Dead) => (include_str!("../sql/list_dead.sql"), Walk::None),
-            Some(StateKind::Delivered) => {
-                (include_str!("../sql/list_delivered.sql"), Walk::Attempts)
-            }
+            Some(StateKind::Ready) => (page!("ready"), Walk::None),
+            Some(StateKind::Leased) => (page!("leased"), Walk::None),
+            Some(StateKind::Held) => (page!("held"), Walk::None),
+            Some(StateKind::Dead) if filter.code.is_some() => (page!("code"), Walk::None),
+            Some(StateKind::Dead) => (page!("dead"), Walk::None),
+            Some(StateKind::Delivered) => (page!("delivered"), Walk::Attempts),
         })
     }
 
@@ -122,13 +120,14 @@ impl PostgresStore {
     ///
     /// Read before the page, which then ends there whatever is written in between.
     async fn floor(&self, walk: Walk<'_>, below: i64) -> Result<Option<i64>> {
+        let most = self.list_walk_max;
         let (statement, most) = match walk {
             Walk::None => return Ok(None),
-            Walk::Messages => (include_str!("../sql/floor_message.sql"), MESSAGES_MAX),
-            Walk::Attempts => (include_str!("../sql/floor_attempt.sql"), ATTEMPTS_MAX),
-            Walk::Correlation(_) => (include_str!("../sql/floor_correlation.sql"), ATTEMPTS_MAX),
+            Walk::Messages => (include_str!("../sql/floor_message.sql"), most),
+            Walk::Attempts => (include_str!("../sql/floor_attempt.sql"), most / 2),
+            Walk::Correlation(_) => (include_str!("../sql/floor_correlation.sql"), most / 2),
         };
-        let mut statement = sqlx::query(statement).bind(below).bind(most);
+        let mut statement = sqlx::query(statement).bind(below).bind(i64::from(most));
         if let Walk::Correlation(id) = walk {
             statement = statement.bind(id.to_owned());
         }
@@ -137,17 +136,15 @@ impl PostgresStore {
             .first()
             .map(|row| rows::column(row, "id"))
             .transpose()?;
-        Ok(beyond.map(|id| id + 1))
+        // A message with more attempts than a page looks at is looked at whole: pages go on.
+        Ok(beyond.map(|id| (id + 1).min(below - 1)))
     }
+}
 
-    async fn listed(&self, ids: Vec<i64>) -> Result<Vec<Listed>> {
-        if ids.is_empty() {
-            return Ok(Vec::new());
-        }
-        let statement = sqlx::query(include_str!("../sql/list.sql")).bind(ids);
-        let rows = self.fetch("list", statement).await?;
-        rows.iter().map(listed).collect()
-    }
+/// Whether a text holds what no text in PostgreSQL can, so that nothing fits it; the server would
+/// refuse to be asked.
+pub(crate) fn holds_nul(text: &Option<String>) -> bool {
+    text.as_ref().is_some_and(|text| text.contains('\0'))
 }
 
 fn listed(row: &PgRow) -> Result<Listed> {

@@ -28,6 +28,9 @@ pub struct PostgresOptions {
     pub acquire_timeout: Duration,
     /// Whether claims start at a remembered low-water mark; see `low_water`.
     pub low_water: bool,
+    /// How many messages one page of a list walks over, at most; half as many where each is looked
+    /// up elsewhere.
+    pub list_walk_max: u32,
 }
 
 impl PostgresOptions {
@@ -40,6 +43,7 @@ impl PostgresOptions {
             connections_max: 10,
             acquire_timeout: Duration::from_secs(5),
             low_water: true,
+            list_walk_max: 20_000,
         }
     }
 

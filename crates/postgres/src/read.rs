@@ -6,7 +6,7 @@ use consign_kernel::{
 };
 use sqlx::{postgres::PgRow, types::Json};
 
-use crate::{PostgresStore, rows};
+use crate::{PostgresStore, list::holds_nul, rows};
 
 impl PostgresStore {
     pub(crate) async fn explain_impl(&self, id: MessageId) -> Result<Option<Explanation>> {
@@ -31,7 +31,17 @@ impl PostgresStore {
         limit: u32,
     ) -> Result<Page<DeadLetter>> {
         let limit = limit.min(PAGE_ENTRIES_MAX);
-        let statement = sqlx::query(include_str!("../sql/dead.sql"))
+        if holds_nul(&filter.code) {
+            return Ok(Page {
+                items: Vec::new(),
+                next: None,
+            });
+        }
+        let statement = match filter.code {
+            Some(_) => include_str!("../sql/dead_code.sql"),
+            None => include_str!("../sql/dead.sql"),
+        };
+        let statement = sqlx::query(statement)
             .bind(filter.lane.as_ref().map(|lane| lane.as_str()))
             .bind(filter.code.as_deref())
             .bind(before.map_or(i64::MAX, |before| before.0))

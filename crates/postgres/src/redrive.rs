@@ -6,7 +6,7 @@ use consign_kernel::{
 };
 use sqlx::postgres::PgRow;
 
-use crate::{PostgresStore, read::dead_letter, rows, store::Statement};
+use crate::{PostgresStore, list::holds_nul, read::dead_letter, rows, store::Statement};
 
 impl PostgresStore {
     pub(crate) async fn start_redrive_impl(&self, plan: &RedrivePlan, by: &By) -> Result<Redrive> {
@@ -81,6 +81,9 @@ impl PostgresStore {
     }
 
     pub(crate) async fn count_dead_impl(&self, filter: &Filter, at_most: u64) -> Result<u64> {
+        if holds_nul(&filter.code) {
+            return Ok(0);
+        }
         let statement = sqlx::query(include_str!("../sql/count_dead.sql"))
             .bind(filter.lane.as_ref().map(LaneName::as_str))
             .bind(filter.code.as_deref())

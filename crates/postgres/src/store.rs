@@ -39,6 +39,8 @@ pub struct PostgresStore {
     at_hand: AtHand,
     /// Where the last claim of each lane found its messages.
     pub(crate) low_water: LowWater,
+    /// How many messages a page of a list walks over.
+    pub(crate) list_walk_max: u32,
     pub(crate) wakes: Wakes,
 }
 
@@ -77,6 +79,7 @@ impl PostgresStore {
             pooler: options.pooler,
             at_hand: AtHand::new(options.connections_max),
             low_water: LowWater::new(options.low_water),
+            list_walk_max: options.list_walk_max,
             wakes: Wakes::new(options.wake_url().map(connect_options).transpose()?),
         })
     }

@@ -87,6 +87,7 @@ CREATE TABLE dead (
     detail     TEXT
 ) STRICT;
 CREATE INDEX dead_lane ON dead (lane);
+CREATE INDEX dead_code ON dead (code);
 
 -- `"group"`: held while it waited in this ordered group, where it keeps its place.
 CREATE TABLE held (

@@ -1,5 +1,5 @@
 -- Payments and where they are, newest first. ?1 below this message, ?2 how many, ?3 tenant,
--- ?4 participant, ?5 instruction, ?6 JSON array of places; each of the last four NULL for any.
+-- ?4 participant, ?6 JSON array of places, each NULL for any; ?5 unused (see payment_list_instruction).
 SELECT p.message_id, p.outbox_id, p.instruction_id, p.idempotency_key, p.participant_id,
        p.sequence_id, p.rail_type, p.tenant_id, p.correlation_id, p.created_at,
        coalesce(w.place, 'delivered') AS place,
@@ -9,6 +9,6 @@ FROM payment AS p LEFT JOIN payment_place AS w ON w.message_id = p.message_id
 WHERE p.message_id < ?1
   AND (?3 IS NULL OR p.tenant_id = ?3)
   AND (?4 IS NULL OR p.participant_id = ?4)
-  AND (?5 IS NULL OR p.instruction_id = ?5)
+  AND ?5 IS NULL
   AND (?6 IS NULL OR coalesce(w.place, 'delivered') IN (SELECT value FROM json_each(?6)))
 ORDER BY p.message_id DESC LIMIT ?2

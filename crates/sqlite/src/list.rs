@@ -1,7 +1,7 @@
 //! Lists of messages, newest first.
 //!
 //! Each filter begins where it finds messages soonest. Where that may be a long walk over others,
-//! a page looks no further than [`LOOKED_AT_MAX`] of them and says where to go on.
+//! a page looks at so many of them (`walk_max`) and says where to go on.
 
 use consign_kernel::{
     Cursor, Filter, LaneName, Listed, MessageId, PAGE_ENTRIES_MAX, Page, StateKind,
@@ -14,21 +14,20 @@ use crate::{
     rows, sql,
 };
 
-/// How many messages or attempts one page walks over.
-const LOOKED_AT_MAX: i64 = 10_000;
-
 pub(crate) async fn list(
     connection: &mut SqliteConnection,
+    walk_max: i64,
     filter: &Filter,
     before: Option<Cursor>,
     limit: u32,
 ) -> Result<Page<Listed>> {
     let limit = limit.min(PAGE_ENTRIES_MAX);
-    if filter.code.is_some() && filter.state.is_some_and(|state| state != StateKind::Dead) {
+    let never = filter.code.is_some() && filter.state.is_some_and(|it| it != StateKind::Dead);
+    if limit == 0 || never {
         let items = Vec::new();
         return Ok(Page { items, next: None });
     }
-    let (ids, floor) = candidates(connection, filter, before, limit).await?;
+    let (ids, floor) = candidates(connection, walk_max, filter, before, limit).await?;
     let mut items = details(connection, filter, ids).await?;
     let more = items.len() > limit as usize;
     items.truncate(limit as usize);
@@ -90,6 +89,7 @@ type ListedColumns = (
 /// at afterwards.
 async fn candidates(
     connection: &mut SqliteConnection,
+    walk_max: i64,
     filter: &Filter,
     before: Option<Cursor>,
     limit: u32,
@@ -108,7 +108,16 @@ async fn candidates(
     if let Some(id) = &filter.correlation_id {
         let floor = match (lane, state) {
             (None, None) => None,
-            _ => floor(connection, sql!("floor_correlation"), below, Some(id)).await?,
+            _ => {
+                floor(
+                    connection,
+                    sql!("floor_correlation"),
+                    below,
+                    walk_max,
+                    Some(id),
+                )
+                .await?
+            }
         };
         let query = sqlx::query_scalar(sql!("list_correlation"))
             .bind(lane)
@@ -132,11 +141,11 @@ async fn candidates(
         (Some(StateKind::Held), _) => (sql!("list_held"), None),
         (Some(StateKind::Leased), _) => (sql!("list_leased"), None),
         (Some(StateKind::Delivered), _) => {
-            let floor = floor(connection, sql!("floor_attempt"), below, None).await?;
+            let floor = floor(connection, sql!("floor_attempt"), below, walk_max, None).await?;
             (sql!("list_delivered"), floor)
         }
         (Some(StateKind::Ready), _) if is_deep(connection, lane).await? => {
-            let floor = floor(connection, sql!("floor_message"), below, None).await?;
+            let floor = floor(connection, sql!("floor_message"), below, walk_max, None).await?;
             (sql!("list_ready_deep"), floor)
         }
         (Some(StateKind::Ready), _) => (sql!("list_ready"), None),
@@ -164,15 +173,15 @@ async fn floor(
     connection: &mut SqliteConnection,
     statement: &'static str,
     below: i64,
+    walk_max: i64,
     correlation_id: Option<&String>,
 ) -> Result<Option<i64>> {
-    let query = sqlx::query_scalar(statement)
-        .bind(below)
-        .bind(LOOKED_AT_MAX);
+    let query = sqlx::query_scalar(statement).bind(below).bind(walk_max);
     let query = match correlation_id {
         Some(id) => query.bind(id),
         None => query,
     };
     let beyond: Option<i64> = query.fetch_optional(connection).await?;
-    Ok(beyond.map(|id| id + 1))
+    // A message with more attempts than a page looks at is looked at whole: pages go on.
+    Ok(beyond.map(|id| (id + 1).min(below - 1)))
 }

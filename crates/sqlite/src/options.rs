@@ -38,6 +38,7 @@ pub struct SqliteOptions {
     pub(crate) migrate_on_open: bool,
     pub(crate) readers: u32,
     pub(crate) poll_interval: Duration,
+    pub(crate) list_walk_max: u32,
 }
 
 impl SqliteOptions {
@@ -62,6 +63,7 @@ impl SqliteOptions {
             migrate_on_open: false,
             readers: 4,
             poll_interval: Duration::from_millis(100),
+            list_walk_max: 10_000,
         })
     }
 
@@ -92,6 +94,14 @@ impl SqliteOptions {
     pub fn poll_interval(self, poll_interval: Duration) -> Self {
         Self {
             poll_interval: poll_interval.max(Duration::from_millis(1)),
+            ..self
+        }
+    }
+
+    /// How many messages or attempts one page of a list walks over, at most; 10,000 by default.
+    pub fn list_walk_max(self, list_walk_max: u32) -> Self {
+        Self {
+            list_walk_max,
             ..self
         }
     }

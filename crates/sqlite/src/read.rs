@@ -227,7 +227,11 @@ pub(crate) async fn dead_letters(
     before: Option<Cursor>,
     count: i64,
 ) -> Result<Vec<DeadLetter>> {
-    let found: Vec<LetterColumns> = sqlx::query_as(sql!("dead_list"))
+    let statement = match filter.code {
+        Some(_) => sql!("dead_list_code"),
+        None => sql!("dead_list"),
+    };
+    let found: Vec<LetterColumns> = sqlx::query_as(statement)
         .bind(filter.lane.as_ref().map(LaneName::as_str))
         .bind(&filter.code)
         .bind(before.map_or(i64::MAX, |before| before.0))

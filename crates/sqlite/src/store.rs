@@ -44,6 +44,8 @@ pub(crate) struct Inner {
     pub(crate) turns: SqlitePool,
     waiters: Arc<Waiters>,
     pub(crate) clock: Clock,
+    /// How many messages or attempts a page of a list walks over.
+    list_walk_max: u32,
     /// Messages per run in the last claim: how many runs the next one reads at first.
     run_length: AtomicUsize,
 }
@@ -146,6 +148,7 @@ impl SqliteStore {
                 turns,
                 waiters,
                 clock: options.clock.clone(),
+                list_walk_max: options.list_walk_max,
                 run_length: AtomicUsize::new(1),
             }),
         })
@@ -370,8 +373,9 @@ impl Store for SqliteStore {
         before: Option<Cursor>,
         limit: u32,
     ) -> Result<Page<Listed>> {
+        let walk_max = i64::from(self.inner.list_walk_max);
         snapshot!(self, "list", |tx| list::list(
-            &mut tx, filter, before, limit
+            &mut tx, walk_max, filter, before, limit
         ))
     }
 

@@ -11,7 +11,7 @@ use sqlx::{postgres::PgRow, types::Json};
 use uuid::Uuid;
 
 use super::complete::attempt_state;
-use crate::{PostgresStore, rows};
+use crate::{PostgresStore, list::holds_nul, rows};
 
 impl PostgresStore {
     pub(super) async fn payment_impl(&self, id: OutboxId) -> Result<Option<(PaymentView, Value)>> {
@@ -31,7 +31,18 @@ impl PostgresStore {
         limit: u32,
     ) -> Result<Page<PaymentView>> {
         let limit = limit.min(PAGE_ENTRIES_MAX);
-        let statement = sqlx::query(include_str!("../../sql/payment_list.sql"))
+        let texts = [&filter.participant_id, &filter.instruction_id];
+        if texts.into_iter().any(holds_nul) {
+            return Ok(Page {
+                items: Vec::new(),
+                next: None,
+            });
+        }
+        let statement = match filter.instruction_id {
+            Some(_) => include_str!("../../sql/payment_list_instruction.sql"),
+            None => include_str!("../../sql/payment_list.sql"),
+        };
+        let statement = sqlx::query(statement)
             .bind(before.map_or(i64::MAX, |before| before.0))
             .bind(i64::from(limit) + 1)
             .bind(filter.tenant_id)

@@ -122,6 +122,14 @@ impl Harness for PostgresHarness {
         Arc::new(PostgresStore::connect(&self.options()).await.unwrap())
     }
 
+    async fn another_with_short_walks(&self, walk_max: u32) -> Arc<dyn Store> {
+        let options = PostgresOptions {
+            list_walk_max: walk_max,
+            ..self.options()
+        };
+        Arc::new(PostgresStore::connect(&options).await.unwrap())
+    }
+
     fn ledger(&self) -> Option<Arc<dyn Ledger>> {
         Some(self.postgres())
     }

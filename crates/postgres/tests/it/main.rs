@@ -15,6 +15,7 @@ mod migrate;
 mod orders;
 mod orders_attack;
 mod payments;
+mod plans;
 mod pooler;
 mod roles;
 mod scm;

@@ -116,7 +116,11 @@ pub(super) async fn list(
 ) -> Result<Page<PaymentView>> {
     let limit = limit.min(PAGE_ENTRIES_MAX);
     let places = filter.state.map(|state| rows::json(&places(state)));
-    let found = sqlx::query(sql!("payment_list"))
+    let statement = match filter.instruction_id {
+        Some(_) => sql!("payment_list_instruction"),
+        None => sql!("payment_list"),
+    };
+    let found = sqlx::query(statement)
         .bind(before.map_or(i64::MAX, |before| before.0))
         .bind(i64::from(limit) + 1)
         .bind(filter.tenant_id.map(|id| id.to_string()))

@@ -86,6 +86,11 @@ impl Harness for Bench {
         Arc::new(self.open().await)
     }
 
+    async fn another_with_short_walks(&self, walk_max: u32) -> Arc<dyn Store> {
+        let options = self.options().list_walk_max(walk_max);
+        Arc::new(SqliteStore::open(&options).await.unwrap())
+    }
+
     fn ledger(&self) -> Option<Arc<dyn Ledger>> {
         Some(Arc::new(self.store.clone()))
     }

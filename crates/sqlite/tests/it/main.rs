@@ -15,6 +15,7 @@ mod memory;
 mod migrate;
 mod orders;
 mod payments;
+mod plans;
 mod processes;
 mod scm;
 mod wait;

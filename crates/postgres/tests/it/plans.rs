@@ -1,0 +1,64 @@
+//! What is asked often is found by an index, also once the server no longer plans for each question.
+
+use sqlx::{Connection, PgConnection, Row};
+
+use crate::harness::database;
+
+/// A statement, arguments for it, and what its plan must say.
+const PLANS: &[(&str, &str, &[&str])] = &[
+    (
+        include_str!("../../sql/list_code.sql"),
+        "NULL, 9, 0, 10, 'gone'",
+        &["dead_code"],
+    ),
+    (
+        include_str!("../../sql/dead_code.sql"),
+        "NULL, 'gone', 9, 10",
+        &["dead_code"],
+    ),
+    (
+        include_str!("../../sql/list_correlation.sql"),
+        "NULL, 9, 0, 10, NULL, NULL, 'held', 'case'",
+        &[
+            "message_correlation",
+            "'delivered'::text WHEN (hashed SubPlan",
+        ],
+    ),
+    (
+        include_str!("../../sql/floor_correlation.sql"),
+        "9, 10, 'case'",
+        &["message_correlation"],
+    ),
+    (
+        include_str!("../../sql/payment_list_instruction.sql"),
+        "9, 10, NULL, NULL, 'ins-1', NULL",
+        &["payment_idempotency"],
+    ),
+];
+
+#[tokio::test]
+async fn what_is_looked_for_is_found_by_an_index() {
+    let database = database().await;
+    let mut connection = PgConnection::connect(database.url()).await.unwrap();
+    for (statement, arguments, expected) in PLANS {
+        // Tables are empty here: without the second setting, reading all of them costs nothing.
+        let prepare = format!(
+            "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; \
+             DEALLOCATE ALL; PREPARE question AS {statement}"
+        );
+        sqlx::raw_sql(sqlx::AssertSqlSafe(prepare))
+            .execute(&mut connection)
+            .await
+            .unwrap();
+        let explain = format!("EXPLAIN EXECUTE question ({arguments})");
+        let rows = sqlx::raw_sql(sqlx::AssertSqlSafe(explain))
+            .fetch_all(&mut connection)
+            .await
+            .unwrap();
+        let plan: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+        let plan = plan.join("\n");
+        for words in *expected {
+            assert!(plan.contains(words), "{words}: {statement}{plan}");
+        }
+    }
+}
