@@ -84,11 +84,10 @@ pub(crate) async fn what_is_no_repository_is_refused(harness: &dyn Harness) {
     assert_eq!(ledger.repos().await.expect("repos answers"), []);
 }
 
-pub(crate) async fn how_a_repository_stands_adds_up(harness: &dyn Harness) {
-    let git = Depot::new(harness).await;
-    let svn = Depot::of(harness, Provider::Svn, Stream::Svn).await;
-    let empty = RepoStatus {
-        repo: git.repo.clone(),
+/// A repository that nobody has done anything with.
+fn untouched(repo: Repo) -> RepoStatus {
+    RepoStatus {
+        repo,
         changes: 0,
         last_position: None,
         last_change_at: None,
@@ -102,7 +101,13 @@ pub(crate) async fn how_a_repository_stands_adds_up(harness: &dyn Harness) {
         sync_stopped: None,
         consumed_at: None,
         consume_stopped: None,
-    };
+    }
+}
+
+pub(crate) async fn how_a_repository_stands_adds_up(harness: &dyn Harness) {
+    let git = Depot::new(harness).await;
+    let svn = Depot::of(harness, Provider::Svn, Stream::Svn).await;
+    let empty = untouched(git.repo.clone());
     assert_eq!(git.status().await, empty, "nothing yet");
 
     git.record("3", commits(1..=3)).await;
