@@ -127,8 +127,8 @@ pub(crate) async fn a_filter_with_nul_finds_nothing(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let mut message = stage.message(0).with_key("k");
     message.headers.insert("correlation_id".into(), json!("k"));
-    stage.enqueue_all(&[message]).await;
     stage.dead_one().await;
+    stage.enqueue_all(&[message]).await;
     let nul = || Some("k\0".to_owned());
     let any = Filter::default;
     let filters = [
