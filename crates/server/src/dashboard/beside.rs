@@ -73,14 +73,16 @@ pub(super) fn search(text: &str) -> String {
     format!("/ui/messages?q={}", encoded(text).replace('/', "%2F"))
 }
 
-/// Every record that belongs to a message, without what it carries.
+/// Every record that belongs to a message, without what it carries unless that is revealed: names
+/// and states always, what was said about its content only then.
 pub(super) async fn look(
     state: &AppState,
     message: &Message,
     now: Timestamp,
+    is_revealed: bool,
 ) -> Result<Vec<Beside>, Problem> {
     let mut records = match message.lane.as_str() {
-        consign_orders::LANE => order(state, message, now).await?,
+        consign_orders::LANE => order(state, message, now, is_revealed).await?,
         consign_payments::LANE => payment(state, message, now).await?,
         consign_memory::LANE => audits(state, message, now).await?,
         _ => Vec::new(),
@@ -114,6 +116,7 @@ async fn order(
     state: &AppState,
     message: &Message,
     now: Timestamp,
+    is_revealed: bool,
 ) -> Result<Vec<Beside>, Problem> {
     let Some(orders) = &state.orders else {
         return Ok(Vec::new());
@@ -121,12 +124,12 @@ async fn order(
     let view = orders.of_message(message).await?;
     let record = |view: OrderView| Beside {
         title: "Order in the ledger".to_owned(),
-        facts: order_facts(view, message.id, now),
+        facts: order_facts(view, message.id, now, is_revealed),
     };
     Ok(view.map(record).into_iter().collect())
 }
 
-fn order_facts(view: OrderView, id: MessageId, now: Timestamp) -> Vec<Fact> {
+fn order_facts(view: OrderView, id: MessageId, now: Timestamp, is_revealed: bool) -> Vec<Fact> {
     let OrderView { entry, result, .. } = view;
     let mut facts = vec![
         Fact::new("Status", entry.status.as_str()),
@@ -142,20 +145,19 @@ fn order_facts(view: OrderView, id: MessageId, now: Timestamp) -> Vec<Fact> {
         facts.push(Fact::new("Broker's reference", reference));
         let reason = result.reason_code.map(|reason| reason.as_str());
         facts.extend(reason.map(|reason| Fact::new("Why", reason)));
-        facts.extend(
-            result
-                .message
-                .clone()
-                .map(|text| Fact::new("In words", text)),
-        );
         let fills = many(result.fills.len() as u64, "fill", "fills");
         facts.push(Fact::new(
             "Executed",
             format!("{}, {fills}", result.status.as_str()),
         ));
         facts.push(Fact::at("Completed", result.completed_at, now));
-        let warnings = result.warnings.iter();
-        facts.extend(warnings.map(|text| Fact::new("Warning", text.as_str())));
+        if is_revealed {
+            // A broker writes what it likes, such as the amount that it did not take.
+            let words = result.message.as_deref();
+            facts.extend(words.map(|text| Fact::new("In words", text)));
+            let warnings = result.warnings.iter();
+            facts.extend(warnings.map(|text| Fact::new("Warning", text.as_str())));
+        }
     }
     facts.push(Fact::new("Answered with", entry.http_status.to_string()));
     facts.push(Fact::at("First seen", entry.first_seen_at, now));
@@ -171,9 +173,12 @@ fn order_facts(view: OrderView, id: MessageId, now: Timestamp) -> Vec<Fact> {
         format!("{} times", count(entry.conflicts)),
     ));
     facts.extend(view.trace_id.map(|trace| Fact::new("Trace", trace)));
-    facts.push(Fact::new("Digest of the request", entry.request_digest));
-    let digest = entry.result_digest;
-    facts.extend(digest.map(|digest| Fact::new("Digest of the result", digest)));
+    if is_revealed {
+        // So few orders can be told apart that trying them all finds the one with this digest.
+        facts.push(Fact::new("Digest of the request", entry.request_digest));
+        let digest = entry.result_digest;
+        facts.extend(digest.map(|digest| Fact::new("Digest of the result", digest)));
+    }
     // A key that was forgotten and came again has a new message.
     let successor = entry.outbox_id.filter(|current| *current != id);
     facts.extend(successor.map(|current| Fact::message("The key belongs now to", current)));

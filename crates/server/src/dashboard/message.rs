@@ -31,7 +31,8 @@ const ENTRIES: u32 = 100;
 #[template(path = "message.html")]
 struct MessagePage {
     shell: Shell,
-    topic: String,
+    /// Absent where the payload shows: what is kept up to date has nothing that is masked.
+    topic: Option<String>,
     id: i64,
     lane: String,
     key: Option<String>,
@@ -147,14 +148,14 @@ async fn page(
         decide: kind == StateKind::Held,
     };
     let message = explanation.message;
-    let beside = beside::look(state, &message, explanation.now).await?;
+    let beside = beside::look(state, &message, explanation.now, payload.is_some()).await?;
     let headers = message.headers.iter().map(|(name, value)| {
         let plain = value.as_str().map(str::to_owned);
         (name.clone(), plain.unwrap_or_else(|| value.to_string()))
     });
     Ok(rendered(&MessagePage {
         shell,
-        topic: Topic::Message(id).to_string(),
+        topic: payload.is_none().then(|| Topic::Message(id).to_string()),
         id: id.0,
         headers: headers.collect(),
         lane: message.lane.to_string(),

@@ -55,6 +55,7 @@ async fn an_order_is_shown_from_the_ledger(bench: Bench) {
         "fills": [{"px": 146.5, "qty": 0.731, "ts": "2026-11-16T03:00:00Z"}],
         "executed_qty": 0.731, "cost": null, "slippage": null, "reason_code": null,
         "broker": {"name": "paper", "order_ref": "B<17>"}, "warnings": ["slow"],
+        "message": "Not at 146.5",
         "latency_ms": {"queue": 0, "broker_rtt": 0, "total": 0},
     });
     let store = &desk.bench.store;
@@ -74,8 +75,20 @@ async fn an_order_is_shown_from_the_ledger(bench: Bench) {
         .says(200, "<dd class=\"long\">succeeded</dd>")
         .says(200, "<dd class=\"long\">B&#60;17&#62;</dd>")
         .says(200, "ok, 1 fill")
-        .says(200, "<dd class=\"long\">slow</dd>");
+        .says(200, &format!("data-topic=\"message:{id}\""));
+    // What may repeat the order shows with it; then nothing comes that would mask it again.
+    let masked = ["slow", "Not at 146.5", "Digest of", "http_status"];
+    hides(&shown, &masked);
     hides(&shown, &["146.5", "0.731"]);
+    let mut browser = Browser::default();
+    let form = desk.get(&mut browser, &format!("/ui/messages/{id}")).await;
+    let action = format!("/ui/messages/{id}/reveal");
+    let fields = [("reason", "a complaint")];
+    let revealed = desk.send(&mut browser, &form, &action, &fields).await;
+    for word in masked {
+        revealed.says(200, word);
+    }
+    hides(&revealed, &["data-topic"]);
 }
 
 async fn a_payment_is_shown_with_its_reference_and_its_successors(bench: Bench) {
