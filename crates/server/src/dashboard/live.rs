@@ -36,6 +36,8 @@ use crate::{
 };
 
 const PAUSE: Duration = Duration::from_secs(2);
+/// A look that takes longer is given up: whoever watches is told that nothing is known.
+const LOOK_MAX: Duration = Duration::from_secs(5);
 /// Sent when there is nothing to say, so that a broken connection is noticed.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
 /// A stream ends after this long: the browser comes again, and shows its session again.
@@ -88,7 +90,16 @@ impl Topic {
         })
     }
 
+    /// What there is to see, in good time or not at all.
     async fn rendered(&self, state: &AppState) -> Result<String, Problem> {
+        let looked = timeout(LOOK_MAX, self.looked_at(state)).await;
+        looked.unwrap_or_else(|_| {
+            let detail = "the database did not answer in time";
+            Err(Problem::new(codes::REQUEST_TIMEOUT, detail))
+        })
+    }
+
+    async fn looked_at(&self, state: &AppState) -> Result<String, Problem> {
         match self {
             Self::Overview(window) => overview::live(state, *window).await,
             Self::Lane(name, kind) => {
@@ -186,7 +197,12 @@ impl Live {
         let mut topics = self.topics();
         let told = topics.entry(topic.clone()).or_insert_with(|| {
             let told = watch::Sender::new(first);
-            tokio::spawn(look(state.clone(), topic.clone(), told.clone()));
+            let looking = Looking {
+                live: Arc::clone(&state.live),
+                topic: topic.clone(),
+                told: told.clone(),
+            };
+            tokio::spawn(look(state.clone(), looking));
             told
         });
         let mut seen = told.subscribe();
@@ -205,7 +221,7 @@ impl Live {
         let mut topics = self.topics();
         let is_over = told.receiver_count() == 0;
         if is_over {
-            topics.remove(topic);
+            forget(&mut topics, topic, told);
         }
         is_over
     }
@@ -217,18 +233,36 @@ impl Live {
     }
 }
 
+/// Forgets a topic, unless somebody else looks at it by now.
+fn forget(topics: &mut HashMap<Topic, Told>, topic: &Topic, told: &Told) {
+    if topics.get(topic).is_some_and(|it| it.same_channel(told)) {
+        topics.remove(topic);
+    }
+}
+
+/// Looking comes to its end with this, be it by a panic: then streams end too, and whoever comes
+/// again begins anew.
+struct Looking {
+    live: Arc<Live>,
+    topic: Topic,
+    told: Told,
+}
+
+impl Drop for Looking {
+    fn drop(&mut self) {
+        forget(&mut self.live.topics(), &self.topic, &self.told);
+    }
+}
+
 /// Looks again and again, for all who want to know.
-async fn look(state: AppState, topic: Topic, told: Told) {
+async fn look(state: AppState, looking: Looking) {
+    let Looking { topic, told, .. } = &looking;
     loop {
         tokio::select! {
             _ = timeout(PAUSE, told.closed()) => {}
             () = state.drained() => {}
         }
-        if state.is_draining() {
-            state.live.topics().remove(&topic);
-            return;
-        }
-        if state.live.is_over(&topic, &told) {
+        if state.is_draining() || state.live.is_over(topic, told) {
             return;
         }
         match topic.rendered(&state).await {
@@ -241,7 +275,6 @@ async fn look(state: AppState, topic: Topic, told: Told) {
             }),
             Err(problem) if problem.meaning.status == StatusCode::NOT_FOUND => {
                 // It was there and is gone: the streams end, and whoever comes again is told.
-                state.live.topics().remove(&topic);
                 return;
             }
             Err(_) => told.send_if_modified(|old| {

@@ -1,6 +1,6 @@
 //! Who is kept up to date, about what, and what they are told when that cannot be done.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use consign_testkit::eventually;
 use jiff::Timestamp;
@@ -8,6 +8,7 @@ use serde_json::json;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
+    sync::Semaphore,
     time::timeout,
 };
 
@@ -20,6 +21,7 @@ use crate::{
 on_stores!(
     what_is_not_there_is_not_watched,
     viewers_are_told_since_when_nothing_is_known,
+    a_look_that_hangs_or_panics_is_not_for_ever,
 );
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -51,6 +53,20 @@ impl Viewer {
 
     fn status(&self) -> &str {
         self.seen.split(' ').nth(1).unwrap()
+    }
+
+    /// Reads on until nothing comes any more.
+    async fn until_end(&mut self) {
+        let mut buffer = [0; 4_096];
+        loop {
+            let read = timeout(PATIENCE, self.stream.read(&mut buffer));
+            let read = read.await.expect("it ends in time").unwrap();
+            let said = String::from_utf8_lossy(&buffer[..read]);
+            // The last chunk of an answer whose connection stays open.
+            if read == 0 || said.ends_with("0\r\n\r\n") {
+                return;
+            }
+        }
     }
 
     /// Reads on until it has come, and forgets what was before.
@@ -119,6 +135,30 @@ async fn viewers_are_told_since_when_nothing_is_known(bench: Bench) {
     first.until("event: live").await;
     desk.bench.enqueue("mail", json!(1)).await;
     viewer.until("data-row").await;
+}
+
+async fn a_look_that_hangs_or_panics_is_not_for_ever(bench: Bench) {
+    let store = Faulty::new(bench.store.clone());
+    let desk = Desk::open(bench.with_store(store.clone())).await;
+    let browser = Browser::default();
+    let mut viewer = Viewer::look(&desk, &browser, "leases").await;
+    viewer.until("event: live").await;
+    store.inject("leases", Fault::Waits(Arc::new(Semaphore::new(0))));
+    viewer.until("event: stale").await;
+    viewer.seen.clear();
+    store.mend();
+    viewer.until("event: live").await;
+    // The stream ends, and whoever comes again begins anew.
+    store.inject("leases", Fault::Panics);
+    viewer.until_end().await;
+    store.mend();
+    let looks = store.calls("leases");
+    let mut again = Viewer::look(&desk, &browser, "leases").await;
+    again.until("event: live").await;
+    eventually("it is looked again", PATIENCE, async || {
+        store.calls("leases") >= looks + 3
+    })
+    .await;
 }
 
 #[tokio::test]
