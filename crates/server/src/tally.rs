@@ -3,21 +3,42 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use consign_kernel::{AttemptOutcome, Done, LaneName, LanePulse, Token};
-use tokio::time::Instant;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::Instant,
+};
 
 /// Leases remembered at most; of one that was forgotten, only the time it took is not known.
 const LEASES_MAX: usize = 2_000;
 /// Leases that have come to their end, remembered so that a repeated report counts once.
 const ENDED_MAX: usize = 10_000;
+/// Results of leases that were not taken here, remembered for the same reason.
+const FOREIGN_MAX: usize = 50_000;
+
+/// Lanes looked up at once, at most. What is recorded while as many are looked up is not counted:
+/// rates may be a little low, but whoever works never waits for them.
+const LOOK_UPS_MAX: usize = 4;
 
 /// What is counted, lane by lane.
-#[derive(Debug, Default)]
-pub(crate) struct Tally(Mutex<Counted>);
+#[derive(Debug)]
+pub(crate) struct Tally {
+    counted: Mutex<Counted>,
+    look_ups: Arc<Semaphore>,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self {
+            counted: Mutex::default(),
+            look_ups: Arc::new(Semaphore::new(LOOK_UPS_MAX)),
+        }
+    }
+}
 
 #[derive(Debug, Default)]
 struct Counted {
@@ -26,6 +47,9 @@ struct Counted {
     order: VecDeque<Token>,
     ended: HashSet<Token>,
     ended_order: VecDeque<Token>,
+    /// What was told under tokens that nobody has got here, oldest first in the order.
+    foreign: HashSet<(Token, u128)>,
+    foreign_order: VecDeque<(Token, u128)>,
     done: BTreeMap<LaneName, (Done, Duration)>,
 }
 
@@ -70,6 +94,11 @@ impl Tally {
         counted.leases.get(&token).map(|held| held.lane.clone())
     }
 
+    /// A turn to look up the lane of a lease that was not taken here.
+    pub(crate) fn look_up(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.look_ups).try_acquire_owned().ok()
+    }
+
     /// Results were recorded; those told before are not counted again.
     pub(crate) fn recorded(&self, token: Token, lane: &LaneName, told: &[Told]) {
         let mut guard = self.counted();
@@ -81,9 +110,14 @@ impl Tally {
                 let new = told.iter().filter(|(id, _)| held.open.remove(id));
                 (new.copied().collect::<Vec<_>>(), took)
             }
-            // Taken elsewhere, or told of again.
+            // Told of again.
             None if counted.ended.contains(&token) => return,
-            None => (told.to_vec(), Duration::ZERO),
+            // Taken elsewhere.
+            None => {
+                let told = told.iter().copied();
+                let new = told.filter(|(id, _)| counted.is_first(token, *id));
+                (new.collect(), Duration::ZERO)
+            }
         };
         let (done, time) = counted.done.entry(lane.clone()).or_default();
         new.iter().for_each(|(_, outcome)| count(done, *outcome));
@@ -112,11 +146,24 @@ impl Tally {
 
     fn counted(&self) -> MutexGuard<'_, Counted> {
         // Numbers are whole at any moment.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Counted {
+    /// Whether nothing was told of this before, as far as is remembered.
+    fn is_first(&mut self, token: Token, id: u128) -> bool {
+        if !self.foreign.insert((token, id)) {
+            return false;
+        }
+        self.foreign_order.push_back((token, id));
+        if self.foreign_order.len() > FOREIGN_MAX {
+            let oldest = self.foreign_order.pop_front();
+            oldest.map(|oldest| self.foreign.remove(&oldest));
+        }
+        true
+    }
+
     /// Forgets a lease about which everything is told.
     fn end(&mut self, token: Token) {
         let is_open = |held: &Held| !held.open.is_empty();
@@ -169,10 +216,12 @@ mod tests {
         tally.recorded(here, &mail, &[(1, Delivered), (2, Retry)]);
         tally.recorded(here, &mail, &[(2, Retry)]);
         tally.recorded(elsewhere, &mail, &[(3, Dead)]);
+        tally.recorded(elsewhere, &mail, &[(3, Dead)]);
+        tally.recorded(elsewhere, &mail, &[(3, Dead), (4, Dead)]);
         let expected = Done {
             delivered: 1,
             retried: 1,
-            dead: 1,
+            dead: 2,
             took_ms: 400,
             ..Done::default()
         };
@@ -192,10 +241,18 @@ mod tests {
         for number in 0..(LEASES_MAX as u128 + 5) {
             tally.claimed(Token(Uuid::from_u128(number)), &mail, [number].into_iter());
         }
+        let elsewhere = Token(Uuid::from_u128(u128::MAX));
+        for id in 0..(FOREIGN_MAX as u128 + 5) {
+            tally.recorded(elsewhere, &mail, &[(id, Delivered)]);
+        }
         let counted = tally.counted();
         assert_eq!(
             (counted.leases.len(), counted.order.len()),
             (LEASES_MAX, LEASES_MAX)
+        );
+        assert_eq!(
+            (counted.foreign.len(), counted.foreign_order.len()),
+            (FOREIGN_MAX, FOREIGN_MAX)
         );
     }
 }

@@ -91,7 +91,7 @@ pub(crate) async fn settle(
     let reports: Vec<Report> = body.reports.into_iter().map(Report::from).collect();
     let (recorded, repeated) = match state.store.settle(token, &reports).await? {
         SettleAnswer::Settled(recorded) => {
-            count(&state, token, &recorded).await;
+            count(&state, token, &recorded);
             (recorded, false)
         }
         SettleAnswer::AlreadySettled(recorded) => (recorded, true),
@@ -104,21 +104,29 @@ pub(crate) async fn settle(
     Ok(Answer(SettledBody { recorded, repeated }))
 }
 
-/// Counts what was recorded, for those who watch.
-async fn count(state: &AppState, token: Token, recorded: &[Recorded]) {
-    let lane = match (state.tally.lane(token), recorded.first()) {
-        (Some(lane), _) => lane,
-        (None, None) => return,
-        // The lease was taken from another server.
-        (None, Some(first)) => match state.store.explain(first.id).await {
-            Ok(Some(explanation)) => explanation.message.lane,
-            // It is recorded all the same.
-            _ => return,
-        },
-    };
+/// Counts what was recorded, for those who watch; nobody waits for it.
+fn count(state: &AppState, token: Token, recorded: &[Recorded]) {
     let told = recorded.iter().map(|it| (it.id.0 as u128, it.outcome));
     let told: Vec<_> = told.collect();
-    state.tally.recorded(token, &lane, &told);
+    if let Some(lane) = state.tally.lane(token) {
+        return state.tally.recorded(token, &lane, &told);
+    }
+    // The lease was taken from another server, so the lane has to be looked up.
+    let Some(first) = recorded.first().map(|first| first.id) else {
+        return;
+    };
+    let Some(turn) = state.tally.look_up() else {
+        return;
+    };
+    let state = state.clone();
+    tokio::spawn(async move {
+        // Where the answer does not come, what was recorded stays uncounted.
+        if let Ok(Some(explanation)) = state.store.explain(first).await {
+            let lane = explanation.message.lane;
+            state.tally.recorded(token, &lane, &told);
+        }
+        drop(turn);
+    });
 }
 
 /// Give back what has not begun, uncounted

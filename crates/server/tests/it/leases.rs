@@ -1,8 +1,22 @@
 //! A worker's whole life over HTTP.
 
-use serde_json::{Value, json};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
-use crate::bench::{Answer, Bench, on_stores};
+use consign_kernel::Claim;
+use consign_testkit::eventually;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use crate::{
+    bench::{Answer, Bench, name, on_stores},
+    faults::{Fault, Faulty},
+};
 
 on_stores!(
     a_worker_claims_and_settles,
@@ -14,6 +28,7 @@ on_stores!(
     reports_are_checked,
     leases_are_listed_without_their_tokens,
     claims_are_checked,
+    a_lease_of_another_server_is_settled_without_a_wait,
 );
 
 async fn under(bench: &Bench, lease: &Value, action: &str, body: Value) -> Answer {
@@ -187,4 +202,33 @@ async fn claims_are_checked(bench: Bench) {
         .is(200);
     let story = bench.get(&format!("/v1/messages/{anonymous}")).await.json;
     assert_eq!(story["state"]["owner"], "anonymous@127.0.0.1");
+}
+
+/// Only the rates need to know the lane, and they are not worth a wait.
+async fn a_lease_of_another_server_is_settled_without_a_wait(bench: Bench) {
+    let ids = [
+        bench.enqueue("mail", json!(1)).await,
+        bench.enqueue("mail", json!(2)).await,
+    ];
+    let claim = Claim::new(name("mail"), "w1", 2);
+    let lease = bench.store.claim(&claim).await.unwrap().unwrap();
+    let held = lease.messages.iter().map(|it| it.message.id.0);
+    assert_eq!(held.collect::<Vec<_>>(), ids);
+    let store = Faulty::new(Arc::clone(&bench.store));
+    let gate = Arc::new(Semaphore::new(0));
+    store.inject("explain", Fault::Waits(Arc::clone(&gate)));
+    let bench = bench.with_store(store.clone());
+    let path = format!("/v1/leases/{}/settle", lease.token);
+    for id in ids {
+        let report = json!({"reports": [{"id": id, "outcome": "delivered"}]});
+        bench.post(&path, report).await.is(200);
+    }
+    gate.add_permits(2);
+    let delivered = AtomicU64::new(0);
+    eventually("both are counted", Duration::from_secs(20), async || {
+        let done = bench.state.take_done();
+        let new = done.iter().map(|it| it.done.delivered).sum::<u64>();
+        delivered.fetch_add(new, Ordering::Relaxed) + new == 2
+    })
+    .await;
 }
