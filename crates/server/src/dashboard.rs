@@ -6,7 +6,10 @@ use std::time::Duration;
 use axum::{handler::Handler, routing::MethodFilter};
 
 use crate::{
-    gate::access::{Access, Reach},
+    gate::{
+        access::{Access, Reach},
+        pages::EXPORT,
+    },
     routes::{Contract, GET, POST, Routes, Way},
     state::AppState,
 };
@@ -53,7 +56,7 @@ impl Routes {
         self.page(GET, "/ui/dead", look, dead::show);
         self.page(GET, "/ui/redrives/{id}", look, dead::redrive);
         self.page(GET, "/ui/audit", look, audit::show);
-        self.page(GET, "/ui/audit/export", look, audit::export);
+        self.page(GET, EXPORT, look, audit::export);
         self.page(GET, "/ui/memory", look, memory::show);
         self.page(GET, "/ui/events", look, live::events);
         let act = Access::PAGES_OPERATE;

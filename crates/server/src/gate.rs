@@ -40,7 +40,7 @@ pub(crate) mod slots;
 
 use access::{Access, Reach};
 
-/// How often one address may try to log in.
+/// How often one address may try a token, or send a form without a session.
 const LOGINS: RateLimit = RateLimit {
     per_second: 1,
     burst: 20,
@@ -57,7 +57,10 @@ pub(crate) struct Shared {
     pub(crate) slots: slots::Slots,
     pub(crate) sessions: Sessions,
     rates: rate::Rates,
+    /// Tokens that were tried.
     logins: rate::Rates,
+    /// Forms of those whose session has ended.
+    drafts: rate::Rates,
 }
 
 impl Shared {
@@ -70,6 +73,7 @@ impl Shared {
         Self {
             sessions: Sessions::new(options, clock),
             logins: rate::Rates::new(LOGINS),
+            drafts: rate::Rates::new(LOGINS),
             slots: slots::Slots::new(options.concurrency_max, options.waits_max),
             rates: rate::Rates::new(options.rate_limit),
             options: options.clone(),
@@ -153,17 +157,16 @@ impl Gate {
                 return Err(problem);
             }
         };
-        let (quota, bytes_max) = match self.access {
+        if caller.visit.is_some() {
+            pages::check_way(&parts)?;
+        }
+        let (mut quota, bytes_max) = match self.access {
             Access::Scopes(_) | Access::Agents(_) => {
                 let quota = self.shared.rates.take(&caller.client, Instant::now())?;
                 (quota, options.body_max_bytes)
             }
-            Access::Pages(_) | Access::Leave => {
+            Access::Pages(_) | Access::Leave | Access::Login => {
                 let quota = self.shared.rates.take(&caller.client, Instant::now())?;
-                (quota, pages::FORM_BYTES_MAX)
-            }
-            Access::Login => {
-                let quota = self.shared.logins.take(&caller.client, Instant::now())?;
                 (quota, pages::FORM_BYTES_MAX)
             }
             // Whoever watches over the server must not be locked out by it, and sends no body.
@@ -175,6 +178,10 @@ impl Gate {
         }
         if let Some(visit) = &caller.visit {
             pages::check_form(&parts, &bytes, visit)?;
+        }
+        if self.access == Access::Login {
+            // Only now: no page of another site can use up what its visitors may try.
+            quota = self.shared.logins.take(&caller.client, Instant::now())?;
         }
         let slot = match self.access {
             Access::Front | Access::Open | Access::Metrics => None,
@@ -200,11 +207,11 @@ impl Gate {
     }
 
     /// What somebody wrote whose session has ended meanwhile shall not be lost with it. It is read
-    /// as a login is, which anybody may try as well.
+    /// no more often than a login may be tried.
     async fn keep(&self, asked: &Asked, parts: &Parts, body: Body) {
         let address = access::peer_address(parts);
         let client = address.map_or("unknown".to_owned(), |address| address.to_string());
-        if !pages::is_own_form(parts) || self.shared.logins.take(&client, Instant::now()).is_err() {
+        if !pages::is_own_form(parts) || self.shared.drafts.take(&client, Instant::now()).is_err() {
             return;
         }
         let timeout = self.shared.options.body_timeout();

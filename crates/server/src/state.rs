@@ -9,7 +9,7 @@ use consign_payments::{PaymentService, Payments};
 use consign_worker::WorkerStatus;
 use jiff::Timestamp;
 use tokio::{
-    sync::{Mutex, Notify, watch},
+    sync::{Mutex, Notify, Semaphore, watch},
     time::Instant,
 };
 use uuid::Uuid;
@@ -40,6 +40,9 @@ type Metrics = Arc<dyn Fn() -> String + Send + Sync>;
 pub(crate) type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 type SchemaCheck =
     Arc<dyn Fn() -> Pin<Box<dyn Future<Output = consign_kernel::Result<()>> + Send>> + Send + Sync>;
+
+/// Exports of the audit under way at once, at most: each reads for as long as its reader takes it.
+const EXPORTS_MAX: usize = 2;
 
 /// When the database was checked, and what was wrong with it.
 pub(crate) type Checked = (Instant, Option<String>);
@@ -109,6 +112,8 @@ pub struct AppState {
     pub(crate) redrive_started: Arc<Notify>,
     /// What workers get done by HTTP.
     pub(crate) tally: Arc<Tally>,
+    /// Exports that may be under way at once.
+    pub(crate) exports: Arc<Semaphore>,
     /// What is being looked at in browsers.
     pub(crate) live: Arc<Live>,
     draining: Arc<watch::Sender<bool>>,
@@ -133,6 +138,7 @@ impl AppState {
             lane_changes: Arc::default(),
             redrive_started: Arc::new(Notify::new()),
             tally: Arc::default(),
+            exports: Arc::new(Semaphore::new(EXPORTS_MAX)),
             live: Arc::default(),
             draining: Arc::new(watch::Sender::new(false)),
         }

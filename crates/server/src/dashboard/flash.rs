@@ -10,17 +10,17 @@ use axum::{
 };
 use ring::hmac;
 
-use super::session::{Sessions, Visit, cookies, hex, unhex};
+use super::session::{Sessions, Visit, hex, unhex};
 
-const COOKIE: &str = "consign_done";
 const SECONDS: i64 = 60;
 
 /// Whether the address tells the truth.
-pub(crate) fn is_true(visit: &Visit, uri: &Uri, headers: &HeaderMap) -> bool {
+pub(crate) fn is_true(sessions: &Sessions, visit: &Visit, uri: &Uri, headers: &HeaderMap) -> bool {
     let (Some(csrf), Some(place)) = (&visit.csrf, uri.path_and_query()) else {
         return false;
     };
-    cookies(headers, COOKIE)
+    sessions
+        .told(headers)
         .filter_map(unhex)
         .any(|code| hmac::verify(&key(csrf), place.as_str().as_bytes(), &code).is_ok())
 }
@@ -33,7 +33,7 @@ pub(crate) fn cookie(sessions: &Sessions, visit: &Visit, answer: &Response) -> O
         return None;
     }
     let code = hmac::sign(&key(csrf), place.as_bytes());
-    Some(sessions.cookie(COOKIE, &hex(code.as_ref()), SECONDS))
+    Some(sessions.done(&hex(code.as_ref()), SECONDS))
 }
 
 fn tells(place: &HeaderValue) -> bool {

@@ -157,12 +157,25 @@ pub(super) async fn live(
     })
 }
 
+/// Whether somebody else has done it since the form was shown: their reason shall stand, and nobody
+/// shall believe to have been the one who did it. Two at the very same moment both do it.
+async fn is_paused(state: &AppState, name: &LaneName) -> Result<bool, Problem> {
+    let lane = state.store.lane(name).await?;
+    match lane {
+        Some(lane) => Ok(lane.paused_at.is_some()),
+        None => Err(unknown(state, name).await?),
+    }
+}
+
 pub(super) async fn pause(
     state: State<AppState>,
     caller: Extension<Caller>,
     InPath(lane): InPath<LaneName>,
     form: Form,
 ) -> Result<Response, Problem> {
+    if is_paused(&state, &lane).await? {
+        return Ok(see_other(&format!("/ui/lanes/{lane}?done=paused_before")));
+    }
     let reason = form.reason();
     let body = MaybeJson(ReasonBody { reason });
     drop(api::pause(state, caller, InPath(lane.clone()), body).await?);
@@ -175,6 +188,9 @@ pub(super) async fn resume(
     InPath(lane): InPath<LaneName>,
     form: Form,
 ) -> Result<Response, Problem> {
+    if !is_paused(&state, &lane).await? {
+        return Ok(see_other(&format!("/ui/lanes/{lane}?done=resumed_before")));
+    }
     let reason = form.reason();
     let body = MaybeJson(ReasonBody { reason });
     drop(api::resume(state, caller, InPath(lane.clone()), body).await?);

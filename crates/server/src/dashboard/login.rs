@@ -13,7 +13,6 @@ use serde::Deserialize;
 use super::{
     form::{Form, encoded},
     refusal::with_cookie,
-    session::Sessions,
     shell::{Shell, rendered, see_other},
 };
 use crate::{
@@ -65,12 +64,13 @@ pub(super) async fn show(
         _ if destination.why.as_deref() == Some("old") => {
             Some("That form was too old: please log in once more.".to_owned())
         }
-        None if Sessions::were(&headers) => {
+        None if shared.sessions.were(&headers) => {
             Some("Your session has ended: please log in again.".to_owned())
         }
         _ => None,
     };
     let is_out = destination.done.as_deref() == Some("logout") && refused.is_none();
+    let is_out = is_out && shared.sessions.has_left(&headers);
     let visit = shared.sessions.anybody(&headers);
     let shell = Shell {
         csrf: visit.csrf.unwrap_or_default(),
@@ -126,8 +126,10 @@ pub(super) async fn enter(
 /// Ends the session in this browser.
 pub(super) async fn leave(Extension(shared): Extension<Arc<Shared>>) -> Response {
     let mut response = see_other("/ui/login?done=logout");
-    if let Ok(cookie) = HeaderValue::from_str(&shared.sessions.ended()) {
-        response.headers_mut().append(header::SET_COOKIE, cookie);
+    for cookie in [shared.sessions.ended(), shared.sessions.left()] {
+        if let Ok(cookie) = HeaderValue::from_str(&cookie) {
+            response.headers_mut().append(header::SET_COOKIE, cookie);
+        }
     }
     response
 }

@@ -17,12 +17,11 @@ use crate::{
     token::Scope,
 };
 
-/// The name of the cookie. It counts on pages only, never for the API.
-const COOKIE: &str = "consign_session";
+/// How far the clocks of servers that know the same sessions may be apart.
+const LEEWAY_S: i64 = 60;
 
-/// The same for those without a token. Another name, since a link from elsewhere comes without
-/// either cookie, and what is set then must not end a session.
-const NOBODY: &str = "consign_visitor";
+/// How long a browser knows that it has just logged out.
+const LEFT_S: i64 = 60;
 
 /// Changes with the meaning of the rest of a cookie.
 const VERSION: &str = "v1";
@@ -39,6 +38,35 @@ pub(crate) struct Sessions {
     secret: Option<SessionKey>,
     /// The key of those who have not logged in, or need not: theirs only ties forms to browsers.
     nobody: hmac::Key,
+    names: Names,
+}
+
+/// The names of the cookies. Browsers do not tell the ports of a host apart: servers that do not
+/// know each other's sessions must not take each other's cookies, so their names differ.
+struct Names {
+    /// A session's. It counts on pages only, never for the API.
+    session: String,
+    /// The same for those without a token. Another name, since a link from elsewhere comes without
+    /// either cookie, and what is set then must not end a session.
+    visitor: String,
+    /// What was just done.
+    done: String,
+    /// Whether somebody has just logged out.
+    left: String,
+}
+
+impl Names {
+    fn new(tag: &str, is_secure: bool) -> Self {
+        // Browsers take a name with this prefix from this very host and over HTTPS only.
+        let prefix = if is_secure { "__Host-" } else { "" };
+        let name = |what: &str| format!("{prefix}consign_{what}_{tag}");
+        Self {
+            session: name("session"),
+            visitor: name("visitor"),
+            done: name("done"),
+            left: name("left"),
+        }
+    }
 }
 
 impl fmt::Debug for Sessions {
@@ -72,18 +100,26 @@ struct Session<'c> {
 
 impl Sessions {
     pub(crate) fn new(options: &ServerOptions, clock: Clock) -> Self {
+        let is_secure = options.has_tls() || options.dashboard_secure_cookie;
+        let shared = shared_secret(options);
+        let tag = match &shared {
+            Some(secret) => derived(secret, b"consign dashboard: names of cookies"),
+            // The same after a restart, so that browsers do not collect cookies.
+            None => derived(options.listen.to_string().as_bytes(), b"listens here"),
+        };
         Self {
             clock,
             ttl_s: i64::try_from(options.session_ttl_ms / 1_000).unwrap_or(i64::MAX),
-            is_secure: options.has_tls() || options.dashboard_secure_cookie,
-            nobody: nobodys_key(options),
+            is_secure,
+            nobody: nobodys_key(shared),
+            names: Names::new(&hex(&tag.bytes()[..4]), is_secure),
             secret: options.session_key.clone(),
         }
     }
 
     /// Somebody who needs no token, or has not shown theirs yet.
     pub(crate) fn anybody(&self, headers: &HeaderMap) -> Visit {
-        let known = cookies(headers, NOBODY).find_map(|cookie| {
+        let known = cookies(headers, &self.names.visitor).find_map(|cookie| {
             let session = self.proven(cookie, &self.nobody)?;
             session.name.is_empty().then(|| session.csrf(&self.nobody))
         });
@@ -91,7 +127,10 @@ impl Sessions {
             Some(csrf) => (csrf, None),
             None => {
                 let (value, csrf) = self.opened("", &self.nobody);
-                (csrf, Some(self.cookie(NOBODY, &value, self.ttl_s)))
+                (
+                    csrf,
+                    Some(self.cookie(&self.names.visitor, &value, self.ttl_s)),
+                )
             }
         };
         Visit {
@@ -108,7 +147,7 @@ impl Sessions {
         tokens: &'t [TokenEntry],
         headers: &HeaderMap,
     ) -> Option<(&'t TokenEntry, Visit)> {
-        cookies(headers, COOKIE).find_map(|cookie| {
+        cookies(headers, &self.names.session).find_map(|cookie| {
             let name = Session::read(cookie)?.0.name;
             let entry = tokens
                 .iter()
@@ -124,20 +163,54 @@ impl Sessions {
     }
 
     /// Whether a browser shows a session at all, be it one that has ended.
-    pub(crate) fn were(headers: &HeaderMap) -> bool {
-        cookies(headers, COOKIE).any(|value| !value.is_empty())
+    pub(crate) fn were(&self, headers: &HeaderMap) -> bool {
+        cookies(headers, &self.names.session).any(|value| !value.is_empty())
     }
 
     /// The cookie of a new session of whoever has shown this token.
     pub(crate) fn open(&self, entry: &TokenEntry) -> String {
         let name = hex(entry.name.as_bytes());
         let (value, _) = self.opened(&name, &self.key_of(entry));
-        self.cookie(COOKIE, &value, self.ttl_s)
+        self.cookie(&self.names.session, &value, self.ttl_s)
     }
 
     /// The cookie that takes the session away from its browser.
     pub(crate) fn ended(&self) -> String {
-        self.cookie(COOKIE, "", 0)
+        self.cookie(&self.names.session, "", 0)
+    }
+
+    /// The cookie that lets the next page say so: anybody can make an address that does.
+    pub(crate) fn left(&self) -> String {
+        let until = (self.clock)().as_second().saturating_add(LEFT_S);
+        let proof = hmac::sign(&self.nobody, farewell(until).as_bytes());
+        let value = format!("{until}.{}", hex(proof.as_ref()));
+        self.cookie(&self.names.left, &value, LEFT_S)
+    }
+
+    /// Whether this browser has just logged out.
+    pub(crate) fn has_left(&self, headers: &HeaderMap) -> bool {
+        let now = (self.clock)().as_second();
+        cookies(headers, &self.names.left).any(|value| {
+            let said = value.split_once('.');
+            let read = said.and_then(|(until, proof)| Some((until.parse().ok()?, unhex(proof)?)));
+            read.is_some_and(|(until, proof): (i64, _)| {
+                let is_true = hmac::verify(&self.nobody, farewell(until).as_bytes(), &proof);
+                until > now && is_true.is_ok()
+            })
+        })
+    }
+
+    /// What the answer to an action tells the page that comes next.
+    pub(super) fn done(&self, code: &str, age_s: i64) -> String {
+        self.cookie(&self.names.done, code, age_s)
+    }
+
+    /// Every such code that a browser shows.
+    pub(super) fn told<'h>(
+        &self,
+        headers: &'h HeaderMap,
+    ) -> impl Iterator<Item = &'h str> + use<'h> {
+        cookies(headers, &self.names.done)
     }
 
     /// The key of a token's sessions: known to every server that knows the same tokens and the same
@@ -174,7 +247,7 @@ impl Sessions {
     }
 
     /// A cookie that scripts cannot read and other sites cannot send.
-    pub(super) fn cookie(&self, name: &str, value: &str, age_s: i64) -> String {
+    fn cookie(&self, name: &str, value: &str, age_s: i64) -> String {
         let secure = if self.is_secure { "; Secure" } else { "" };
         format!("{name}={value}; Path=/; Max-Age={age_s}; HttpOnly; SameSite=Strict{secure}")
     }
@@ -185,8 +258,9 @@ impl Sessions {
         hmac::verify(key, session.text("session").as_bytes(), &unhex(proof)?).ok()?;
         let expires_at: i64 = session.expires_at.parse().ok()?;
         let now = (self.clock)().as_second();
-        // Nobody is given a longer one.
-        (expires_at > now && expires_at <= now + self.ttl_s).then_some(session)
+        // Nobody is given a longer one, but the clock of who gave it may be ahead.
+        let longest = now.saturating_add(self.ttl_s).saturating_add(LEEWAY_S);
+        (expires_at > now && expires_at <= longest).then_some(session)
     }
 }
 
@@ -255,9 +329,8 @@ impl<'c> Session<'c> {
     }
 }
 
-/// With a secret or with tokens, every server with the same ones knows it, so that a login may be
-/// begun at one and finished at another; without, it lives and dies with the process.
-fn nobodys_key(options: &ServerOptions) -> hmac::Key {
+/// What servers with the same configuration have in common, if that is a secret at all.
+fn shared_secret(options: &ServerOptions) -> Option<Vec<u8>> {
     let mut secret: Vec<u8> = Vec::new();
     match &options.session_key {
         Some(key) => secret.extend(key.reveal().as_bytes()),
@@ -267,12 +340,23 @@ fn nobodys_key(options: &ServerOptions) -> hmac::Key {
             }
         }
     }
-    if secret.is_empty() {
-        secret = vec![0; 32];
+    (!secret.is_empty()).then_some(secret)
+}
+
+/// With a secret that others share a login may be begun at one server and finished at another;
+/// without, the key lives and dies with the process.
+fn nobodys_key(shared: Option<Vec<u8>>) -> hmac::Key {
+    let secret = shared.unwrap_or_else(|| {
+        let mut secret = vec![0; 32];
         let filled = SystemRandom::new().fill(&mut secret);
         filled.expect("invariant: the operating system has randomness");
-    }
+        secret
+    });
     derived(&secret, b"consign dashboard: before the login").key()
+}
+
+fn farewell(until: i64) -> String {
+    format!("left.{until}")
 }
 
 /// What a secret is turned into for one purpose.
@@ -294,12 +378,13 @@ impl Derived {
 }
 
 /// Every cookie of this name: a browser may send several, of which others may have set some.
-pub(super) fn cookies<'h>(headers: &'h HeaderMap, name: &str) -> impl Iterator<Item = &'h str> {
+fn cookies<'h>(headers: &'h HeaderMap, name: &str) -> impl Iterator<Item = &'h str> + use<'h> {
+    let name = name.to_owned();
     let lines = headers.get_all(header::COOKIE).iter();
     let pairs = lines
         .filter_map(|line| line.to_str().ok())
         .flat_map(|line| line.split(';'));
-    pairs.filter_map(move |pair| pair.trim().strip_prefix(name)?.strip_prefix('='))
+    pairs.filter_map(move |pair| pair.trim().strip_prefix(name.as_str())?.strip_prefix('='))
 }
 
 pub(super) fn hex(bytes: &[u8]) -> String {
@@ -317,159 +402,4 @@ pub(super) fn unhex(text: &str) -> Option<Vec<u8>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::token::Token;
-    use axum::http::HeaderValue;
-
-    fn entry(name: &str, token: &str) -> TokenEntry {
-        TokenEntry {
-            name: name.to_owned(),
-            hash: Token::new(token).hash(),
-            scopes: vec![Scope::Auditor],
-        }
-    }
-
-    fn sessions(tokens: &[TokenEntry], now: i64) -> Sessions {
-        let options = ServerOptions {
-            tokens: tokens.to_vec(),
-            ..ServerOptions::default()
-        };
-        let now = Timestamp::from_second(now).unwrap();
-        Sessions::new(&options, Arc::new(move || now))
-    }
-
-    fn carrying(cookie: &str) -> HeaderMap {
-        let pair = cookie.split(';').next().unwrap();
-        let mut headers = HeaderMap::new();
-        headers.insert(header::COOKIE, HeaderValue::from_str(pair).unwrap());
-        headers
-    }
-
-    #[test]
-    fn any_server_with_the_token_knows_its_sessions_until_they_end() {
-        let tokens = [entry("ada", "a"), entry("bob", "b")];
-        let cookie = sessions(&tokens, 1_000).open(&tokens[1]);
-        for attribute in ["HttpOnly", "SameSite=Strict", "Path=/", "Max-Age=28800"] {
-            assert!(cookie.contains(attribute), "{cookie}");
-        }
-        assert!(!cookie.contains("Secure"), "{cookie}");
-        let headers = carrying(&cookie);
-        let (known, visit) = sessions(&tokens, 2_000).known(&tokens, &headers).unwrap();
-        assert_eq!(known.name, "bob");
-        assert!(!visit.may_operate);
-        assert!(
-            sessions(&tokens, 1_000 + 28_799)
-                .known(&tokens, &headers)
-                .is_some()
-        );
-        assert!(
-            sessions(&tokens, 1_000 + 28_800)
-                .known(&tokens, &headers)
-                .is_none()
-        );
-        // The token was taken away, or another was given the name.
-        assert!(
-            sessions(&tokens, 2_000)
-                .known(&tokens[..1], &headers)
-                .is_none()
-        );
-        let renewed = [entry("ada", "a"), entry("bob", "c")];
-        assert!(
-            sessions(&renewed, 2_000)
-                .known(&renewed, &headers)
-                .is_none()
-        );
-    }
-
-    #[test]
-    fn no_letter_of_a_cookie_can_be_changed() {
-        let tokens = [entry("ada", "a"), entry("bob", "b")];
-        let sessions = sessions(&tokens, 1_000);
-        let cookie = sessions.open(&tokens[0]);
-        let value = cookie.split(';').next().unwrap().split_once('=').unwrap().1;
-        for at in 0..value.len() {
-            let mut other = value.as_bytes().to_vec();
-            other[at] = if other[at] == b'0' { b'1' } else { b'0' };
-            let other = format!("{COOKIE}={}", String::from_utf8(other).unwrap());
-            assert!(
-                sessions.known(&tokens, &carrying(&other)).is_none(),
-                "{other}"
-            );
-        }
-        for other in [
-            "",
-            "v1",
-            "v1....",
-            &format!("{value}.x"),
-            &value[..value.len() - 2],
-        ] {
-            let other = format!("{COOKIE}={other}");
-            assert!(
-                sessions.known(&tokens, &carrying(&other)).is_none(),
-                "{other}"
-            );
-        }
-    }
-
-    #[test]
-    fn who_has_not_logged_in_is_nobody_and_a_form_belongs_to_one_session() {
-        let tokens = [entry("ada", "a")];
-        let sessions = sessions(&tokens, 1_000);
-        let nobody = sessions.anybody(&HeaderMap::new());
-        let headers = carrying(nobody.cookie.as_deref().unwrap());
-        assert!(sessions.known(&tokens, &headers).is_none());
-        let again = sessions.anybody(&headers);
-        assert_eq!((&again.csrf, &again.cookie), (&nobody.csrf, &None));
-        let other = sessions.anybody(&HeaderMap::new());
-        assert!(nobody.owns(nobody.csrf.as_deref()));
-        assert!(!nobody.owns(other.csrf.as_deref()));
-        assert!(!nobody.owns(None));
-        assert!(!nobody.owns(Some("")));
-        // The session of a token is no session of nobody's, and a visit does not end it.
-        let logged_in = carrying(&sessions.open(&tokens[0]));
-        let visitor = sessions.anybody(&logged_in).cookie.unwrap();
-        assert!(visitor.starts_with(NOBODY), "{visitor}");
-    }
-
-    #[test]
-    fn with_a_key_of_their_own_sessions_need_it_and_the_token() {
-        let tokens = [entry("ada", "a")];
-        let with = |key: Option<&str>, tokens: &[TokenEntry]| {
-            let options = ServerOptions {
-                tokens: tokens.to_vec(),
-                session_key: key.map(|key| SessionKey::try_from(key.repeat(32)).unwrap()),
-                ..ServerOptions::default()
-            };
-            let now = Timestamp::from_second(1_000).unwrap();
-            Sessions::new(&options, Arc::new(move || now))
-        };
-        let headers = carrying(&with(Some("k"), &tokens).open(&tokens[0]));
-        let knows = |key, tokens: &[TokenEntry]| {
-            let known = with(key, tokens).known(tokens, &headers).is_some();
-            known
-        };
-        assert!(knows(Some("k"), &tokens), "another server with both");
-        assert!(!knows(Some("x"), &tokens), "the key was replaced");
-        assert!(!knows(None, &tokens), "the hash alone makes no session");
-        assert!(!knows(Some("k"), &[entry("ada", "b")]), "another token");
-        let visitor = with(Some("k"), &tokens).anybody(&HeaderMap::new());
-        let visitor = carrying(visitor.cookie.as_deref().unwrap());
-        assert!(with(Some("k"), &tokens).anybody(&visitor).cookie.is_none());
-        assert!(with(None, &tokens).anybody(&visitor).cookie.is_some());
-    }
-
-    #[test]
-    fn a_cookie_that_somebody_else_put_before_ours_does_not_hide_it() {
-        let tokens = [entry("ada", "a")];
-        let sessions = sessions(&tokens, 1_000);
-        let cookie = sessions.open(&tokens[0]);
-        let pair = cookie.split(';').next().unwrap();
-        let headers = carrying(&format!("{COOKIE}=v1.x.y.z.0").replace(';', ""));
-        assert!(sessions.known(&tokens, &headers).is_none());
-        let mut headers = HeaderMap::new();
-        let both = format!("theme=dark; {COOKIE}=v1.x.y.z.0; {pair}");
-        headers.insert(header::COOKIE, HeaderValue::from_str(&both).unwrap());
-        assert!(sessions.known(&tokens, &headers).is_some());
-    }
-}
+mod tests;

@@ -86,6 +86,8 @@ fn done(word: &str) -> Option<&'static str> {
         "resolve" => "Resolved.",
         "pause" => "Paused: nothing is claimed from this lane.",
         "resume" => "Resumed.",
+        "paused_before" => "Nothing was done: somebody has paused this lane already.",
+        "resumed_before" => "Nothing was done: somebody has resumed this lane already.",
         "redrive" => "Started.",
         "stop" => "Stopped.",
         _ => return None,

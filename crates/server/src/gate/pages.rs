@@ -11,12 +11,19 @@ use super::{
     },
 };
 use crate::{
-    dashboard::{flash, form::Form, session::Visit},
+    dashboard::{
+        flash,
+        form::Form,
+        session::{Sessions, Visit},
+    },
     problem::{Problem, codes},
 };
 
 /// Largest form. A reason has 4 KiB at most, three times that when encoded.
 pub(crate) const FORM_BYTES_MAX: usize = 64 * 1024;
+
+/// Reads much, and is no page.
+pub(crate) const EXPORT: &str = "/ui/audit/export";
 
 /// Who was let in.
 pub(super) struct Visitor {
@@ -42,12 +49,12 @@ pub(super) fn admit(
         check_host(options, request)?;
     }
     if options.tokens.is_empty() || access == Access::Login {
-        return Ok(visitor(sessions.anybody(headers), None, request));
+        return Ok(visitor(sessions, sessions.anybody(headers), None, request));
     }
     if access == Access::Leave {
         let known = sessions.known(&options.tokens, headers);
         let visit = known.map_or_else(Visit::nobody, |(_, visit)| visit);
-        return Ok(visitor(visit, None, request));
+        return Ok(visitor(sessions, visit, None, request));
     }
     let (entry, visit) = match bearer(headers) {
         Some(bearer) => {
@@ -61,11 +68,11 @@ pub(super) fn admit(
     let tenant_id = tenants.get(&entry.name).copied();
     check_reach(entry, tenant_id, reach)?;
     check_scopes(entry, access.scopes())?;
-    Ok(visitor(visit, tenant_id, request))
+    Ok(visitor(sessions, visit, tenant_id, request))
 }
 
-fn visitor(visit: Visit, tenant_id: Option<Uuid>, request: &Parts) -> Visitor {
-    let has_acted = flash::is_true(&visit, &request.uri, &request.headers);
+fn visitor(sessions: &Sessions, visit: Visit, tenant_id: Option<Uuid>, request: &Parts) -> Visitor {
+    let has_acted = flash::is_true(sessions, &visit, &request.uri, &request.headers);
     Visitor {
         visit: Visit { has_acted, ..visit },
         tenant_id,
@@ -84,12 +91,35 @@ pub(crate) fn wants_page(headers: &HeaderMap) -> bool {
     })
 }
 
+/// What the way a request has come says before anything of it is read. Other sites may lead to a
+/// page; they may not make a browser fetch one, send a form, or have everything exported.
+pub(super) fn check_way(request: &Parts) -> Result<(), Problem> {
+    if is_form(request) {
+        return check_site(&request.headers);
+    }
+    let said = |name: &str| {
+        request
+            .headers
+            .get(name)
+            .and_then(|said| said.to_str().ok())
+    };
+    let is_from_elsewhere = matches!(said("sec-fetch-site"), Some("cross-site" | "same-site"));
+    let is_link = said("sec-fetch-mode").is_none_or(|mode| mode == "navigate")
+        && said("sec-fetch-dest").is_none_or(|place| place == "document");
+    let is_page = request.uri.path() != EXPORT;
+    if !is_from_elsewhere || (is_link && is_page) {
+        return Ok(());
+    }
+    let detail = "a page of another site asks for this; it can only be asked for from a page of \
+                  this server";
+    Err(Problem::new(codes::ORIGIN_NOT_ALLOWED, detail))
+}
+
 /// What changes something must come from a form that was made for this session, on a page of ours.
 pub(super) fn check_form(request: &Parts, bytes: &[u8], visit: &Visit) -> Result<(), Problem> {
     if !is_form(request) {
         return Ok(());
     }
-    check_site(&request.headers)?;
     let form = Form::read(&request.headers, bytes)?;
     if visit.owns(form.get("csrf")) {
         return Ok(());

@@ -193,6 +193,13 @@ impl Browser {
         self
     }
 
+    /// The cookie of this kind; servers put what tells them apart behind it.
+    fn cookie(&self, kind: &str) -> Option<(&String, &String)> {
+        let start = format!("consign_{kind}_");
+        let mut cookies = self.cookies.iter();
+        cookies.find(|(name, _)| name.starts_with(&start))
+    }
+
     fn keep(&mut self, seen: &Seen) {
         for line in seen.all("set-cookie") {
             let pair = line.split(';').next().unwrap();

@@ -224,7 +224,9 @@ impl Reader {
     fn covers(&self, entry: &AuditEntry) -> bool {
         let fits = |wanted: &str, is: &str| wanted.is_empty() || wanted == is;
         let lane = entry.lane.as_ref().map_or("", |lane| lane.as_str());
-        entry.actor.contains(&self.actor)
+        // By what a token is called, or with what its bearer said besides.
+        let known = entry.actor.split(", ").next().unwrap_or_default();
+        (fits(&self.actor, &entry.actor) || fits(&self.actor, known))
             && fits(&self.action, &entry.action)
             && fits(&self.lane, lane)
             && self.since.is_none_or(|since| entry.at >= since)

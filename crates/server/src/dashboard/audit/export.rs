@@ -3,6 +3,8 @@
 //! What is cut off says so in its last line, and is broken off where the cause is a failure: nobody
 //! shall take a part for the whole.
 
+use std::{sync::Arc, time::Duration};
+
 use axum::{
     body::{Body, Bytes},
     extract::State,
@@ -13,9 +15,14 @@ use consign_kernel::AuditEntry;
 use consign_memory::Audit;
 use futures_util::stream;
 use serde_json::{Value, json};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::book::{Entry, Reader, Wanted};
-use crate::{extract::Params, problem::Problem, state::AppState};
+use crate::{
+    extract::Params,
+    problem::{Problem, codes},
+    state::AppState,
+};
 
 /// Entries of one export, at most; the last line tells where the next begins.
 const ENTRIES_MAX: usize = 100_000;
@@ -34,6 +41,7 @@ struct Export {
     /// What is read and not sent yet: one step's worth.
     ready: String,
     end: End,
+    _turn: OwnedSemaphorePermit,
 }
 
 /// How it goes on when what is ready has been sent.
@@ -61,6 +69,11 @@ pub(in crate::dashboard) async fn export(
         false => ("audit", OPERATORS),
     };
     let reader = wanted.reader(&state)?;
+    let turn = Arc::clone(&state.exports).try_acquire_owned();
+    let turn = turn.map_err(|_| {
+        let detail = "as many exports are under way as may be";
+        Problem::new(codes::OVERLOADED, detail).retry_after(Duration::from_secs(10))
+    })?;
     let before = match wanted.before {
         Some(before) => Some(before),
         None => reader.start().await?,
@@ -77,6 +90,7 @@ pub(in crate::dashboard) async fn export(
             String::new()
         },
         end: End::Open,
+        _turn: turn,
     };
     // The first piece before the status: what cannot be read is then said as it should be.
     export.read().await?;
@@ -185,12 +199,12 @@ fn operator(entry: &AuditEntry) -> Vec<String> {
     let lane = entry.lane.as_ref().map_or("", |lane| lane.as_str());
     let message = entry.message_id.map(|id| id.to_string());
     vec![
-        entry.id.to_string(),
-        entry.at.to_string(),
+        cell(&entry.id.to_string()),
+        cell(&entry.at.to_string()),
         cell(&entry.actor),
         cell(&entry.action),
         cell(lane),
-        message.unwrap_or_default(),
+        cell(&message.unwrap_or_default()),
         cell(&entry.reason),
     ]
 }
@@ -198,17 +212,16 @@ fn operator(entry: &AuditEntry) -> Vec<String> {
 fn write(audit: &Audit) -> Vec<String> {
     let said = |text: &Option<String>| cell(text.as_deref().unwrap_or_default());
     let updated = audit.updated_at.map(|at| at.to_string());
+    let outbox_id = outbox_id(audit).map(|id| id.to_string());
     vec![
-        audit.audit_id.to_string(),
-        audit.created_at.to_string(),
-        updated.unwrap_or_default(),
+        cell(&audit.audit_id.to_string()),
+        cell(&audit.created_at.to_string()),
+        said(&updated),
         said(&audit.actor_user_id),
         cell(audit.action.as_str()),
         cell(audit.status.as_str()),
         cell(&audit.target_space),
-        outbox_id(audit)
-            .map(|id| id.to_string())
-            .unwrap_or_default(),
+        said(&outbox_id),
         said(&audit.correlation_id),
         said(&audit.payload_sha),
         said(&audit.reason),
@@ -224,9 +237,13 @@ pub(super) fn outbox_id(audit: &Audit) -> Option<i64> {
     }
 }
 
-/// Text in quotes. What a spreadsheet would take for a formula gets an apostrophe in front.
+/// Text in quotes. What a spreadsheet would take for a formula gets an apostrophe in front: some
+/// skip blanks before the sign, and some take the full-width sign for the other.
 fn cell(text: &str) -> String {
-    let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    let signs = [
+        '=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}',
+    ];
+    let is_formula = text.starts_with(['\t', '\r', '\n']) || text.trim_start().starts_with(signs);
     let mark = if is_formula { "'" } else { "" };
     format!("\"{mark}{}\"", text.replace('"', "\"\""))
 }
@@ -242,6 +259,14 @@ mod tests {
             ("a \"b\", c\nd", "\"a \"\"b\"\", c\nd\""),
             ("=1+1", "\"'=1+1\""),
             ("@x", "\"'@x\""),
+            ("\n=1", "\"'\n=1\""),
+            ("\nplain", "\"'\nplain\""),
+            ("  =1", "\"'  =1\""),
+            ("\u{ff1d}1", "\"'\u{ff1d}1\""),
+            ("\u{ff0b}1", "\"'\u{ff0b}1\""),
+            ("\u{ff0d}1", "\"'\u{ff0d}1\""),
+            ("\u{ff20}x", "\"'\u{ff20}x\""),
+            ("17", "\"17\""),
             ("", "\"\""),
         ] {
             assert_eq!(cell(text), written);

@@ -16,6 +16,7 @@ on_databases!(
     write_audits_are_filtered_and_taken_along,
     write_audits_go_on_page_by_page,
     actions_are_found_by_their_time,
+    actions_are_found_by_who_did_them,
 );
 
 fn audit(number: usize) -> NewAudit {
@@ -103,7 +104,7 @@ async fn write_audits_are_filtered_and_taken_along(bench: Bench) {
     );
     let lines: Vec<&str> = csv.text.split("\r\n").collect();
     assert!(lines[0].starts_with("audit_id,created_at,updated_at,actor_user_id,"));
-    let told = "\"bob\",\"allow\",\"success\",\"private:0\",1003,\"corr-0000000000000003\",\"\",\
+    let told = "\"bob\",\"allow\",\"success\",\"private:0\",\"1003\",\"corr-0000000000000003\",\"\",\
                 \"'=policy 3\"";
     assert!(lines[1].ends_with(told), "{}", lines[1]);
     assert_eq!(lines[2..], [""]);
@@ -144,6 +145,33 @@ async fn write_audits_go_on_page_by_page(bench: Bench) {
             seen.is_sorted_by(|one, two| one > two),
             "each once: {seen:?}"
         );
+    }
+}
+
+async fn actions_are_found_by_who_did_them(bench: Bench) {
+    let desk = Desk::guarded(bench).await;
+    let bearer = format!("Bearer {}", super::OPERATOR);
+    let mut script = Browser::default().with("authorization", bearer);
+    script.headers.push(("x-consign-actor", "ada".to_owned()));
+    let reason = [("reason", "now")];
+    desk.post(&mut script, "/ui/lanes/mail/pause", &reason)
+        .await
+        .leads_to("/ui/lanes/mail?done=pause");
+    // As in the other book: a name is a whole one.
+    for (actor, is_there) in [
+        ("olga", true),
+        ("olga%2C%20ada%20%28as%20said%29", true),
+        ("olg", false),
+        ("ada", false),
+    ] {
+        let path = format!("/ui/audit?action=pause&actor={actor}");
+        let page = desk.get(&mut script, &path).await;
+        page.says(200, "What people did");
+        assert_eq!(rows(&page.text) == 1, is_there, "{actor}");
+    }
+    let page = desk.get(&mut script, "/ui/audit").await;
+    for action in ["import", "purge"] {
+        page.says(200, &format!("<option value=\"{action}\">"));
     }
 }
 
@@ -239,4 +267,29 @@ async fn an_export_that_is_cut_off_says_so_and_breaks() {
             "{format}"
         );
     }
+}
+
+#[tokio::test]
+async fn two_exports_are_under_way_at_most() {
+    let bench = Bench::reference().await;
+    let faulty = Faulty::new(Arc::clone(&bench.store));
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    let desk = long(bench.with_store(Arc::clone(&faulty) as _)).await;
+    faulty.inject("audit", Fault::Waits(Arc::clone(&gate)));
+    let path = "/ui/audit/export?format=csv";
+    let soon = std::time::Duration::from_secs(20);
+    let third = async {
+        let two = || async { faulty.calls("audit") == 2 };
+        consign_testkit::eventually("two have begun", soon, two).await;
+        let refused = desk.get(&mut Browser::default(), path).await;
+        gate.add_permits(100);
+        refused
+    };
+    let (mut one, mut two) = (Browser::default(), Browser::default());
+    let (one, two, third) = tokio::join!(desk.get(&mut one, path), desk.get(&mut two, path), third);
+    assert_eq!((one.status, two.status), (200, 200));
+    third.says(503, "overloaded");
+    // A place is free again as soon as an export has ended.
+    let again = desk.get(&mut Browser::default(), path).await;
+    assert_eq!(again.status, 200);
 }

@@ -15,6 +15,8 @@ on_stores!(
     forms_of_other_sites_do_not_count,
     the_login_leads_to_pages_of_ours_only,
     logins_are_tried_a_few_times_only,
+    no_other_site_uses_up_the_logins,
+    other_sites_lead_to_pages_and_fetch_none,
     every_answer_is_told_how_to_behave,
     a_bearer_token_works_on_pages_too,
 );
@@ -65,12 +67,7 @@ async fn a_token_is_exchanged_for_a_session_that_can_be_ended(bench: Bench) {
         .await;
     entered.leads_to("/ui/messages?q=a%20b");
     let cookie = entered.header("set-cookie");
-    for part in [
-        "consign_session=v1.",
-        "HttpOnly",
-        "SameSite=Strict",
-        "Path=/",
-    ] {
+    for part in ["consign_session_", "HttpOnly", "SameSite=Strict", "Path=/"] {
         assert!(cookie.contains(part), "{cookie}");
     }
     assert!(!cookie.contains(OPERATOR) && !entered.header("location").contains(OPERATOR));
@@ -84,6 +81,12 @@ async fn a_token_is_exchanged_for_a_session_that_can_be_ended(bench: Bench) {
         .leads_to("/ui/login?next=/");
     let again = desk.get(&mut browser, "/ui/login?done=logout").await;
     again.says(200, "Logged out.");
+    let mut linked = Browser::default();
+    let page = desk.get(&mut linked, "/ui/login?done=logout").await;
+    assert!(
+        !page.text.contains("Logged out."),
+        "anybody can make a link"
+    );
 }
 
 async fn wrong_tokens_and_wrong_scopes_do_not_get_in(bench: Bench) {
@@ -123,12 +126,12 @@ async fn sessions_end_in_time_and_cannot_be_made_up(bench: Bench) {
     let mut browser = desk.login(AUDITOR).await;
     desk.bench.advance(8 * 60 * 60 - 1);
     desk.get(&mut browser, "/").await.says(200, "anton");
-    let cookie = browser.cookies["consign_session"].clone();
+    let (name, cookie) = browser.cookie("session").unwrap();
     let mut forged = Browser::default();
     // The name of another token in an otherwise true cookie: "olga" in hexadecimal digits.
     let other = cookie.replace("616e746f6e", "6f6c6761");
-    assert_ne!(other, cookie);
-    forged.cookies.insert("consign_session".into(), other);
+    assert_ne!(other, *cookie);
+    forged.cookies.insert(name.clone(), other);
     desk.get(&mut forged, "/")
         .await
         .leads_to("/ui/login?next=/");
@@ -246,6 +249,59 @@ async fn logins_are_tried_a_few_times_only(bench: Bench) {
     desk.get(&mut bearer, "/").await.says(200, "anton");
 }
 
+async fn no_other_site_uses_up_the_logins(bench: Bench) {
+    let desk = Desk::guarded(bench).await;
+    let mut browser = Browser::default();
+    let page = desk.get(&mut browser, "/ui/login").await;
+    let fields = [("token", "guess"), ("csrf", "x")];
+    let mut elsewhere = Browser::default().with("sec-fetch-site", "cross-site");
+    let mut silent = Browser::default();
+    for _ in 0..40 {
+        let refused = desk.post(&mut elsewhere, "/ui/login", &fields).await;
+        refused.says(403, "origin_not_allowed");
+        let refused = desk.post(&mut silent, "/ui/login", &fields).await;
+        refused.leads_to("/ui/login?why=old");
+        // Nor does a form without a session.
+        desk.post(&mut silent, "/ui/lanes/mail/pause", &fields)
+            .await
+            .says(401, "Your session has ended");
+    }
+    desk.send(&mut browser, &page, "/ui/login", &[("token", AUDITOR)])
+        .await
+        .leads_to("/");
+}
+
+async fn other_sites_lead_to_pages_and_fetch_none(bench: Bench) {
+    let desk = Desk::open(bench).await;
+    let from = |site: &str, mode: &str, place: &str| {
+        Browser::default()
+            .with("sec-fetch-site", site)
+            .with("sec-fetch-mode", mode)
+            .with("sec-fetch-dest", place)
+    };
+    let export = "/ui/audit/export?format=csv";
+    for site in ["cross-site", "same-site"] {
+        let mut link = from(site, "navigate", "document");
+        desk.get(&mut link, "/ui/audit").await.says(200, "Audit");
+        desk.get(&mut link, export)
+            .await
+            .says(403, "origin_not_allowed");
+        for (mode, place) in [("no-cors", "image"), ("navigate", "iframe")] {
+            let mut fetched = from(site, mode, place);
+            for path in ["/ui/memory/reconcile", "/ui/audit", "/", export] {
+                let refused = desk.get(&mut fetched, path).await;
+                refused.says(403, "origin_not_allowed");
+            }
+        }
+    }
+    for site in ["same-origin", "none"] {
+        let mut own = from(site, "navigate", "document");
+        assert_eq!(desk.get(&mut own, export).await.status, 200);
+        let mut own = from(site, "cors", "empty");
+        desk.get(&mut own, "/ui/audit").await.says(200, "Audit");
+    }
+}
+
 async fn every_answer_is_told_how_to_behave(bench: Bench) {
     let id = bench.bury("mail", "no_use").await;
     let desk = Desk::open(bench).await;
@@ -330,9 +386,7 @@ async fn behind_tls_the_cookie_travels_over_tls_only() {
     };
     let desk = Desk::with_options(Bench::reference().await, &options).await;
     let page = desk.get(&mut Browser::default(), "/ui/login").await;
-    assert!(
-        page.header("set-cookie").ends_with("; Secure"),
-        "{:?}",
-        page.headers
-    );
+    let cookie = page.header("set-cookie");
+    assert!(cookie.ends_with("; Secure"), "{:?}", page.headers);
+    assert!(cookie.starts_with("__Host-consign_"), "{cookie}");
 }

@@ -262,11 +262,11 @@ async fn waiting_messages_lead_to_the_first(bench: Bench) {
 async fn a_page_is_told_what_changes(bench: Bench) {
     let desk = Desk::guarded(bench).await;
     let browser = desk.login(OPERATOR).await;
-    let cookie = &browser.cookies["consign_session"];
+    let (name, cookie) = browser.cookie("session").unwrap();
     let mut stream = desk.server.connect().await;
     let ask = format!(
         "GET /ui/events?topic=lane:mail HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\n\
-         connection: close\r\ncookie: consign_session={cookie}\r\n\r\n"
+         connection: close\r\ncookie: {name}={cookie}\r\n\r\n"
     );
     stream.write_all(ask.as_bytes()).await.unwrap();
     let mut seen = String::new();
