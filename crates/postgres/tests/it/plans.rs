@@ -20,14 +20,15 @@ const PLANS: &[(&str, &str, &[&str])] = &[
         include_str!("../../sql/list_correlation.sql"),
         "NULL, 9, 0, 10, NULL, NULL, 'held', 'case'",
         &[
-            "message_correlation",
+            "using message_correlation",
+            "Index Cond: ((\"left\"(",
             "'delivered'::text WHEN (hashed SubPlan",
         ],
     ),
     (
         include_str!("../../sql/floor_correlation.sql"),
         "9, 10, 'case'",
-        &["message_correlation"],
+        &["using message_correlation", "Index Cond: ((\"left\"("],
     ),
     (
         include_str!("../../sql/payment_list_instruction.sql"),
