@@ -1,7 +1,9 @@
 //! `consign ls`: messages, newest first.
 
+use std::io::{self, IsTerminal as _, Write as _};
+
 use clap::{Args, builder::PossibleValuesParser};
-use consign_kernel::{Filter, LaneName, Listed, MessageId, StateKind};
+use consign_kernel::{Cursor, Filter, LaneName, Listed, MessageId, Page, StateKind};
 use jiff::Timestamp;
 
 use crate::{
@@ -51,20 +53,76 @@ impl Ls {
             correlation_id: self.correlation_id,
             code: self.code,
         };
-        let page = store.list(&filter, self.before, self.limit).await?;
+        let mut progress = Progress::new();
+        let page = fill(self.before, self.limit, async |before, limit| {
+            progress.show(before)?;
+            Ok::<_, Failure>(store.list(&filter, before, limit).await?)
+        });
+        let page = page.await;
+        progress.clear()?;
+        let page = page?;
         if context.out.is_json() {
             context.out.json(&page)?;
             return Ok(Exit::Fine);
         }
-        match (page.items.is_empty(), page.next) {
-            (true, None) => context.out.note("no messages match")?,
-            (true, Some(_)) => context.out.note("none of the newest messages match")?,
-            (false, _) => context.out.table(&table(&page.items, Timestamp::now()))?,
+        match page.items.is_empty() {
+            true => context.out.note("no messages match")?,
+            false => context.out.table(&table(&page.items, Timestamp::now()))?,
         }
         if let Some(next) = page.next {
             context.out.note(format!("more: --before {next}"))?;
         }
         Ok(Exit::Fine)
+    }
+}
+
+/// As many as asked for, or all there are. Where few are looked for among many, a store answers with
+/// short pages, or empty ones, that say where to go on.
+async fn fill<T, E>(
+    mut before: Option<Cursor>,
+    limit: u32,
+    mut list: impl AsyncFnMut(Option<Cursor>, u32) -> Result<Page<T>, E>,
+) -> Result<Page<T>, E> {
+    let mut items = Vec::new();
+    loop {
+        let page = list(before, limit - items.len() as u32).await?;
+        items.extend(page.items);
+        match page.next {
+            Some(next) if items.len() < limit as usize => before = Some(next),
+            next => return Ok(Page { items, next }),
+        }
+    }
+}
+
+/// How far a long look has come, for people who wait for it.
+struct Progress {
+    is_wanted: bool,
+    pages: u32,
+}
+
+impl Progress {
+    fn new() -> Self {
+        Self {
+            is_wanted: io::stderr().is_terminal(),
+            pages: 0,
+        }
+    }
+
+    fn show(&mut self, before: Option<Cursor>) -> io::Result<()> {
+        self.pages += 1;
+        match before {
+            Some(before) if self.is_wanted && self.pages > 1 => {
+                write!(io::stderr(), "\rlooking at messages below {before} …\x1b[K")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn clear(&self) -> io::Result<()> {
+        match self.is_wanted && self.pages > 1 {
+            true => write!(io::stderr(), "\r\x1b[K"),
+            false => Ok(()),
+        }
     }
 }
 
@@ -90,4 +148,46 @@ fn table(messages: &[Listed], now: Timestamp) -> Table {
         ]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a store answers that has messages 9, 5, 4 and 1 for us and looks at two ids per page.
+    async fn short(before: Option<Cursor>, limit: u32) -> Result<Page<i64>, ()> {
+        let below = before.map_or(10, |before| before.0);
+        let looked_at = (below - 2..below).rev();
+        let fits: Vec<i64> = looked_at.filter(|id| [9, 5, 4, 1].contains(id)).collect();
+        let floor = (below > 2).then_some(below - 2);
+        let shown: Vec<i64> = fits.iter().copied().take(limit as usize).collect();
+        let next = match fits.len() > shown.len() {
+            true => shown.last().copied(),
+            false => floor,
+        };
+        let (items, next) = (shown, next.map(MessageId));
+        Ok(Page { items, next })
+    }
+
+    #[tokio::test]
+    async fn short_pages_are_followed_until_there_are_enough() {
+        let cases = [
+            (None, 10, vec![9, 5, 4, 1], None),
+            (None, 4, vec![9, 5, 4, 1], None),
+            (None, 2, vec![9, 5], Some(5)),
+            (None, 1, vec![9], Some(8)),
+            (Some(9), 1, vec![5], Some(5)),
+            (Some(4), 3, vec![1], None),
+            (Some(1), 3, vec![], None),
+        ];
+        for (before, limit, items, next) in cases {
+            let found = fill(before.map(MessageId), limit, short).await.unwrap();
+            let next = next.map(MessageId);
+            assert_eq!(
+                (found.items, found.next),
+                (items, next),
+                "{before:?} {limit}"
+            );
+        }
+    }
 }
