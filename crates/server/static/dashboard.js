@@ -47,19 +47,36 @@
 
   // --- what was written and not sent
 
-  // A form was refused, perhaps because the session had ended: its reason comes back into it.
+  // What a form is about: where it leads, and what it carries beside what people write.
+  function about(form) {
+    const hidden = [...form.querySelectorAll("input[type=hidden]:not([name=csrf])")];
+    return JSON.stringify([form.getAttribute("action"), ...hidden.map((field) => field.name + "=" + field.value)]);
+  }
+
+  // A form was refused, perhaps because the session had ended: its reason comes back into it, if it
+  // is the same form, soon, and not after somebody has logged out.
+  const KEPT_MS = 10 * 60 * 1000;
   const unsent = document.querySelector("[data-kept]");
   if (unsent) {
-    keep("sessionStorage", "consign-kept", JSON.stringify([unsent.getAttribute("data-kept"), unsent.value]));
+    const sent = JSON.parse(kept("sessionStorage", "consign-sent") ?? "[]");
+    const [name, action] = sent;
+    if (action === unsent.getAttribute("data-kept")) {
+      keep("sessionStorage", "consign-kept", JSON.stringify([name, unsent.value, Date.now()]));
+    }
   } else {
-    const [action, reason] = JSON.parse(kept("sessionStorage", "consign-kept") ?? "[]");
-    const form = [...document.forms].find((form) => form.getAttribute("action") === action);
+    const [name, reason, at] = JSON.parse(kept("sessionStorage", "consign-kept") ?? "[]");
+    const form = [...document.forms].find((form) => about(form) === name);
     const field = form && form.querySelector("[name=reason]");
-    if (field) {
+    if (field && Date.now() - at < KEPT_MS) {
       field.value = reason;
       keep("sessionStorage", "consign-kept", "[]");
     }
   }
+  document.addEventListener("submit", (event) => {
+    const action = event.target.getAttribute("action");
+    keep("sessionStorage", "consign-sent", JSON.stringify([about(event.target), action]));
+    if (action === "/ui/logout") keep("sessionStorage", "consign-kept", "[]");
+  });
 
   // A payload that was shown is an answer to a form. Loading the page again shows the message
   // without it, instead of asking whether to send the form once more.
@@ -108,9 +125,13 @@
     if (told) told.textContent = words;
   }
 
-  if (live && "EventSource" in window) {
+  // A tab that nobody looks at asks for nothing: browsers open six connections to a server, and a
+  // stream for each hidden tab would leave none for the seventh page.
+  let events = null;
+  function listen() {
+    if (events) return;
     const topic = live.getAttribute("data-topic");
-    const events = new EventSource("/ui/events?topic=" + encodeURIComponent(topic));
+    events = new EventSource("/ui/events?topic=" + encodeURIComponent(topic));
     events.addEventListener("open", () => say(" · live"));
     events.addEventListener("live", (event) => {
       say(" · live");
@@ -120,11 +141,27 @@
     events.addEventListener("error", () => {
       say(" · not up to date, trying again");
       // Refused for good: the session may have ended.
-      if (events.readyState === EventSource.CLOSED) {
+      if (events && events.readyState === EventSource.CLOSED) {
         setTimeout(() => { if (!isWriting()) location.reload(); }, 10000);
       }
     });
-    window.addEventListener("pagehide", () => events.close());
+  }
+  function rest() {
+    if (events) events.close();
+    events = null;
+    say(" · not live while hidden");
+  }
+  function listenIfSeen() {
+    if (document.visibilityState === "hidden") rest();
+    else listen();
+  }
+
+  if (live && "EventSource" in window) {
+    listenIfSeen();
+    document.addEventListener("visibilitychange", listenIfSeen);
+    window.addEventListener("pagehide", rest);
+    // Back to a page that the browser has kept as it was.
+    window.addEventListener("pageshow", (event) => { if (event.persisted) listenIfSeen(); });
   }
 
   // --- keyboard

@@ -14,12 +14,11 @@ use consign_scm::ScmLedger;
 use consign_testkit::eventually;
 use consign_worker::{Worker, WorkerHandle, WorkerOptions};
 use serde_json::{Value, json};
-use sqlx::{ConnectOptions, SqliteConnection, sqlite::SqliteConnectOptions};
 use tempfile::TempDir;
 
 use self::database::Database;
 pub(crate) use self::{
-    database::on_postgres,
+    database::{Locked, on_postgres},
     server::{FakeServer, Manner},
 };
 
@@ -171,15 +170,9 @@ impl Desk {
         self.database.store()
     }
 
-    /// Nobody writes to the database until this is closed.
-    pub(crate) async fn lock(&self) -> SqliteConnection {
-        let options = SqliteConnectOptions::new().filename(self.path().join("queue.db"));
-        let mut database = options.connect().await.unwrap();
-        let begun = sqlx::raw_sql("BEGIN IMMEDIATE")
-            .execute(&mut database)
-            .await;
-        begun.unwrap();
-        database
+    /// No audit is ended until this is dropped.
+    pub(crate) async fn lock(&self) -> Locked {
+        self.database.lock().await
     }
 
     pub(crate) async fn make_user(&self, user_id: &str) {

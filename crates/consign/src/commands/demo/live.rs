@@ -16,7 +16,6 @@ mod traffic;
 
 use std::{net::SocketAddr, path::Path, time::Duration};
 
-use consign_kernel::Filter;
 use serde_json::{Value, json};
 use tokio::{
     sync::oneshot,
@@ -29,7 +28,7 @@ use self::{
 use crate::{
     config::Config,
     context::{Context, address_of},
-    database::{self, Address, Reach},
+    database::{self, Address},
     failure::{Exit, Failure},
     output::Output,
     service::{Role, Service},
@@ -65,7 +64,7 @@ impl Live {
         let sources = settings::write(folder.path(), far_sides, database, self.listen)?;
         let config = Config::load(&sources)?;
         let address = address_of(&config)?;
-        must_be_empty(&address, context.out).await?;
+        must_be_new(&address).await?;
         let (ready, told) = oneshot::channel();
         let service = Service {
             config,
@@ -102,27 +101,21 @@ fn own(folder: &Path) -> Value {
     Address::file(&folder.join("demo.db")).to_string().into()
 }
 
-/// Refuses a database that somebody uses, and leaves it as it is.
-async fn must_be_empty(address: &Address, out: Output) -> Result<(), Failure> {
-    let refuse = |what: &str| {
-        let advice =
-            "the demo fills a database of its own: leave out --database, or name an empty one";
-        Err(Failure::refused(format!("{address} {what}; {advice}")))
+/// Refuses a database that somebody uses, and leaves it as it is. One without a single message may be
+/// in use as well: for memories, for what its lanes are set to, for repositories. So there must be
+/// nothing of this program in it.
+async fn must_be_new(address: &Address) -> Result<(), Failure> {
+    let is_used = match (database::status(address).await?.version, address) {
+        (0, Address::Sqlite { path, .. }) => path.metadata().is_ok_and(|file| file.len() > 0),
+        (version, _) => version > 0,
     };
-    if database::status(address).await?.version == 0 {
-        return match address {
-            Address::Sqlite { path, .. } if path.metadata().is_ok_and(|file| file.len() > 0) => {
-                refuse("belongs to another program")
-            }
-            _ => Ok(()),
-        };
+    if !is_used {
+        return Ok(());
     }
-    let opened = database::open(address, &Reach::for_a_command(), out).await?;
-    let messages = opened.store.list(&Filter::default(), None, 1).await?;
-    match messages.items.is_empty() {
-        true => Ok(()),
-        false => refuse("has messages already"),
-    }
+    Err(Failure::refused(format!(
+        "{address} is in use already; the demo fills a database of its own: leave out --database, or \
+         name one that is empty"
+    )))
 }
 
 /// Whoever closed standard output does without the words, not without the service.

@@ -133,7 +133,7 @@ async fn a_database_with_messages_is_left_alone() {
     consign.enqueue_one();
     let before = everything(&consign);
     let said = refusal(&consign).await;
-    assert!(said.contains("has messages already"), "{said}");
+    assert!(said.contains("is in use already"), "{said}");
     assert_eq!(everything(&consign), before);
     let left = left(consign.folder());
     assert!(
@@ -147,6 +147,14 @@ fn everything(consign: &Consign) -> [Value; 3] {
     [&["lanes"][..], &["ls"], &["show", "1"]].map(|command| consign.json(command.iter().copied()))
 }
 
+/// It may be a gateway's, whose memories are all stored.
+#[tokio::test]
+async fn a_database_without_messages_is_somebodys_all_the_same() {
+    let consign = Consign::new();
+    let said = refusal(&consign).await;
+    assert!(said.contains("is in use already"), "{said}");
+}
+
 #[tokio::test]
 async fn a_file_of_another_program_is_left_alone() {
     let consign = Consign::unmigrated();
@@ -155,6 +163,6 @@ async fn a_file_of_another_program_is_left_alone() {
     consign.sql("CREATE TABLE theirs (id int)").await;
     let before = std::fs::read(&file).unwrap();
     let said = refusal(&consign).await;
-    assert!(said.contains("belongs to another program"), "{said}");
+    assert!(said.contains("is in use already"), "{said}");
     assert_eq!(std::fs::read(&file).unwrap(), before);
 }

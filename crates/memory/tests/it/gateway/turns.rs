@@ -5,10 +5,9 @@ use std::time::Duration;
 use consign_memory::{Backend, Caller, MemoryService, leave_turns, tools};
 use consign_testkit::eventually;
 use serde_json::{Value, json};
-use sqlx::Connection;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
-use crate::support::{Desk, Manner, SOON};
+use crate::support::{Desk, Locked, Manner, SOON, on_postgres};
 
 const TTL: Duration = Duration::from_secs(2);
 
@@ -113,11 +112,8 @@ async fn a_logbook_without_turns_is_an_error() {
     assert_eq!(stored["action"], "allow", "{stored}");
 }
 
-/// The database hangs when a memory is stored but not yet written down. Whoever is next waits until it
-/// is, although its caller has been answered, and finds it.
-#[tokio::test]
-async fn a_turn_lasts_until_what_was_stored_is_written_down() {
-    let desk = Desk::new().await;
+/// A memory is stored, and its audit cannot be ended meanwhile; its caller has been answered.
+async fn stored_but_open(desk: &Desk) -> Locked {
     desk.open_team().await;
     desk.server.behave(Manner::Wait);
     let service = desk.service.clone();
@@ -132,13 +128,52 @@ async fn a_turn_lasts_until_what_was_stored_is_written_down() {
     let first = first.await.unwrap();
     let message = first["message"].as_str().unwrap();
     assert!(message.contains("has not been ended"), "{first}");
+    locked
+}
+
+/// Whoever is next waits until what was stored is written down, and finds it.
+#[tokio::test]
+async fn a_turn_lasts_until_what_was_stored_is_written_down() {
+    let desk = Desk::new().await;
+    let locked = stored_but_open(&desk).await;
     let other = another(&desk);
     let next = tokio::spawn(async move { remember(&other, "x").await });
-    locked.close().await.unwrap();
+    // Without a turn it would be under way by now.
+    let pause = timeout(Duration::from_millis(300), async {
+        eventually("it is stored again", SOON, async || {
+            desk.server.stores() == 2
+        })
+        .await;
+    });
+    assert!(pause.await.is_err(), "stored twice");
+    locked.end().await;
     let next = next.await.unwrap();
     assert!(
         next["message"].as_str().unwrap().starts_with("dedup_hit"),
         "{next}"
     );
     assert_eq!(desk.server.stores(), 1);
+}
+
+/// One audit that cannot be ended does not keep everybody from writing. (On SQLite nobody writes
+/// while another process does.)
+#[test]
+fn an_audit_that_cannot_be_ended_keeps_the_others_for_two_seconds() {
+    on_postgres(others_write_while_an_audit_is_open);
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn others_write_while_an_audit_is_open() {
+    let mut desk = Desk::new().await;
+    let locked = stored_but_open(&desk).await;
+    let since = Instant::now();
+    desk.options.gateway_budget_ms = 10_000;
+    let stored = remember(&another(&desk), "y").await;
+    assert_eq!(stored["action"], "allow", "{stored}");
+    assert!(since.elapsed() >= TTL / 2, "{:?}", since.elapsed());
+    locked.end().await;
+}
+
+crate::support::also_on_postgres! {
+    a_turn_lasts_until_what_was_stored_is_written_down
 }

@@ -5,7 +5,10 @@ use std::{cell::Cell, path::Path, sync::Arc};
 use consign_postgres::{PostgresOptions, PostgresStore, migrate, migrations};
 use consign_sqlite::{SqliteOptions, SqliteStore};
 use consign_testkit::{TestDatabase, fingerprint};
-use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection, sqlite::SqliteConnectOptions};
+use sqlx::{
+    AssertSqlSafe, ConnectOptions, Connection, PgConnection, SqliteConnection,
+    sqlite::SqliteConnectOptions,
+};
 
 use super::Book;
 
@@ -96,11 +99,45 @@ impl Database {
         }
     }
 
+    /// On SQLite nobody writes anything meanwhile; on PostgreSQL all but the audits is free.
+    pub(super) async fn lock(&self) -> Locked {
+        match self {
+            Self::Sqlite(_, file) => {
+                let mut connection = file.connect().await.unwrap();
+                let begin = sqlx::raw_sql("BEGIN IMMEDIATE");
+                begin.execute(&mut connection).await.unwrap();
+                Locked::Sqlite(connection)
+            }
+            Self::Postgres(_, database) => {
+                let mut connection = PgConnection::connect(database.url()).await.unwrap();
+                let begin = "BEGIN; SELECT FROM governance.write_audit FOR UPDATE";
+                let begin = sqlx::raw_sql(begin);
+                begin.execute(&mut connection).await.unwrap();
+                Locked::Postgres(connection)
+            }
+        }
+    }
+
     fn table(&self, table: &str) -> String {
         match (self, table) {
             (Self::Postgres(..), "write_audit") => "governance.write_audit".to_owned(),
             (Self::Postgres(..), "message") => "consign.message".to_owned(),
             _ => table.to_owned(),
+        }
+    }
+}
+
+/// What keeps others from writing.
+pub(crate) enum Locked {
+    Sqlite(SqliteConnection),
+    Postgres(PgConnection),
+}
+
+impl Locked {
+    pub(crate) async fn end(self) {
+        match self {
+            Self::Sqlite(connection) => connection.close().await.unwrap(),
+            Self::Postgres(connection) => connection.close().await.unwrap(),
         }
     }
 }
