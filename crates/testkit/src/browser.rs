@@ -199,10 +199,15 @@ impl Browser {
         pressed.unwrap_or_else(|error| panic!("press {keys:?}: {error}"));
     }
 
-    /// The value of a cookie of this page, also of one that scripts cannot read.
-    pub async fn cookie(&self, name: &str) -> Option<String> {
-        let cookie = self.get(&format!("/cookie/{name}")).await.ok()?;
-        cookie["value"].as_str().map(str::to_owned)
+    /// Name and value of the cookie of this page whose name begins so, also of one that scripts
+    /// cannot read.
+    pub async fn cookie(&self, prefix: &str) -> Option<(String, String)> {
+        let cookies = self.get("/cookie").await.ok()?;
+        let text = |cookie: &Value, field: &str| cookie[field].as_str().map(str::to_owned);
+        let named = cookies.as_array()?.iter();
+        let mut named =
+            named.filter_map(|cookie| Some((text(cookie, "name")?, text(cookie, "value")?)));
+        named.find(|(name, _)| name.starts_with(prefix))
     }
 
     /// Gives this page a cookie that lasts as long as the browser.

@@ -12,7 +12,7 @@ use crate::{
     support::{lane, work},
 };
 
-const COOKIE: &str = "consign_session";
+const COOKIE: &str = "consign_session_";
 
 /// A service with tokens, and one dead message.
 struct Doors {
@@ -171,7 +171,7 @@ async fn a_session_ends_even_if_its_cookie_is_kept() {
     let doors = Doors::new("session_ttl_ms = 4000").await;
     let (desk, browser) = (&doors.desk, &doors.desk.browser);
     // On a busy machine a session may end before it is looked at.
-    let cookie = eventually_some("a session", SOON, async || {
+    let (name, cookie) = eventually_some("a session", SOON, async || {
         desk.go("/ui/login").await;
         doors.enter(&doors.operator).await;
         browser.cookie(COOKIE).await
@@ -183,10 +183,10 @@ async fn a_session_ends_even_if_its_cookie_is_kept() {
     })
     .await;
 
-    browser.set_cookie(COOKIE, &cookie).await;
+    browser.set_cookie(&name, &cookie).await;
     desk.go("/ui/audit").await;
     desk.arrives("/ui/login").await;
-    browser.set_cookie(COOKIE, &cookie).await;
+    browser.set_cookie(&name, &cookie).await;
     let pause = "return fetch('/ui/lanes/default/pause', {method: 'POST', redirect: 'manual', \
                  body: new URLSearchParams({reason: 'late', csrf: 'x'})}).then(it => it.status)";
     assert_eq!(browser.script(pause, json!([])).await, 401);
