@@ -215,7 +215,7 @@ async fn the_audit_is_filtered_and_taken_along(bench: Bench) {
     assert_eq!(lines.len(), 2, "{}", csv.text);
     assert_eq!(lines[0], "id,at,actor,action,lane,message_id,reason");
     assert!(
-        lines[1].ends_with("\"pause\",\"mail\",,\"'=cmd mail, \"\"now\"\"\""),
+        lines[1].ends_with("\"pause\",\"mail\",\"\",\"'=cmd mail, \"\"now\"\"\""),
         "{}",
         lines[1]
     );
