@@ -43,6 +43,7 @@ macro_rules! each_scm_case {
                 a_review_of_nothing_is_refused;
             patches:
                 what_has_no_change_is_listed
+                what_failed_is_listed_by_its_attempts
                 a_failure_becomes_the_change
                 a_change_that_is_here_stays
                 an_empty_change_is_a_change

@@ -88,6 +88,7 @@ CREATE TABLE scm.patch_blobs (
     UNIQUE (source_type, source_id, sha256)
 );
 CREATE INDEX patch_blobs_sha ON scm.patch_blobs (sha256) WHERE uri IS NOT NULL;
+CREATE INDEX patch_blobs_failed ON scm.patch_blobs (source_type, source_id) WHERE uri IS NULL;
 
 CREATE TABLE scm.mrs (
     mr_id          text PRIMARY KEY CHECK (mr_id ~ '^[0-9]+:[0-9]+$'),
@@ -367,10 +368,9 @@ END $$;
 REVOKE ALL ON FUNCTION scm.note(bigint, text, jsonb) FROM PUBLIC;
 
 -- Writes down how a step of a repository ended. One that was not stopped ends what is told about an earlier
--- one that was; only a complete one counts as complete.
-CREATE FUNCTION scm.step_ended(p_repo_id bigint, p_step text, p_is_complete boolean, p_code text DEFAULT NULL, p_message text DEFAULT NULL)
-    RETURNS void
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+-- one that was; only a complete one counts as complete. Texts are cut to what somebody would read.
+CREATE FUNCTION scm.step_ended(p_repo_id bigint, p_step text, p_is_complete boolean, p_code text, p_message text) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     v_now timestamptz := consign.clock();
@@ -380,12 +380,23 @@ BEGIN
             USING ERRCODE = 'CN011', HINT = 'Make it known with scm.add_repo() first.';
     END IF;
     INSERT INTO scm.steps AS s (repo_id, step, completed_at, stopped_at, code, message)
-        VALUES (p_repo_id, p_step, CASE WHEN p_is_complete THEN v_now END, CASE WHEN p_code IS NOT NULL THEN v_now END, p_code,
-            CASE WHEN p_code IS NOT NULL THEN coalesce(p_message, '') END)
+        VALUES (p_repo_id, p_step, CASE WHEN p_is_complete THEN v_now END, CASE WHEN p_code IS NOT NULL THEN v_now END, left(p_code, 100),
+            CASE WHEN p_code IS NOT NULL THEN coalesce(left(p_message, 1000), '') END)
         ON CONFLICT (repo_id, step) DO UPDATE SET completed_at = coalesce(excluded.completed_at, s.completed_at),
             stopped_at = excluded.stopped_at, code = excluded.code, message = excluded.message;
 END $$;
 REVOKE ALL ON FUNCTION scm.step_ended(bigint, text, boolean, text, text) FROM PUBLIC;
+
+-- Who synchronises and who makes memories tell of their own step only.
+CREATE FUNCTION scm.sync_ended(p_repo_id bigint, p_is_complete boolean, p_code text DEFAULT NULL, p_message text DEFAULT NULL) RETURNS void
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$ SELECT scm.step_ended(p_repo_id, 'sync', p_is_complete, p_code, p_message) $$;
+REVOKE ALL ON FUNCTION scm.sync_ended(bigint, boolean, text, text) FROM PUBLIC;
+
+CREATE FUNCTION scm.consume_ended(p_repo_id bigint, p_is_complete boolean, p_code text DEFAULT NULL, p_message text DEFAULT NULL) RETURNS void
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$ SELECT scm.step_ended(p_repo_id, 'consume', p_is_complete, p_code, p_message) $$;
+REVOKE ALL ON FUNCTION scm.consume_ended(bigint, boolean, text, text) FROM PUBLIC;
 
 -- A whole number in a document; NULL: there is none.
 CREATE FUNCTION scm.number_at(p_document jsonb, p_field text) RETURNS bigint

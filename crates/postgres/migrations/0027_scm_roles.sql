@@ -25,9 +25,10 @@ GRANT EXECUTE ON FUNCTION
     scm.record_merge_requests(bigint, text, jsonb, jsonb, bigint[], text[], text[], jsonb[], timestamptz[], timestamptz[]),
     scm.record_reviews(bigint, text, jsonb, jsonb, bigint[], text[], text[], jsonb[], timestamptz[]),
     scm.put_patch(bigint, text, text, text, bigint, text, text, text),
-    scm.note(bigint, text, jsonb)
+    scm.note(bigint, text, jsonb),
+    scm.sync_ended(bigint, boolean, text, text)
     TO consign_scm;
-GRANT EXECUTE ON FUNCTION scm.step_ended(bigint, text, boolean, text, text) TO consign_scm, consign_producer;
+GRANT EXECUTE ON FUNCTION scm.consume_ended(bigint, boolean, text, text) TO consign_producer;
 GRANT EXECUTE ON FUNCTION scm.watermark(text), scm.status()
     TO consign_scm, consign_producer, consign_operator, consign_auditor;
 GRANT SELECT ON scm.repos, scm.steps, scm.svn_revisions, scm.git_commits, scm.patch_blobs, scm.mrs, scm.review_events, scm.v_facts

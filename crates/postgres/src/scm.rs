@@ -46,6 +46,15 @@ impl ScmLedger for PostgresStore {
     ) -> Result<Vec<PendingPatch>> {
         self.unmaterialized_impl(repo_id, after, limit).await
     }
+
+    async fn failed_patches(
+        &self,
+        repo_id: i64,
+        after: (u32, i64),
+        limit: u32,
+    ) -> Result<Vec<PendingPatch>> {
+        self.failed_patches_impl(repo_id, after, limit).await
+    }
     async fn put_patch(&self, patch: &Patch) -> Result<i64> {
         self.put_patch_impl(patch).await
     }

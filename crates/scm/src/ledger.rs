@@ -147,11 +147,20 @@ pub trait ScmLedger: Send + Sync {
     /// newer state. Texts never hold U+0000 when they come here.
     async fn record(&self, batch: &Batch) -> Result<Recorded>;
 
-    /// Commits or revisions whose change is not here, after a position, in the order of history.
+    /// Commits or revisions whose change was never asked for, after a position, in the order of history.
     async fn unmaterialized(
         &self,
         repo_id: i64,
         after: i64,
+        limit: u32,
+    ) -> Result<Vec<PendingPatch>>;
+
+    /// Commits or revisions whose change could not be fetched so far: what failed least often first, the
+    /// oldest first of each; after so many attempts and a position.
+    async fn failed_patches(
+        &self,
+        repo_id: i64,
+        after: (u32, i64),
         limit: u32,
     ) -> Result<Vec<PendingPatch>>;
 

@@ -2,14 +2,16 @@
 
 mod writer;
 
+use std::collections::HashSet;
+
 use consign_artifacts::uri::build_scm_artifact_path;
 use serde::Serialize;
 
 pub use self::writer::PatchWriter;
-use crate::{Patch, PatchFormat, Point, Progress, Provider, ScmError, Synchronizer};
+use crate::{Patch, PatchFormat, PendingPatch, Point, Progress, Provider, ScmError, Synchronizer};
 
 /// Commits or revisions that are looked up at once.
-const PAGE: u32 = 100;
+const PAGE: u32 = 1_000;
 /// Of nothing: a change that is not here has this hash.
 const NOTHING_SHA256: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 /// A repository without a project has its changes under this name.
@@ -61,61 +63,116 @@ fn is_about_all(error: &ScmError) -> bool {
     matches!(error, ScmError::Network { .. } | ScmError::Timeout { .. })
 }
 
+/// One run over what is not here.
+#[derive(Debug)]
+struct Run {
+    limit: u64,
+    attempts_max: u32,
+    done: Materialized,
+    /// Positions of what failed in this run.
+    failed: HashSet<i64>,
+}
+
+impl Run {
+    /// How many may still be tried.
+    fn left(&self) -> u64 {
+        let tried = self.done.fetched + self.done.failed;
+        self.limit.saturating_sub(tried)
+    }
+
+    /// How many of all are kept for what failed before: a quarter, and one of two.
+    fn share(&self) -> u64 {
+        match self.limit {
+            0 | 1 => 0,
+            limit => (limit / 4).max(1),
+        }
+    }
+}
+
+/// How many to look up, if there is use for so many.
+fn page(wanted: u64) -> u32 {
+    u32::try_from(wanted).map_or(PAGE, |wanted| wanted.min(PAGE))
+}
+
 impl Synchronizer<'_> {
     /// Fetches changes that are not here: at most so many, and none that has failed so often already.
     /// What was never tried comes first, then what failed least often, the oldest first of each: a
-    /// limit does not get stuck at changes that always fail. A source that cannot be reached ends it.
+    /// limit does not get stuck at changes that always fail. Of a limit a share is kept for those: they
+    /// are tried again however much is new. A source that cannot be reached ends it.
     pub async fn materialize(
         &self,
         limit: Option<u64>,
         attempts_max: Option<u32>,
     ) -> Result<Materialized, ScmError> {
-        let mut done = Materialized::default();
-        let is_enough =
-            |done: &Materialized| limit.is_some_and(|limit| done.fetched + done.failed >= limit);
-        let (mut after, mut failed_before) = (0, Vec::new());
-        loop {
-            let page = self
-                .ledger
-                .unmaterialized(self.repo.repo_id, after, PAGE)
-                .await?;
-            let Some(last) = page.last() else {
+        let mut run = Run {
+            limit: limit.unwrap_or(u64::MAX),
+            attempts_max: attempts_max.unwrap_or(u32::MAX),
+            done: Materialized::default(),
+            failed: HashSet::new(),
+        };
+        let failed = self.failed(&run, (0, 0)).await?;
+        let waiting = failed.iter().filter(|it| it.attempts < run.attempts_max);
+        let kept = run.share().min(waiting.count() as u64);
+        self.untried(&mut run, kept).await?;
+        self.again(&mut run, failed).await?;
+        Ok(run.done)
+    }
+
+    /// What was never tried.
+    async fn untried(&self, run: &mut Run, kept: u64) -> Result<(), ScmError> {
+        let mut after = 0;
+        while run.left() > kept {
+            let size = page(run.left() - kept);
+            let listed = self.ledger.unmaterialized(self.repo.repo_id, after, size);
+            let listed = listed.await?;
+            let Some(last) = listed.last() else {
                 break;
             };
             after = last.position;
-            for pending in page {
-                if is_enough(&done) {
-                    return Ok(done);
-                }
-                match pending.attempts {
-                    0 => self.one(&pending.rev_or_sha, &mut done).await?,
-                    tried if attempts_max.is_some_and(|most| tried >= most) => {}
-                    tried => failed_before.push((tried, pending.position, pending.rev_or_sha)),
-                }
+            for pending in listed {
+                self.one(pending, run).await?;
             }
         }
-        failed_before.sort_unstable();
-        for (_, _, rev_or_sha) in failed_before {
-            if is_enough(&done) {
-                break;
-            }
-            self.one(&rev_or_sha, &mut done).await?;
-        }
-        Ok(done)
+        Ok(())
     }
 
-    async fn one(&self, rev_or_sha: &str, done: &mut Materialized) -> Result<(), ScmError> {
-        let fetched = self.unless_stopped(self.patch(rev_or_sha)).await?;
-        done.count(&fetched);
+    /// What failed before.
+    async fn again(&self, run: &mut Run, mut listed: Vec<PendingPatch>) -> Result<(), ScmError> {
+        while let Some(last) = listed.last() {
+            let after = (last.attempts, last.position);
+            for pending in listed {
+                if run.left() == 0 || pending.attempts >= run.attempts_max {
+                    return Ok(());
+                }
+                // By failing in this run it has come to stand behind others.
+                if !run.failed.contains(&pending.position) {
+                    self.one(pending, run).await?;
+                }
+            }
+            listed = self.failed(run, after).await?;
+        }
+        Ok(())
+    }
+
+    async fn failed(&self, run: &Run, after: (u32, i64)) -> Result<Vec<PendingPatch>, ScmError> {
+        let (repo_id, size) = (self.repo.repo_id, page(run.limit));
+        Ok(self.ledger.failed_patches(repo_id, after, size).await?)
+    }
+
+    async fn one(&self, pending: PendingPatch, run: &mut Run) -> Result<(), ScmError> {
+        let fetched = self.unless_stopped(self.patch(&pending.rev_or_sha)).await?;
+        run.done.count(&fetched);
         self.hooks.progressed(Progress {
             stream: None,
-            done: done.fetched + done.failed,
+            done: run.done.fetched + run.done.failed,
             total: None,
         });
         match fetched {
-            Fetched::Failed(error) if is_about_all(&error) => Err(error),
-            _ => Ok(()),
+            Fetched::Failed(error) if is_about_all(&error) => return Err(error),
+            Fetched::Failed(_) => drop(run.failed.insert(pending.position)),
+            _ => {}
         }
+        Ok(())
     }
 
     /// Fetches a change that may be here.

@@ -89,6 +89,7 @@ CREATE TABLE scm_patch_blobs (
     UNIQUE (source_type, source_id, sha256)
 ) STRICT;
 CREATE INDEX scm_patch_blobs_sha ON scm_patch_blobs (sha256) WHERE uri IS NOT NULL;
+CREATE INDEX scm_patch_blobs_failed ON scm_patch_blobs (source_type, source_id) WHERE uri IS NULL;
 
 CREATE TABLE scm_mrs (
     mr_id          TEXT NOT NULL PRIMARY KEY,

@@ -83,6 +83,20 @@ impl ScmLedger for SqliteStore {
         read.await.map_err(ledger_error)
     }
 
+    async fn failed_patches(
+        &self,
+        repo_id: i64,
+        after: (u32, i64),
+        limit: u32,
+    ) -> Result<Vec<PendingPatch>> {
+        let read = async {
+            snapshot!(self, "list failed changes", |tx| patches::failed(
+                &mut tx, repo_id, after, limit
+            ))
+        };
+        read.await.map_err(ledger_error)
+    }
+
     async fn put_patch(&self, patch: &Patch) -> Result<i64> {
         let put = async {
             write!(self, "write down a change", (patch), |work| work

@@ -11,6 +11,11 @@ async fn missing(depot: &Depot<'_>, after: i64, limit: u32) -> Vec<PendingPatch>
     missing.expect("unmaterialized answers")
 }
 
+async fn failed(depot: &Depot<'_>, after: (u32, i64), limit: u32) -> Vec<PendingPatch> {
+    let failed = depot.ledger.failed_patches(depot.id(), after, limit).await;
+    failed.expect("failed_patches answers")
+}
+
 fn names(pending: &[PendingPatch]) -> Vec<String> {
     pending
         .iter()
@@ -40,14 +45,14 @@ pub(crate) async fn what_has_no_change_is_listed(harness: &dyn Harness) {
     depot.put(&depot.failed(&sha(3), "boom")).await;
     depot.put(&depot.failed(&sha(3), "bang")).await;
     let listed = missing(&depot, 0, 100).await;
-    assert_eq!(names(&listed), shas(&[5, 3, 2, 1]));
     assert_eq!(
-        (listed[1].attempts, listed[1].error.as_deref()),
-        (2, Some("bang"))
+        names(&listed),
+        shas(&[5, 2, 1]),
+        "what failed was asked for"
     );
-    let rest = missing(&depot, listed[1].position, 1).await;
+    let rest = missing(&depot, listed[0].position, 1).await;
     assert_eq!(names(&rest), shas(&[2]));
-    assert_eq!(missing(&depot, listed[3].position, 100).await, []);
+    assert_eq!(missing(&depot, listed[2].position, 100).await, []);
     let nowhere = depot.ledger.unmaterialized(depot.id() + 1, 0, 10).await;
     assert_eq!(nowhere.expect("unmaterialized answers"), []);
 
@@ -58,6 +63,41 @@ pub(crate) async fn what_has_no_change_is_listed(harness: &dyn Harness) {
     let listed = missing(&svn, 0, 100).await;
     assert_eq!(names(&listed), ["9", "11"]);
     assert_eq!((listed[0].position, listed[1].position), (9, 11));
+}
+
+/// What failed least often comes first, so that a limit does not stick at what always fails.
+pub(crate) async fn what_failed_is_listed_by_its_attempts(harness: &dyn Harness) {
+    let depot = Depot::new(harness).await;
+    let other = Depot::of(harness, Provider::Svn, Stream::Svn).await;
+    depot.record("1", commits(1..=5)).await;
+    let revisions = Records::Revisions((8..=11).map(revision).collect());
+    other.record("r11", revisions).await;
+    assert_eq!(failed(&depot, (0, 0), 10).await, []);
+    for (number, attempts) in [(1, 2), (2, 1), (3, 11), (4, 1), (5, 1)] {
+        for attempt in 1..=attempts {
+            depot
+                .put(&depot.failed(&sha(number), &format!("e{attempt}")))
+                .await;
+        }
+    }
+    depot.put(&depot.fetched(&sha(5), 5)).await;
+    for number in ["11", "9"] {
+        other.put(&other.failed(number, "boom")).await;
+    }
+    let listed = failed(&depot, (0, 0), 10).await;
+    assert_eq!(names(&listed), [2, 4, 1, 3].map(sha));
+    let told = listed.iter().map(|it| (it.attempts, it.error.as_deref()));
+    let expected = [(1, "e1"), (1, "e1"), (2, "e2"), (11, "e11")];
+    assert!(told.eq(expected.map(|(attempts, error)| (attempts, Some(error)))));
+    let changes = depot.changes(0).await;
+    assert_eq!(listed[0].position, changes[1].position);
+    let after = (1, listed[0].position);
+    assert_eq!(names(&failed(&depot, after, 2).await), [4, 1].map(sha));
+    assert_eq!(failed(&depot, (11, i64::MAX), 10).await, []);
+    assert_eq!(names(&failed(&other, (0, 0), 10).await), ["9", "11"]);
+    assert_eq!(names(&failed(&other, (1, 9), 10).await), ["11"]);
+    assert_eq!(names(&missing(&other, 0, 10).await), ["8", "10"]);
+    assert_eq!(missing(&depot, 0, 10).await, []);
 }
 
 /// T57: while it is not here its hash is that of nothing; the row is the same one afterwards.
@@ -154,13 +194,14 @@ pub(crate) async fn an_empty_change_is_a_change(harness: &dyn Harness) {
     svn.record("r1", Records::Revisions(vec![revision(1)]))
         .await;
     let id = svn.put(&svn.failed("1", "boom")).await;
-    assert_eq!(names(&missing(&svn, 0, 10).await), ["1"]);
+    assert_eq!(names(&failed(&svn, (0, 0), 10).await), ["1"]);
     let empty = Patch {
         sha256: NOTHING.to_owned(),
         size_bytes: Some(0),
         ..svn.fetched("1", 0)
     };
     assert_eq!(svn.put(&empty).await, id);
+    assert_eq!(failed(&svn, (0, 0), 10).await, []);
     assert_eq!(missing(&svn, 0, 10).await, []);
     let here = state(&svn, "1").await;
     let evidence_uri = format!("memory://patch_blobs/svn/{}:1/{NOTHING}", svn.id());

@@ -23,6 +23,22 @@ impl PostgresStore {
         pending.map_err(unreadable)
     }
 
+    pub(super) async fn failed_patches_impl(
+        &self,
+        repo_id: i64,
+        (attempts, position): (u32, i64),
+        limit: u32,
+    ) -> Result<Vec<PendingPatch>> {
+        let statement = sqlx::query(include_str!("../../sql/scm_failed_patches.sql"))
+            .bind(repo_id)
+            .bind(i64::from(attempts))
+            .bind(position)
+            .bind(i64::from(limit));
+        let rows = self.look(statement).await?;
+        let pending: KernelResult<Vec<_>> = rows.iter().map(pending).collect();
+        pending.map_err(unreadable)
+    }
+
     pub(super) async fn put_patch_impl(&self, patch: &Patch) -> Result<i64> {
         let sql = "SELECT scm.put_patch($1, $2, $3, $4, $5, $6, $7, $8) AS blob_id";
         let statement = sqlx::query(sql)

@@ -53,9 +53,12 @@ impl PostgresStore {
 
     pub(super) async fn ended_impl(&self, repo_id: i64, step: Step, end: &End) -> Result<()> {
         let (code, message) = end.trouble().unzip();
-        let statement = sqlx::query("SELECT scm.step_ended($1, $2, $3, $4, $5)")
+        let sql = match step {
+            Step::Sync => "SELECT scm.sync_ended($1, $2, $3, $4)",
+            Step::Consume => "SELECT scm.consume_ended($1, $2, $3, $4)",
+        };
+        let statement = sqlx::query(sql)
             .bind(repo_id)
-            .bind(step.as_str())
             .bind(*end == End::Complete)
             .bind(code)
             .bind(message);

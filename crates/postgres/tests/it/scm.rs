@@ -42,7 +42,9 @@ const TRIES: &[(&str, &[&str])] = &[
     ("SELECT scm.record_commits(1, 'git_cursor:1', NULL, '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}')", SCM),
     ("SELECT scm.put_patch(1, 'abc', NULL, repeat('0', 64))", SCM),
     ("SELECT scm.note(1, 'x')", SCM),
-    ("SELECT scm.step_ended(1, 'sync', true)", &["consign_scm", "consign_producer"]),
+    ("SELECT scm.sync_ended(1, true)", SCM),
+    ("SELECT scm.consume_ended(1, true)", GATEWAY),
+    ("SELECT scm.step_ended(1, 'sync', true, NULL, NULL)", NOBODY),
     ("SELECT scm.watermark('git_cursor:1'), scm.status()", READERS),
     ("SELECT * FROM scm.steps, scm.repos, scm.git_commits, scm.svn_revisions, scm.patch_blobs, scm.mrs, scm.review_events", READERS),
     ("SELECT * FROM scm.v_facts", READERS),
@@ -116,6 +118,30 @@ async fn nothing_about_repositories_is_granted_to_everybody() {
     assert_eq!(open, Vec::<String>::new());
 }
 
+/// Whoever calls the functions by hand cannot fill the table.
+#[tokio::test]
+async fn how_a_step_ended_is_told_in_few_words() {
+    let database = database().await;
+    execute(
+        database.url(),
+        "SELECT scm.add_repo('git', '/srv/r');
+         SELECT scm.sync_ended(1, false, repeat('C', 5000), repeat('\u{e4}', 5000));
+         SELECT scm.consume_ended(1, false, 'C', repeat('m', 5000))",
+    )
+    .await;
+    let store = connect(&database).await;
+    let kept: Vec<(String, i32, i32)> =
+        sqlx::query_as("SELECT step, length(code), length(message) FROM scm.steps ORDER BY step")
+            .fetch_all(store.pool())
+            .await
+            .unwrap();
+    let expected = [("consume", 1, 1000), ("sync", 100, 1000)];
+    assert_eq!(
+        kept,
+        expected.map(|(step, code, message)| (step.to_owned(), code, message))
+    );
+}
+
 /// A store whose every connection has the role of a synchronisation.
 async fn synchroniser(url: &str) -> PostgresStore {
     let sign = if url.contains('?') { '&' } else { '?' };
@@ -165,8 +191,9 @@ async fn a_synchronisation_reaches_repositories_and_nothing_else() {
     };
     store.put_patch(&patch).await.unwrap();
     store.note(repo_id, "x", &json!({})).await.unwrap();
-    let pending = store.unmaterialized(repo_id, 0, 10).await.unwrap();
-    assert_eq!(pending[0].attempts, 1);
+    assert_eq!(store.unmaterialized(repo_id, 0, 10).await.unwrap(), []);
+    let failed = store.failed_patches(repo_id, (0, 0), 10).await.unwrap();
+    assert_eq!(failed[0].attempts, 1);
     assert_eq!(store.changes(repo_id, 0, 10).await.unwrap().len(), 1);
     assert_eq!(store.status().await.unwrap()[0].changes, 1);
     assert!(store.patch(repo_id, "abc1234").await.unwrap().is_some());

@@ -19,15 +19,32 @@ pub(super) async fn unmaterialized(
         .bind(limit)
         .fetch_all(connection)
         .await?;
-    let pending = |row: &SqliteRow| {
-        Ok(PendingPatch {
-            position: row.try_get("position")?,
-            rev_or_sha: row.try_get("rev_or_sha")?,
-            attempts: rows::count(row.try_get("attempts")?)?,
-            error: row.try_get("error")?,
-        })
-    };
     found.iter().map(pending).collect()
+}
+
+pub(super) async fn failed(
+    connection: &mut SqliteConnection,
+    repo_id: i64,
+    (attempts, position): (u32, i64),
+    limit: u32,
+) -> Result<Vec<PendingPatch>> {
+    let found = sqlx::query(sql!("scm_failed_patches"))
+        .bind(repo_id)
+        .bind(attempts)
+        .bind(position)
+        .bind(limit)
+        .fetch_all(connection)
+        .await?;
+    found.iter().map(pending).collect()
+}
+
+fn pending(row: &SqliteRow) -> Result<PendingPatch> {
+    Ok(PendingPatch {
+        position: row.try_get("position")?,
+        rev_or_sha: row.try_get("rev_or_sha")?,
+        attempts: rows::count(row.try_get("attempts")?)?,
+        error: row.try_get("error")?,
+    })
 }
 
 /// What is known of a change: what is here first, the newest first.

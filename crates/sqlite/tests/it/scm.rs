@@ -70,6 +70,7 @@ async fn what_is_asked_often_uses_an_index() {
     for statement in [
         include_str!("../../sql/scm_changes.sql"),
         include_str!("../../sql/scm_unmaterialized.sql"),
+        include_str!("../../sql/scm_failed_patches.sql"),
         include_str!("../../sql/scm_status.sql"),
         include_str!("../../sql/scm_patches_of.sql"),
         include_str!("../../sql/scm_patch_by_sha.sql"),
