@@ -103,6 +103,8 @@ impl Repositories {
             Ok(_) => End::Complete,
             // The other one will tell.
             Err(ScmError::Ledger(LedgerError::Moved { .. })) => return,
+            // Nothing was in its way, and what was in the way of the one before may still be.
+            Err(ScmError::Stopped) => return,
             Err(error) => End::stopped(error.code(), &with_causes(error)),
         };
         let repo_id = repo.repo_id;

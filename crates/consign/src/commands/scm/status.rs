@@ -2,12 +2,11 @@
 
 use clap::Args;
 use consign_scm::{RepoStatus, Stop};
-use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
+use jiff::Timestamp;
+use serde_json::json;
 
 use super::which::Which;
 use crate::{
-    config::Flags,
     context::Context,
     failure::{Exit, Failure},
     output::{Table, or_dash, plain},
@@ -31,12 +30,8 @@ impl Status {
         };
         let mut standing = ledger.status().await?;
         standing.retain(is_chosen);
-        let every_seconds = context.config(Flags::new())?.settings.scm.every_seconds;
-        let every = i64::try_from(every_seconds).ok().filter(|every| *every > 0);
-        let every = every.map(SignedDuration::from_secs);
         if context.out.is_json() {
-            let items: Vec<Value> = standing.iter().map(|status| shown(status, every)).collect();
-            context.out.json(&json!({"items": items}))?;
+            context.out.json(&json!({"items": standing}))?;
             return Ok(Exit::Fine);
         }
         if standing.is_empty() {
@@ -52,15 +47,8 @@ impl Status {
                     continue;
                 };
                 let (repo_id, at) = (status.repo.repo_id, stamp(stop.at, now));
-                let next = match next_try(stop, every) {
-                    Some(next) if next > now => {
-                        format!("`consign serve` tries again {}", age(next, now))
-                    }
-                    Some(_) => "`consign serve` tries again with its next round".to_owned(),
-                    None => format!("`consign scm {what} {repo_id}` tries again"),
-                };
                 context.out.line(format_args!(
-                    "repository {repo_id}: the last {what} stopped {at}: {}: {}; {next}",
+                    "repository {repo_id}: the last {what} stopped {at}: {}: {}; `consign scm {what} {repo_id}` tries again",
                     stop.code,
                     plain(&stop.message)
                 ))?;
@@ -76,21 +64,6 @@ fn stops(status: &RepoStatus) -> [(&'static str, Option<&Stop>); 2] {
         ("sync", status.sync_stopped.as_ref()),
         ("consume", status.consume_stopped.as_ref()),
     ]
-}
-
-/// When `serve` tries again, if it looks after repositories.
-fn next_try(stop: &Stop, every: Option<SignedDuration>) -> Option<Timestamp> {
-    stop.at.checked_add(every?).ok()
-}
-
-fn shown(status: &RepoStatus, every: Option<SignedDuration>) -> Value {
-    let mut shown = json!(status);
-    for (what, stopped) in stops(status) {
-        if let Some(stop) = stopped {
-            shown[format!("{what}_stopped")]["next_try_at"] = json!(next_try(stop, every));
-        }
-    }
-    shown
 }
 
 fn table(standing: &[RepoStatus], now: Timestamp) -> Table {

@@ -1,6 +1,6 @@
 //! `serve` looks after repositories by itself.
 
-use consign_testkit::eventually;
+use consign_testkit::{eventually, eventually_some};
 use serde_json::json;
 
 use super::{SOON, first, open_team, repository::Git};
@@ -87,5 +87,35 @@ fn serve_that_is_told_to_stop_ends_after_the_card_in_hand() {
         assert_eq!(done["stored"], json!(left), "{before} {done}");
         assert_eq!(done["deduplicated"], 0, "{done}");
         bench.doctor();
+    });
+}
+
+/// What was in the way before is still what status tells: a process that ends is not in the way.
+#[test]
+fn serve_that_is_told_to_stop_leaves_what_stopped_the_last_sync() {
+    on_both(async |mut bench| {
+        let git = Git::new(&bench, "shop");
+        git.commit(&["one"]);
+        bench.consign.run(["scm", "add", git.path()]).expect(0);
+        let head = std::path::Path::new(git.path()).join(".git/HEAD");
+        std::fs::remove_file(&head).unwrap();
+        bench.consign.run(["scm", "sync"]).expect(4);
+        let before = first(&bench, &["scm", "status"])["sync_stopped"].clone();
+        assert_eq!(before["code"], "SCM_NOT_FOUND", "{before}");
+
+        // Whoever reads it waits for somebody to write.
+        let made = std::process::Command::new("mkfifo").arg(&head).status();
+        assert!(made.unwrap().success());
+        bench.configure("[scm]\nevery_seconds = 3600\n");
+        let service = bench.serve().await;
+        let writer = eventually_some("a synchronisation is under way", SOON, async || {
+            let pipe = tokio::net::unix::pipe::OpenOptions::new();
+            pipe.open_sender(&head).ok()
+        })
+        .await;
+        service.stop().await;
+        drop(writer);
+        let after = first(&bench, &["scm", "status"])["sync_stopped"].clone();
+        assert_eq!(after, before);
     });
 }
