@@ -41,7 +41,15 @@ async fn the_scenarios_with_processes_run() {
     let database = TestDatabase::create(async |_| ()).await;
     let consign = Consign::at(database.url());
     let scenarios = [
-        "work", "crash", "stop", "idle", "http", "orders", "memory", "scm", "dashboard",
+        "work",
+        "crash",
+        "stop",
+        "idle",
+        "http",
+        "orders",
+        "memory",
+        "scm",
+        "dashboard",
     ];
     let mut arguments = vec!["bench", "--scale", "smoke", "--json"];
     for scenario in scenarios {
