@@ -51,7 +51,7 @@ impl Pulses {
     /// Tells what has been done since the last time, and no more.
     pub(super) async fn end(mut self) {
         // One who has ended already has nothing more to tell.
-        drop(self.end.send(()));
+        self.end.send(()).unwrap_or_default();
         if timeout(LAST_WORDS, &mut self.task).await.is_err() {
             self.task.abort();
         }

@@ -151,7 +151,7 @@ impl Query {
         let kind = it.state.kind();
         let is_wanted = self.lane.as_ref().is_none_or(|l| *l == it.message.lane)
             && self.state.is_none_or(|state| state == kind);
-        Ok(is_wanted.then(|| Listed {
+        Ok(is_wanted.then_some(Listed {
             id,
             state: kind,
             lane: it.message.lane,

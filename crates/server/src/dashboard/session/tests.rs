@@ -134,10 +134,7 @@ fn with_a_key_of_their_own_sessions_need_it_and_the_token() {
         Sessions::new(&options, Arc::new(move || now))
     };
     let headers = carrying(&with(Some("k"), &tokens).open(&tokens[0]));
-    let knows = |key, tokens: &[TokenEntry]| {
-        let known = with(key, tokens).known(tokens, &headers).is_some();
-        known
-    };
+    let knows = |key, tokens: &[TokenEntry]| with(key, tokens).known(tokens, &headers).is_some();
     assert!(knows(Some("k"), &tokens), "another server with both");
     assert!(!knows(Some("x"), &tokens), "the key was replaced");
     assert!(!knows(None, &tokens), "the hash alone makes no session");
