@@ -259,8 +259,8 @@ const SMOKE: Counts = Counts {
     memory_callers: 5,
     commits: 300,
     dashboard: 10_000,
-    dashboard_calls: 3,
-    viewing: Duration::from_secs(3),
+    dashboard_calls: 2,
+    viewing: Duration::from_secs(1),
 };
 
 const QUICK: Counts = Counts {
