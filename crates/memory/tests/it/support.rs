@@ -166,8 +166,8 @@ impl Desk {
     }
 
     /// The store as another process would have it.
-    pub(crate) fn another_store(&self) -> Arc<dyn Book> {
-        self.database.store()
+    pub(crate) async fn another_store(&self) -> Arc<dyn Book> {
+        self.database.another_store().await
     }
 
     /// No audit is ended until this is dropped.

@@ -43,7 +43,7 @@ pub(super) async fn measure(
     ];
     let mut figures = Vec::new();
     for (name, topics) in cases {
-        pass(REST).await;
+        pass(REST.min(plan.counts.viewing)).await;
         let alone = rate(plan.counts.viewing, &statements).await;
         let mut views = Vec::new();
         for topic in &topics {
@@ -52,7 +52,7 @@ pub(super) async fn measure(
             // Somebody has to read what comes, as a browser does.
             views.push(tokio::spawn(client.drain()));
         }
-        pass(REST).await;
+        pass(REST.min(plan.counts.viewing)).await;
         let rate = rate(plan.counts.viewing, &statements).await;
         for view in views {
             view.abort();

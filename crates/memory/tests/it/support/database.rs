@@ -43,9 +43,15 @@ impl Database {
             migrate(url).await.unwrap();
         })
         .await;
-        let options = PostgresOptions::new(database.url());
-        let store = PostgresStore::connect(&options).await.unwrap();
-        Self::Postgres(Arc::new(store), database)
+        let store = connect(database.url()).await;
+        Self::Postgres(store, database)
+    }
+
+    pub(super) async fn another_store(&self) -> Arc<dyn Book> {
+        match self {
+            Self::Sqlite(store, _) => Arc::new(store.clone()),
+            Self::Postgres(_, database) => connect(database.url()).await,
+        }
     }
 
     pub(super) fn store(&self) -> Arc<dyn Book> {
@@ -125,6 +131,11 @@ impl Database {
             _ => table.to_owned(),
         }
     }
+}
+
+async fn connect(url: &str) -> Arc<PostgresStore> {
+    let store = PostgresStore::connect(&PostgresOptions::new(url)).await;
+    Arc::new(store.unwrap())
 }
 
 /// What keeps others from writing.
