@@ -28,7 +28,7 @@ const CONCURRENCY: usize = 16;
 const IMPATIENCE: Duration = Duration::from_secs(3);
 
 /// As long as a broker may need to return on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(150);
 
 /// The delivery of one of many messages.
 pub(crate) fn numbered(id: i64) -> Delivery {
