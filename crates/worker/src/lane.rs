@@ -315,7 +315,7 @@ impl LaneLoop {
         face.concurrency_now.store(self.concurrency.now(), Relaxed);
         let unrecorded = self.leases.values().map(Held::unrecorded).sum();
         face.unrecorded.store(unrecorded, Relaxed);
-        face.claiming.store(self.claiming.is_under_way(), Release);
+        face.claiming.store(self.claiming.is_claiming(), Release);
         let state = code(self.context.breaker.state());
         self.context.meters.breaker_state.set(f64::from(state));
     }

@@ -75,6 +75,7 @@ impl Claiming {
         }
     }
 
+    /// Whether a claim was sent and is not answered yet.
     pub(crate) fn is_claiming(&self) -> bool {
         matches!(self.phase, Phase::Claiming)
     }
@@ -97,11 +98,6 @@ impl Claiming {
     }
 
     /// Looks again after `pause`.
-    /// Whether a claim has been made and not yet been answered.
-    pub(super) fn is_under_way(&self) -> bool {
-        matches!(self.phase, Phase::Claiming)
-    }
-
     fn rest(&mut self, pause: Duration) {
         self.phase = Phase::Resting(Instant::now() + pause);
     }
