@@ -115,6 +115,7 @@ macro_rules! each_memory_case {
                 any_word_fits_and_more_are_better
                 a_query_is_words_and_nothing_else
                 a_search_stays_in_its_spaces
+                english_words_are_found_in_their_other_forms
                 scripts_without_spaces_are_found_by_their_parts
                 candidates_and_events_are_found;
             turns:

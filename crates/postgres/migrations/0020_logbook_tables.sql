@@ -66,10 +66,19 @@ CREATE FUNCTION logbook.search_text(p_text text) RETURNS text
         ' \1 ', 'g');
 REVOKE ALL ON FUNCTION logbook.search_text(text) FROM PUBLIC;
 
+-- English endings are taken off, by the algorithm that SQLite's FTS5 has: "lamp" finds "lamps". A word of
+-- another language keeps finding itself, since both sides lose the same letters; there are no stop words,
+-- because another language may have nothing else.
+CREATE TEXT SEARCH DICTIONARY logbook.endings (TEMPLATE = pg_catalog.snowball, language = porter);
+CREATE TEXT SEARCH CONFIGURATION logbook.words (COPY = pg_catalog.simple);
+ALTER TEXT SEARCH CONFIGURATION logbook.words
+    ALTER MAPPING FOR asciiword, word, numword, asciihword, hword, numhword, hword_asciipart, hword_part, hword_numpart
+    WITH logbook.endings;
+
 CREATE FUNCTION logbook.search_vector(p_text text) RETURNS tsvector
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     -- More is not indexed: a tsvector ends at 1 MiB.
-    RETURN to_tsvector('simple'::regconfig, left(logbook.search_text(left(p_text, 200000)), 250000));
+    RETURN to_tsvector('logbook.words'::regconfig, left(logbook.search_text(left(p_text, 200000)), 250000));
 REVOKE ALL ON FUNCTION logbook.search_vector(text) FROM PUBLIC;
 
 CREATE TABLE logbook.items (

@@ -138,7 +138,7 @@ CREATE FUNCTION logbook.query_words(p_query text) RETURNS tsquery[]
     LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
     AS $$
     SELECT coalesce(array_agg(q.word), '{}')
-        FROM (SELECT DISTINCT phraseto_tsquery('simple', logbook.search_text(w.word)) AS word
+        FROM (SELECT DISTINCT phraseto_tsquery('logbook.words', logbook.search_text(w.word)) AS word
                   FROM regexp_split_to_table(logbook.plain_words(left(p_query, 10000)), ' +') AS w (word)
                   WHERE w.word <> '' LIMIT 64) q
         WHERE numnode(q.word) > 0 $$;

@@ -1,10 +1,11 @@
 -- Full-text search over candidates, events and kept memories. The indexes hold no copy of the text;
--- triggers keep them in step with the tables. Words are compared without case. Scripts that are
+-- triggers keep them in step with the tables. Words are compared without case and without the endings of
+-- English (Porter), as in PostgreSQL; there are no stop words. Scripts that are
 -- written without spaces cannot be taken apart here: the store writes such texts character by
 -- character into `words`, and what plain SQL writes is searched as it is.
 
 CREATE VIRTUAL TABLE candidate_words USING fts5 (
-    text, content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 0'
+    text, content = '', contentless_delete = 1, tokenize = 'porter unicode61 remove_diacritics 0'
 );
 CREATE TRIGGER candidate_added AFTER INSERT ON knowledge_candidates
 BEGIN
@@ -30,7 +31,7 @@ SELECT event_id, item_id, event_type, space, created_at,
 FROM events;
 
 CREATE VIRTUAL TABLE event_words USING fts5 (
-    text, content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 0'
+    text, content = '', contentless_delete = 1, tokenize = 'porter unicode61 remove_diacritics 0'
 );
 CREATE TRIGGER event_added AFTER INSERT ON events
 BEGIN
@@ -51,7 +52,7 @@ BEGIN
 END;
 
 CREATE VIRTUAL TABLE kept_words USING fts5 (
-    text, content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 0'
+    text, content = '', contentless_delete = 1, tokenize = 'porter unicode61 remove_diacritics 0'
 );
 CREATE TRIGGER kept_added AFTER INSERT ON memory_kept
 BEGIN
