@@ -258,6 +258,7 @@ macro_rules! each_case {
                 order_may_change_once_all_is_delivered;
             read:
                 an_explanation_carries_the_whole_message
+                an_explanation_carries_the_last_attempt
                 a_message_nobody_sent_has_no_story
                 every_place_has_its_sentence
                 leases_are_listed_oldest_first;

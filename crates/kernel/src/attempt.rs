@@ -1,6 +1,6 @@
 //! Attempts: what happened to one message in one lease.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -194,6 +194,48 @@ pub struct Attempt {
     pub result: Option<Value>,
     /// When the message was due again, if this attempt sent it back.
     pub next_due_at: Option<Timestamp>,
+}
+
+/// The last attempt of a message, as an explanation shows it: without the lease's token, which is a
+/// permission.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct LastAttempt {
+    /// Also how many there are: they are numbered without gaps.
+    pub attempt_no: u32,
+    /// What happened.
+    pub outcome: AttemptOutcome,
+    /// Who held the lease.
+    pub owner: String,
+    /// When the outcome was recorded.
+    pub finished_at: Timestamp,
+    /// A short word for programs.
+    pub code: Option<String>,
+    /// A sentence for people.
+    pub detail: Option<String>,
+}
+
+impl From<Attempt> for LastAttempt {
+    fn from(attempt: Attempt) -> Self {
+        Self {
+            attempt_no: attempt.attempt_no,
+            outcome: attempt.outcome,
+            owner: attempt.owner,
+            finished_at: attempt.finished_at,
+            code: attempt.code,
+            detail: attempt.detail,
+        }
+    }
+}
+
+impl fmt::Display for LastAttempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (number, outcome) = (self.attempt_no, self.outcome.as_str());
+        write!(f, "attempt {number} by {} ended in {outcome}", self.owner)?;
+        if let Some(code) = &self.code {
+            write!(f, " ({code})")?;
+        }
+        write!(f, " at {:.3}", self.finished_at)
+    }
 }
 
 /// What a settle recorded about one message.

@@ -24,7 +24,8 @@ pub enum Certainty {
 #[non_exhaustive]
 pub enum Error {
     /// The lane has not been created.
-    #[error("lane {lane:?} does not exist{}; create it with `consign lanes set {lane}`",
+    #[error("lane {lane:?} does not exist{}; `consign lanes` lists those there are, \
+             `consign lanes set {lane}` creates it",
         suggestion.as_ref().map(|name| format!(" (did you mean {name:?}?)")).unwrap_or_default())]
     UnknownLane {
         /// The name that was asked for.
@@ -78,7 +79,7 @@ pub enum Error {
         lane: LaneName,
     },
     /// There is no such redrive.
-    #[error("redrive {id} does not exist; list them to find the right number")]
+    #[error("redrive {id} does not exist; `consign redrive ls` lists those there are")]
     UnknownRedrive {
         /// The number that was asked for.
         id: RedriveId,
@@ -92,6 +93,16 @@ pub enum Error {
         needed: i64,
         /// What to do.
         remedy: &'static str,
+    },
+    /// A step of the schema cannot be applied. All steps are one transaction.
+    #[error("migration {version} ({name}) cannot be applied: {why}; nothing was changed")]
+    Migration {
+        /// The step.
+        version: i64,
+        /// What it is about.
+        name: &'static str,
+        /// What stands in the way, and what to do about it.
+        why: String,
     },
     /// The role connected as may not do this.
     #[error("the database refused: {what}")]
@@ -135,6 +146,20 @@ impl Error {
         }
     }
 
+    /// The same error of an operation that writes nothing, so that nothing can have happened.
+    pub fn of_read(self) -> Self {
+        match self {
+            Self::Unavailable {
+                attempted, source, ..
+            } => Self::Unavailable {
+                attempted,
+                certainty: Certainty::Definite,
+                source,
+            },
+            error => error,
+        }
+    }
+
     /// Whether the same call may succeed later.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Unavailable { .. })
@@ -150,9 +175,60 @@ impl Error {
             Self::LaneNotEmpty { .. } => "lane_not_empty",
             Self::UnknownRedrive { .. } => "unknown_redrive",
             Self::Schema { .. } => "schema_mismatch",
+            Self::Migration { .. } => "migration_failed",
             Self::Forbidden { .. } => "forbidden",
             Self::Unavailable { .. } => "database_unavailable",
             Self::Corrupt { .. } => "corrupt",
         }
+    }
+}
+
+/// An error and its causes on one line. A cause that the text above it ends with is not repeated:
+/// many libraries print it themselves and name it as their source as well.
+pub fn with_causes(error: &dyn StdError) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let words = error.to_string();
+        if !text.ends_with(&words) {
+            text.push_str(": ");
+            text.push_str(&words);
+        }
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("talking to the server: {0}")]
+    struct Repeating(#[source] io::Error);
+
+    #[test]
+    fn a_cause_is_printed_once() {
+        let error = Error::Unavailable {
+            attempted: "connect",
+            certainty: Certainty::Definite,
+            source: Box::new(Repeating(io::Error::other("connection refused"))),
+        };
+        assert_eq!(
+            with_causes(&error),
+            "connect: the database is not available: talking to the server: connection refused"
+        );
+    }
+
+    #[test]
+    fn a_failed_read_has_not_happened() {
+        let error = Error::Unavailable {
+            attempted: "list",
+            certainty: Certainty::Unknown,
+            source: "the connection broke".into(),
+        };
+        assert_eq!(error.of_read().certainty(), Certainty::Definite);
     }
 }

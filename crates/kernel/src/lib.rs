@@ -19,9 +19,9 @@ mod state;
 mod store;
 mod suggest;
 
-pub use attempt::{Attempt, AttemptOutcome, Outcome, Recorded, Report, SettleAnswer};
+pub use attempt::{Attempt, AttemptOutcome, LastAttempt, Outcome, Recorded, Report, SettleAnswer};
 pub use decision::{Next, after_expiry, after_settle, codes};
-pub use error::{Certainty, Error, Result};
+pub use error::{Certainty, Error, Result, with_causes};
 pub use lane::{Lane, LaneName, LanePolicy, OnDead, OnUncertain};
 pub use late::LateResult;
 pub use lease::{

@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{Fence, Lane, LaneName, Message, MessageId, error::Error};
+use crate::{Fence, Lane, LaneName, LastAttempt, Message, MessageId, error::Error};
 
 /// The six places a message can be. At all times it is in exactly one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -142,6 +142,8 @@ pub struct Explanation {
     pub lane: Lane,
     /// Attempts recorded so far.
     pub attempts: u32,
+    /// The newest of them.
+    pub last_attempt: Option<LastAttempt>,
     /// The database's clock when it was asked.
     pub now: Timestamp,
 }
@@ -209,15 +211,16 @@ impl Explanation {
             );
         }
         if due_at > self.now {
-            let after = match self.attempts {
-                0 => "it was enqueued with a delay".to_owned(),
-                n => format!("attempt {n} did not deliver it"),
+            return match &self.last_attempt {
+                None => format!("Due later, at {due_at:.3}: it was enqueued with a delay."),
+                Some(last) => format!("Due later, at {due_at:.3}: {last}."),
             };
-            return format!("Due later, at {due_at:.3}: {after}.");
         }
-        format!(
-            "Ready and due since {due_at:.3}; no worker has claimed it yet. Is one running for lane {lane}?"
-        )
+        let unclaimed = format!("no worker holds it. Is one running for lane {lane}?");
+        match &self.last_attempt {
+            None => format!("Ready and due since {due_at:.3}; {unclaimed}"),
+            Some(last) => format!("Ready and due again since {due_at:.3}: {last}; {unclaimed}"),
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Reading: where messages are, and lists.
 
 use consign_kernel::{
-    Attempt, AuditEntry, Cursor, DeadLetter, Explanation, Fence, Filter, LeaseView, MessageId,
-    PAGE_ENTRIES_MAX, Page, Result, State, Token,
+    Attempt, AttemptOutcome, AuditEntry, Cursor, DeadLetter, Explanation, Fence, Filter,
+    LastAttempt, LeaseView, MessageId, PAGE_ENTRIES_MAX, Page, Result, State, Token,
 };
 use sqlx::{postgres::PgRow, types::Json};
 
@@ -11,13 +11,13 @@ use crate::{PostgresStore, list::holds_nul, rows};
 impl PostgresStore {
     pub(crate) async fn explain_impl(&self, id: MessageId) -> Result<Option<Explanation>> {
         let statement = sqlx::query(include_str!("../sql/explain.sql")).bind(id.0);
-        let rows = self.fetch("explain", statement).await?;
+        let rows = self.read("explain", statement).await?;
         rows.first().map(explanation).transpose()
     }
 
     pub(crate) async fn history_impl(&self, id: MessageId) -> Result<Vec<Attempt>> {
         let statement = sqlx::query(include_str!("../sql/history.sql")).bind(id.0);
-        self.fetch("read history", statement)
+        self.read("read history", statement)
             .await?
             .iter()
             .map(attempt)
@@ -46,7 +46,7 @@ impl PostgresStore {
             .bind(filter.code.as_deref())
             .bind(before.map_or(i64::MAX, |before| before.0))
             .bind(i64::from(limit) + 1);
-        let rows = self.fetch("list dead", statement).await?;
+        let rows = self.read("list dead", statement).await?;
         let mut items: Vec<DeadLetter> = rows.iter().map(dead_letter).collect::<Result<_>>()?;
         let more = items.len() > limit as usize;
         items.truncate(limit as usize);
@@ -59,7 +59,7 @@ impl PostgresStore {
 
     pub(crate) async fn leases_impl(&self, limit: u32) -> Result<Vec<LeaseView>> {
         let statement = sqlx::query(include_str!("../sql/leases.sql")).bind(i64::from(limit));
-        self.fetch("list leases", statement)
+        self.read("list leases", statement)
             .await?
             .iter()
             .map(lease_view)
@@ -82,7 +82,7 @@ impl PostgresStore {
         if let Some(id) = id {
             statement = statement.bind(id.0);
         }
-        self.fetch("read audit", statement)
+        self.read("read audit", statement)
             .await?
             .iter()
             .map(audit_entry)
@@ -92,17 +92,33 @@ impl PostgresStore {
 
 fn explanation(row: &PgRow) -> Result<Explanation> {
     let message = rows::message(row, rows::lane_name(row, "lane")?)?;
+    let last_attempt = last_attempt(row)?;
     Ok(Explanation {
-        state: state(row, message.id)?,
+        state: state(row, message.id, last_attempt.as_ref())?,
         lane: rows::lane(row)?,
-        attempts: rows::number(row, "attempts")?,
+        attempts: last_attempt.as_ref().map_or(0, |last| last.attempt_no),
+        last_attempt,
         now: rows::time(row, "now")?,
         message,
     })
 }
 
+fn last_attempt(row: &PgRow) -> Result<Option<LastAttempt>> {
+    if rows::column::<Option<i32>>(row, "attempt_no")?.is_none() {
+        return Ok(None);
+    }
+    Ok(Some(LastAttempt {
+        attempt_no: rows::number(row, "attempt_no")?,
+        outcome: rows::outcome(row)?,
+        owner: rows::column(row, "attempt_owner")?,
+        finished_at: rows::time(row, "finished_at")?,
+        code: rows::column(row, "attempt_code")?,
+        detail: rows::column(row, "attempt_detail")?,
+    }))
+}
+
 /// Where a message is, from what each place says about it.
-fn state(row: &PgRow, id: MessageId) -> Result<State> {
+fn state(row: &PgRow, id: MessageId, last: Option<&LastAttempt>) -> Result<State> {
     if let Some(due_at) = rows::optional_time(row, "due_at")? {
         return Ok(State::Ready { due_at });
     }
@@ -130,8 +146,10 @@ fn state(row: &PgRow, id: MessageId) -> Result<State> {
             behind: behind.map(MessageId),
         });
     }
-    if let Some(at) = rows::optional_time(row, "delivered_at")? {
-        return Ok(State::Delivered { at });
+    if let Some(last) = last.filter(|last| last.outcome == AttemptOutcome::Delivered) {
+        return Ok(State::Delivered {
+            at: last.finished_at,
+        });
     }
     Err(rows::corrupt(format!("message {id} is nowhere")))
 }

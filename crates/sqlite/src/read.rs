@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 
 use consign_kernel::{
-    Attempt, AuditEntry, Cursor, DeadLetter, Explanation, Fence, Filter, LaneName, LeaseView,
-    Message, MessageId, PAGE_ENTRIES_MAX, Page, State, StateKind,
+    Attempt, AttemptOutcome, AuditEntry, Cursor, DeadLetter, Explanation, Fence, Filter, LaneName,
+    LastAttempt, LeaseView, Message, MessageId, PAGE_ENTRIES_MAX, Page, State, StateKind,
 };
 use jiff::Timestamp;
 use sqlx::SqliteConnection;
@@ -101,28 +101,44 @@ pub(crate) async fn explain(
             "message {id} is in unknown lane {name}"
         )));
     };
-    let last: Option<(i64, String, i64)> = sqlx::query_as(sql!("attempt_last"))
-        .bind(id.0)
-        .fetch_optional(&mut *connection)
-        .await?;
-    let attempts = rows::count(last.as_ref().map_or(0, |(attempt_no, _, _)| *attempt_no))?;
-    let delivered_at = match last {
-        Some((_, outcome, finished_at)) if outcome == "delivered" => {
-            Some(rows::timestamp(finished_at)?)
-        }
-        _ => None,
-    };
-    let state = match delivered_at {
-        Some(at) => State::Delivered { at },
+    let last_attempt = last_attempt(connection, id).await?;
+    let delivered = |last: &&LastAttempt| last.outcome == AttemptOutcome::Delivered;
+    let state = match last_attempt.as_ref().filter(delivered) {
+        Some(last) => State::Delivered {
+            at: last.finished_at,
+        },
         None => unfinished(connection, id).await?,
     };
     Ok(Some(Explanation {
         message,
         state,
         lane,
-        attempts,
+        attempts: last_attempt.as_ref().map_or(0, |last| last.attempt_no),
+        last_attempt,
         now,
     }))
+}
+
+async fn last_attempt(
+    connection: &mut SqliteConnection,
+    id: MessageId,
+) -> Result<Option<LastAttempt>> {
+    type Columns = (i64, String, String, i64, Option<String>, Option<String>);
+    let last: Option<Columns> = sqlx::query_as(sql!("attempt_last"))
+        .bind(id.0)
+        .fetch_optional(connection)
+        .await?;
+    let attempt = |(attempt_no, outcome, owner, finished_at, code, detail): Columns| {
+        Ok(LastAttempt {
+            attempt_no: rows::count(attempt_no)?,
+            outcome: rows::attempt_outcome(&outcome)?,
+            owner,
+            finished_at: rows::timestamp(finished_at)?,
+            code,
+            detail,
+        })
+    };
+    last.map(attempt).transpose()
 }
 
 /// Where a message is that was not delivered.

@@ -1,6 +1,9 @@
 //! Reading: explanations, histories, lists.
 
-use consign_kernel::{Claim, LeaseView, MessageId, OnDead, Outcome, Report, State};
+use consign_kernel::{
+    AttemptOutcome, Claim, LastAttempt, LeaseView, MessageId, OnDead, Outcome, Report, State,
+    StateKind, codes,
+};
 use serde_json::json;
 
 use crate::{
@@ -29,6 +32,76 @@ pub(crate) async fn an_explanation_carries_the_whole_message(harness: &dyn Harne
         (stage.lane.clone(), policy())
     );
     assert_eq!((told.attempts, told.now), (0, stage.now().await));
+    assert_eq!(told.last_attempt, None);
+}
+
+pub(crate) async fn an_explanation_carries_the_last_attempt(harness: &dyn Harness) {
+    let stage = Stage::new(harness).await;
+    let id = stage.enqueue(1).await[0];
+    says(&stage, id, &["Ready and due since", "no worker holds it"]).await;
+    let lease = stage.claim(1).await;
+    stage.advance(TTL).await;
+    stage.store.expire(10).await.expect("expire answers");
+    let lost = stage.explain(id).await.last_attempt;
+    let lost = lost.expect("an expiry is an attempt");
+    assert_eq!(
+        (lost.attempt_no, lost.outcome),
+        (1, AttemptOutcome::Expired)
+    );
+    assert_eq!(lost.code.as_deref(), Some(codes::LEASE_EXPIRED));
+    drop(lease);
+
+    let lease = stage.claim(1).await;
+    stage.advance(s(1)).await;
+    let finished_at = stage.now().await;
+    let busy = Report {
+        detail: Some("come back later".into()),
+        ..Report::retry(id, "http_503")
+    };
+    settled(stage.settle(&lease, &[busy]).await);
+    let tried = LastAttempt {
+        attempt_no: 2,
+        outcome: AttemptOutcome::Retry,
+        owner: "worker-1".into(),
+        finished_at,
+        code: Some("http_503".into()),
+        detail: Some("come back later".into()),
+    };
+    let told = stage.explain(id).await;
+    assert_eq!((told.attempts, told.last_attempt), (2, Some(tried)));
+    let ended = format!("attempt 2 by worker-1 ended in retry (http_503) at {finished_at:.3}");
+    says(&stage, id, &["Due later", &ended]).await;
+    stage.advance(s(3_600)).await;
+    says(
+        &stage,
+        id,
+        &["Ready and due again since", &ended, "lane mail"],
+    )
+    .await;
+
+    let lease = stage.claim(1).await;
+    let told = stage.explain(id).await;
+    assert_eq!(told.state.kind(), StateKind::Leased);
+    assert_eq!(told.last_attempt.map(|last| last.attempt_no), Some(2));
+    stage.report(&lease, id, Outcome::Dead).await;
+    stage
+        .store
+        .requeue(&[id], &by())
+        .await
+        .expect("requeue answers");
+    says(
+        &stage,
+        id,
+        &["due again since", "attempt 3 by worker-1 ended in dead"],
+    )
+    .await;
+    let lease = stage.claim(1).await;
+    stage.report(&lease, id, Outcome::Delivered).await;
+    let last = stage.explain(id).await.last_attempt.expect("it was tried");
+    assert_eq!(
+        (last.attempt_no, last.outcome),
+        (4, AttemptOutcome::Delivered)
+    );
 }
 
 pub(crate) async fn a_message_nobody_sent_has_no_story(harness: &dyn Harness) {
@@ -130,7 +203,7 @@ pub(crate) async fn every_place_has_its_sentence(harness: &dyn Harness) {
     says(
         &stage,
         sent[3],
-        &["Due later", "attempt 2 did not deliver it"],
+        &["Due later", "attempt 2 by worker-1 ended in retry"],
     )
     .await;
 }

@@ -1,16 +1,28 @@
 //! `consign explain`: why a message is where it is.
 
 use clap::Args;
-use consign_kernel::{Explanation, MessageId, State};
+use consign_kernel::{Explanation, LastAttempt, MessageId, Process, State, Store};
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use crate::{
     arguments::message_id,
+    config::{Flags, Origin},
     context::Context,
     failure::{Exit, Failure},
     output::{Output, plain},
-    when::fine_stamp,
+    when::{age, fine_stamp},
 };
+
+/// A process that was not heard of for longer has ended.
+const SILENT_MAX: SignedDuration = SignedDuration::from_secs(60);
+
+/// Lanes that are delivered without a word of the configuration.
+const OWN_SINKS: [&str; 3] = [
+    consign_orders::LANE,
+    consign_payments::LANE,
+    consign_memory::LANE,
+];
 
 /// Say why a message is where it is, and what to do.
 #[derive(Args, Debug)]
@@ -29,8 +41,14 @@ impl Explain {
             .ok_or_else(|| Failure::no_such_message(self.id))?;
         if context.out.is_json() {
             context.out.json(&explanation_json(&explanation))?;
-        } else {
-            print(context.out, &explanation)?;
+            return Ok(Exit::Fine);
+        }
+        print(context.out, &explanation)?;
+        if matches!(explanation.state, State::Ready { .. }) {
+            let workers = workers(context, &*store, &explanation).await?;
+            context
+                .out
+                .line(format_args!("{:<10}{}", "workers", plain(&workers)))?;
         }
         Ok(Exit::Fine)
     }
@@ -42,9 +60,43 @@ pub(crate) fn explanation_json(explanation: &Explanation) -> Value {
         "sentence": explanation.sentence(),
         "state": explanation.state,
         "attempts": explanation.attempts,
+        "last_attempt": explanation.last_attempt,
         "lane": explanation.lane,
         "now": explanation.now,
     })
+}
+
+/// Which processes work on the lane of a message, or how to have one.
+async fn workers(
+    context: &Context,
+    store: &dyn Store,
+    explanation: &Explanation,
+) -> Result<String, Failure> {
+    let lane = &explanation.lane.name;
+    let processes = store.processes().await?;
+    let lives = |process: &&Process| {
+        let silent = explanation.now.duration_since(process.seen_at);
+        process.lanes.contains(lane) && silent < SILENT_MAX
+    };
+    let named = |process: &Process| {
+        let seen = age(process.seen_at, explanation.now);
+        format!("{} (heard of {seen})", process.name)
+    };
+    let names: Vec<String> = processes.iter().filter(lives).map(named).collect();
+    if !names.is_empty() {
+        return Ok(names.join(", "));
+    }
+    let config = context.config(Flags::new())?;
+    let remedy = match config.origin_of(&["lanes", lane.as_str(), "sink"]) {
+        Some(origin @ Origin::File { .. }) => {
+            format!("{origin} gives lane {lane} a sink: run `consign work`")
+        }
+        _ if OWN_SINKS.contains(&lane.as_str()) => "run `consign work`".to_owned(),
+        _ => format!("give lane {lane} a sink in consign.toml and run `consign work`"),
+    };
+    Ok(format!(
+        "none of `consign serve` or `consign work`; {remedy}"
+    ))
 }
 
 /// The sentence, then the facts it rests on.
@@ -59,6 +111,9 @@ pub(crate) fn print(out: Output, explanation: &Explanation) -> Result<(), Failur
     let (attempts, attempts_max) = (explanation.attempts, policy.attempts_max);
     let limit = format!("{attempts} recorded; the lane allows {attempts_max} that count");
     field("attempts", &limit)?;
+    if let Some(last) = &explanation.last_attempt {
+        field("last", &last_attempt(last, &stamp(last.finished_at)))?;
+    }
     let mut lane = message.lane.to_string();
     if let Some(paused_at) = explanation.lane.paused_at {
         lane.push_str(&format!(", paused since {}", stamp(paused_at)));
@@ -82,4 +137,15 @@ pub(crate) fn print(out: Output, explanation: &Explanation) -> Result<(), Failur
         State::Waiting { .. } => {}
     }
     Ok(())
+}
+
+fn last_attempt(last: &LastAttempt, at: &str) -> String {
+    let mut text = format!("attempt {}: {}", last.attempt_no, last.outcome.as_str());
+    if let Some(code) = &last.code {
+        text.push_str(&format!(", {code}"));
+    }
+    if let Some(detail) = &last.detail {
+        text.push_str(&format!(" ({detail})"));
+    }
+    format!("{text}; by {}, {at}", last.owner)
 }

@@ -105,10 +105,12 @@ impl Reference {
     /// A message, where it is, and why.
     pub fn explain(&self, now: Timestamp, id: MessageId) -> Option<Explanation> {
         let message = self.messages.get(&id)?.clone();
+        let mut history = self.history(id);
         Some(Explanation {
             state: self.state(id)?,
             lane: self.lanes[&message.lane].clone(),
-            attempts: self.history(id).len() as u32,
+            attempts: history.len() as u32,
+            last_attempt: history.pop().map(Into::into),
             message,
             now,
         })
