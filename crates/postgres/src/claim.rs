@@ -60,7 +60,7 @@ impl PostgresStore {
                 Err(error) => match fitting(&error, limit) {
                     Some(fewer) => limit = fewer,
                     None => {
-                        return Err(self.with_suggestion(store_error("claim", error)).await);
+                        return Err(self.advised(store_error("claim", error)).await);
                     }
                 },
             }

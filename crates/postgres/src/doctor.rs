@@ -21,6 +21,13 @@ const CHECKS: &[&str] = &[
 
 impl PostgresStore {
     pub(crate) async fn doctor_impl(&self) -> Result<Vec<Finding>> {
+        match self.findings().await {
+            Ok(findings) => Ok(findings),
+            Err(error) => Err(self.advised(error.of_read()).await),
+        }
+    }
+
+    async fn findings(&self) -> Result<Vec<Finding>> {
         let failed = |error| store_error("doctor", error);
         let mut tx = self.pool().begin().await.map_err(failed)?;
         // Messages move while this looks; only one snapshot sees each in one place.

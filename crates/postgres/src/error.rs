@@ -31,22 +31,44 @@ pub(crate) mod sqlstate {
     pub(crate) const TOO_MUCH: &str = "54000";
 }
 
-/// A statement that took too long. Says so in these words whatever language the server speaks: who
-/// keeps books about failures tells a slow database from a broken one by them.
+/// What the server or the way to it answered, in one line and once: sqlx repeats it, and names a
+/// line of the server's own source code.
 #[derive(Debug)]
-struct TimedOut(sqlx::Error);
+struct Cause(sqlx::Error);
 
-impl fmt::Display for TimedOut {
+impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let code = state_of(&self.0).unwrap_or_default();
-        write!(f, "the statement timed out (SQLSTATE {code})")
+        use std::io::ErrorKind::{ConnectionRefused, NotFound};
+        match (&self.0, database_error(&self.0)) {
+            (_, Some(error)) => {
+                let (code, message) = (error.code(), error.message());
+                match code {
+                    // Which language the server speaks must not matter: books about failures tell
+                    // a slow database from a broken one by these words.
+                    sqlstate::CANCELED | sqlstate::LOCK_TIMEOUT => {
+                        write!(f, "the statement timed out (SQLSTATE {code}): {message}")
+                    }
+                    _ => write!(f, "{message} (SQLSTATE {code})"),
+                }
+            }
+            (sqlx::Error::Io(error), _) => match error.kind() {
+                ConnectionRefused | NotFound => write!(f, "{error}; is the server running?"),
+                _ => error.fmt(f),
+            },
+            (error, _) => error.fmt(f),
+        }
     }
 }
 
-impl StdError for TimedOut {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        Some(&self.0)
-    }
+impl StdError for Cause {}
+
+/// The SQLSTATE that a failed operation ended with, if the server gave one.
+pub fn sqlstate_of(error: &Error) -> Option<&str> {
+    let Error::Unavailable { source, .. } = error else {
+        return None;
+    };
+    let Cause(error) = source.downcast_ref()?;
+    state_of(error)
 }
 
 /// A refusal that is an answer, not an error.
@@ -101,18 +123,11 @@ pub(crate) fn leaves_the_connection_usable(error: &sqlx::Error) -> bool {
 pub(crate) fn store_error(attempted: &'static str, error: sqlx::Error) -> Error {
     match database_error(&error).and_then(asked_wrongly) {
         Some(error) => error,
-        None => {
-            let certainty = certainty(&error);
-            let source: Box<dyn StdError + Send + Sync> = match state_of(&error) {
-                Some(sqlstate::CANCELED | sqlstate::LOCK_TIMEOUT) => Box::new(TimedOut(error)),
-                _ => Box::new(error),
-            };
-            Error::Unavailable {
-                attempted,
-                certainty,
-                source,
-            }
-        }
+        None => Error::Unavailable {
+            attempted,
+            certainty: certainty(&error),
+            source: Box::new(Cause(error)),
+        },
     }
 }
 
@@ -147,7 +162,10 @@ fn asked_wrongly(error: &PgDatabaseError) -> Option<Error> {
                 .message()
                 .split_once(": ")
                 .unwrap_or(("input", error.message()));
-            Some(Error::invalid(what, why))
+            Some(match error.hint() {
+                Some(hint) => Error::invalid(what, format!("{why}. {hint}")),
+                None => Error::invalid(what, why),
+            })
         }
         // A text or a document the database cannot represent, such as U+0000.
         "22021" | "22P05" | "22P02" => Some(Error::invalid("input", error.message())),

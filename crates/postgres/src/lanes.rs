@@ -1,6 +1,6 @@
 //! Lanes and their policy.
 
-use consign_kernel::{By, Counts, Error, Lane, LaneName, LanePolicy, Result, nearest};
+use consign_kernel::{By, Counts, Lane, LaneName, LanePolicy, Result};
 use sqlx::types::Json;
 
 use crate::{PostgresStore, rows};
@@ -29,13 +29,13 @@ impl PostgresStore {
     pub(crate) async fn lane_impl(&self, name: &LaneName) -> Result<Option<Lane>> {
         let statement =
             sqlx::query("SELECT * FROM consign.lane WHERE name = $1").bind(name.as_str());
-        let rows = self.fetch("read lane", statement).await?;
+        let rows = self.read("read lane", statement).await?;
         rows.first().map(rows::lane).transpose()
     }
 
     pub(crate) async fn lanes_impl(&self) -> Result<Vec<(Lane, Counts)>> {
         let statement = sqlx::query(include_str!("../sql/lanes.sql"));
-        let rows = self.fetch("read lanes", statement).await?;
+        let rows = self.read("read lanes", statement).await?;
         let counted = |row| {
             let counts = Counts {
                 waiting: rows::count(row, "waiting")?,
@@ -67,26 +67,5 @@ impl PostgresStore {
             rows.first()
                 .ok_or_else(|| rows::corrupt("pause answered nothing"))?,
         )
-    }
-
-    /// Adds the nearest known name to an unknown lane, where this role may read lanes at all.
-    pub(crate) async fn with_suggestion(&self, error: Error) -> Error {
-        let Error::UnknownLane {
-            lane,
-            suggestion: None,
-        } = error
-        else {
-            return error;
-        };
-        let known = self
-            .rows(sqlx::query("SELECT name FROM consign.lane"))
-            .await;
-        let names: Vec<String> = known
-            .unwrap_or_default()
-            .iter()
-            .filter_map(|row| rows::column(row, "name").ok())
-            .collect();
-        let suggestion = nearest(&lane, names.iter().map(String::as_str)).map(str::to_owned);
-        Error::UnknownLane { lane, suggestion }
     }
 }

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod advice;
 mod at_hand;
 mod claim;
 mod claimed;
@@ -26,6 +27,7 @@ mod wait;
 mod witness;
 
 pub use enqueue::enqueue_in;
+pub use error::sqlstate_of;
 pub use migrate::{Migration, Status, migrate, migrations, script, status};
 pub use options::{Pooler, PostgresOptions};
 pub use payments::enqueue_payments_in;

@@ -68,7 +68,7 @@ impl PostgresStore {
                 .bind(state.map(StateKind::as_str))
                 .bind(filter.correlation_id.as_deref()),
         };
-        let rows = self.fetch("list", statement).await?;
+        let rows = self.read("list", statement).await?;
         let shown = rows.iter().take(limit as usize);
         let items = shown.map(listed).collect::<Result<Vec<_>>>()?;
         let last = items.last().filter(|_| rows.len() > items.len());
@@ -111,7 +111,7 @@ impl PostgresStore {
     async fn is_deep(&self, filter: &Filter) -> Result<bool> {
         let statement = sqlx::query(include_str!("../sql/ready_is_deep.sql"))
             .bind(filter.lane.as_ref().map(|lane| lane.as_str()));
-        let rows = self.fetch("list", statement).await?;
+        let rows = self.read("list", statement).await?;
         rows.first()
             .map_or(Ok(false), |row| rows::column(row, "deep"))
     }
@@ -131,7 +131,7 @@ impl PostgresStore {
         if let Walk::Correlation(id) = walk {
             statement = statement.bind(id.to_owned());
         }
-        let rows = self.fetch("list", statement).await?;
+        let rows = self.read("list", statement).await?;
         let beyond: Option<i64> = rows
             .first()
             .map(|row| rows::column(row, "id"))

@@ -4,10 +4,15 @@ use consign_kernel::{Error, Result};
 use sqlx::{Connection, PgConnection, postgres::PgRow};
 
 use crate::{
+    advice::advised,
     error::{not_migrated, store_error},
     rows,
     store::connect_options,
 };
+
+mod obstacle;
+
+use obstacle::obstacle;
 
 /// One step of the schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,15 +113,18 @@ pub(crate) fn newest() -> i64 {
 /// Safe to run twice and concurrently: all in one transaction, under a lock that ends with it.
 pub async fn migrate(url: &str) -> Result<Vec<Migration>> {
     let mut connection = connect(url).await?;
+    match apply(&mut connection).await {
+        Ok(applied) => Ok(applied),
+        Err(Failure::Step(step, error)) => Err(obstacle(&mut connection, step, error).await),
+        Err(Failure::Other(error)) => Err(error),
+    }
+}
+
+async fn apply(connection: &mut PgConnection) -> Result<Vec<Migration>, Failure> {
     let mut tx = connection.begin().await.map_err(failed)?;
-    sqlx::raw_sql(LOCK)
-        .execute(&mut *tx)
-        .await
-        .map_err(failed)?;
-    sqlx::raw_sql(VERSION_TABLE)
-        .execute(&mut *tx)
-        .await
-        .map_err(failed)?;
+    for sql in [LOCK, VERSION_TABLE] {
+        sqlx::raw_sql(sql).execute(&mut *tx).await.map_err(failed)?;
+    }
     let applied = applied(&mut tx, "migrate").await?;
     check(&applied)?;
     let missing: Vec<Migration> = MIGRATIONS
@@ -128,7 +136,7 @@ pub async fn migrate(url: &str) -> Result<Vec<Migration>> {
         sqlx::raw_sql(migration.sql)
             .execute(&mut *tx)
             .await
-            .map_err(failed)?;
+            .map_err(|error| Failure::Step(*migration, error))?;
         sqlx::query(
             "INSERT INTO consign.schema_version (version, name, checksum) VALUES ($1, $2, $3)",
         )
@@ -147,15 +155,25 @@ pub async fn migrate(url: &str) -> Result<Vec<Migration>> {
 /// Where a database stands, without changing it.
 pub async fn status(url: &str) -> Result<Status> {
     let mut connection = connect(url).await?;
-    // A transaction keeps both questions on one server behind a pooler.
-    let mut tx = connection
-        .begin()
-        .await
-        .map_err(|error| store_error("connect", error))?;
+    let found = match found(&mut connection).await {
+        Ok((found, _)) => found,
+        Err(error) => return Err(advised(&mut connection, error.of_read()).await),
+    };
     Ok(Status {
-        found: version(&mut tx).await?,
+        found,
         newest: newest(),
     })
+}
+
+/// The version of a database, and what was applied to it.
+async fn found(connection: &mut PgConnection) -> Result<(i64, Vec<PgRow>)> {
+    // A transaction keeps both questions on one server behind a pooler.
+    let tx = connection.begin().await;
+    let mut tx = tx.map_err(|error| store_error("connect", error))?;
+    match version(&mut tx).await? {
+        0 => Ok((0, Vec::new())),
+        found => Ok((found, applied(&mut tx, "read schema version").await?)),
+    }
 }
 
 /// Everything `migrate` would run on an empty database, for those who run SQL by hand.
@@ -176,27 +194,25 @@ pub fn script() -> String {
 /// Refuses a schema this program does not fit: another version, or the same by other steps.
 pub(crate) async fn require_current(url: &str) -> Result<()> {
     let mut connection = connect(url).await?;
-    let mut tx = connection
-        .begin()
-        .await
-        .map_err(|error| store_error("connect", error))?;
-    let found = version(&mut tx).await?;
+    let (found, applied) = match found(&mut connection).await {
+        Ok(found) => found,
+        Err(error) => return Err(advised(&mut connection, error.of_read()).await),
+    };
     if found > newest() {
         return Err(too_new(found));
     }
-    if found > 0 {
-        check(&applied(&mut tx, "read schema version").await?)?;
-    }
-    match found == newest() {
-        true => Ok(()),
-        false => Err(not_migrated(found)),
+    check(&applied)?;
+    if found == newest() {
+        Ok(())
+    } else {
+        Err(not_migrated(found))
     }
 }
 
 async fn connect(url: &str) -> Result<PgConnection> {
     PgConnection::connect_with(&connect_options(url)?)
         .await
-        .map_err(|error| store_error("connect", error))
+        .map_err(|error| store_error("connect", error).of_read())
 }
 
 async fn version(connection: &mut PgConnection) -> Result<i64> {
@@ -264,6 +280,24 @@ fn too_new(found: i64) -> Error {
     }
 }
 
-fn failed(error: sqlx::Error) -> Error {
-    store_error("migrate", error)
+/// Why a migration did not succeed.
+enum Failure {
+    /// One of its steps cannot be applied.
+    Step(Migration, sqlx::Error),
+    Other(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Other(error)
+    }
+}
+
+fn failed(error: sqlx::Error) -> Failure {
+    Failure::Other(match store_error("migrate", error) {
+        Error::Forbidden { what } => Error::Forbidden {
+            what: format!("{what}; {}", obstacle::RIGHTS),
+        },
+        error => error,
+    })
 }

@@ -51,13 +51,13 @@ impl PostgresStore {
             .bind(lane.map(LaneName::as_str))
             .bind(i64::from(minutes))
             .bind(i64::from(step.clamp(1, PULSE_STEP_MAX)));
-        let rows = self.fetch("read what was done", statement).await?;
+        let rows = self.read("read what was done", statement).await?;
         rows.iter().map(minutes_of).collect()
     }
 
     pub(crate) async fn processes_impl(&self) -> Result<Vec<Process>> {
         let statement = sqlx::query(include_str!("../sql/processes.sql"));
-        let rows = self.fetch("read the processes", statement).await?;
+        let rows = self.read("read the processes", statement).await?;
         rows.iter().map(process).collect()
     }
 }

@@ -56,14 +56,14 @@ impl PostgresStore {
 
     pub(crate) async fn redrive_impl(&self, id: RedriveId) -> Result<Option<Redrive>> {
         let statement = sqlx::query("SELECT * FROM consign.redrive WHERE id = $1").bind(id.0);
-        let rows = self.fetch("read a redrive", statement).await?;
+        let rows = self.read("read a redrive", statement).await?;
         rows.first().map(redrive).transpose()
     }
 
     pub(crate) async fn redrives_impl(&self, limit: u32) -> Result<Vec<Redrive>> {
         let statement = sqlx::query("SELECT * FROM consign.redrive ORDER BY id DESC LIMIT $1")
             .bind(i64::from(limit.min(PAGE_ENTRIES_MAX)));
-        let rows = self.fetch("list redrives", statement).await?;
+        let rows = self.read("list redrives", statement).await?;
         rows.iter().map(redrive).collect()
     }
 
@@ -76,7 +76,7 @@ impl PostgresStore {
             .bind(plan.lane.as_ref().map(LaneName::as_str))
             .bind(plan.code.as_deref())
             .bind(i64::from(plan.shown(limit)));
-        let rows = self.fetch("list what a redrive would take", statement);
+        let rows = self.read("list what a redrive would take", statement);
         rows.await?.iter().map(dead_letter).collect()
     }
 
@@ -88,7 +88,7 @@ impl PostgresStore {
             .bind(filter.lane.as_ref().map(LaneName::as_str))
             .bind(filter.code.as_deref())
             .bind(i64::try_from(at_most).unwrap_or(i64::MAX));
-        let rows = self.fetch("count dead", statement).await?;
+        let rows = self.read("count dead", statement).await?;
         let row = rows.first();
         rows::count(
             row.ok_or_else(|| rows::corrupt("a count answered nothing"))?,

@@ -129,8 +129,18 @@ impl PostgresStore {
     ) -> Result<Vec<PgRow>> {
         match self.rows(statement).await {
             Ok(rows) => Ok(rows),
-            Err(error) => Err(self.with_suggestion(store_error(attempted, error)).await),
+            Err(error) => Err(self.advised(store_error(attempted, error)).await),
         }
+    }
+
+    /// The same for a statement that writes nothing.
+    pub(crate) async fn read(
+        &self,
+        attempted: &'static str,
+        statement: Statement<'_>,
+    ) -> Result<Vec<PgRow>> {
+        let rows = self.fetch(attempted, statement).await;
+        rows.map_err(consign_kernel::Error::of_read)
     }
 }
 

@@ -172,7 +172,7 @@ impl PostgresStore {
     /// How long until the lane has something to claim, if anything is in sight.
     async fn until_due(&self, lane: &LaneName) -> Result<Option<Duration>> {
         let statement = sqlx::query("SELECT consign.until_due($1) AS until").bind(lane.as_str());
-        let rows = self.fetch("look for work", statement).await?;
+        let rows = self.read("look for work", statement).await?;
         let Some(row) = rows.first() else {
             return Ok(None);
         };

@@ -39,7 +39,7 @@ impl PostgresStore {
 
     pub(crate) async fn late_impl(&self, id: MessageId) -> Result<Vec<LateResult>> {
         let statement = sqlx::query(include_str!("../sql/late.sql")).bind(id.0);
-        self.fetch("read late results", statement)
+        self.read("read late results", statement)
             .await?
             .iter()
             .map(late)

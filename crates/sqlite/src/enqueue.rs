@@ -47,8 +47,14 @@ impl Work<'_> {
     pub(crate) async fn enqueue(&mut self, messages: &[NewMessage]) -> Result<Vec<Enqueued>> {
         // Before any key is looked up: whose keys are taken is nobody else's business.
         for (lane, why) in [
-            (consign_orders::LANE, "takes orders only"),
-            (consign_payments::LANE, "takes payments only"),
+            (
+                consign_orders::LANE,
+                "takes orders only. Use POST /do/order",
+            ),
+            (
+                consign_payments::LANE,
+                "takes payments only. Use POST /v1/payments",
+            ),
         ] {
             if messages.iter().any(|message| message.lane.as_str() == lane) {
                 return Err(Error::invalid(format!("lane {lane}"), why).into());

@@ -1,6 +1,6 @@
 //! From what SQLite says to what the kernel's callers can act on.
 
-use std::sync::Arc;
+use std::{error::Error as StdError, fmt, path::Path, sync::Arc};
 
 use consign_kernel::{Certainty, Error};
 
@@ -55,7 +55,7 @@ pub(crate) fn from_commit(attempted: &'static str, error: Arc<sqlx::Error>) -> E
         } else {
             Certainty::Unknown
         },
-        source: Box::new(error),
+        source: Box::new(Cause(error)),
     }
 }
 
@@ -75,22 +75,78 @@ pub(crate) fn from_database(attempted: &'static str, error: sqlx::Error) -> Erro
 
 /// The same, of an error that several callers share.
 pub(crate) fn from_shared(attempted: &'static str, error: Arc<sqlx::Error>) -> Error {
+    let words = words(&error);
     match primary_code(&error) {
         Some(PERM | READONLY | AUTH) => Error::Forbidden {
-            what: error.to_string(),
+            what: format!("{attempted}: {words}; {RIGHTS}"),
         },
-        Some(ERROR | CORRUPT | CONSTRAINT | MISMATCH | NOT_A_DATABASE) => Error::Corrupt {
-            what: format!("{attempted}: {error}"),
+        Some(NOT_A_DATABASE) => Error::Corrupt {
+            what: "the file is not an SQLite database; name another file".to_owned(),
+        },
+        Some(ERROR | CORRUPT | CONSTRAINT | MISMATCH) => Error::Corrupt {
+            what: format!("{attempted}: {words}"),
         },
         None if is_decoding(&error) => Error::Corrupt {
-            what: format!("{attempted}: {error}"),
+            what: format!("{attempted}: {words}"),
         },
         _ => Error::Unavailable {
             attempted,
             certainty: Certainty::Definite,
-            source: Box::new(error),
+            source: Box::new(Cause(error)),
         },
     }
+}
+
+/// The kernel's error for a file that could not be opened: SQLite does not say why.
+pub(crate) fn from_opening(attempted: &'static str, path: &Path, error: sqlx::Error) -> Error {
+    if primary_code(&error) != Some(CANNOT_OPEN) {
+        return from_database(attempted, error);
+    }
+    let why = if path.is_dir() {
+        "it is a folder; name a file in it".to_owned()
+    } else {
+        match std::fs::File::open(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                format!("{error}; {RIGHTS}")
+            }
+            _ => format!("{}; {RIGHTS}", words(&error)),
+        }
+    };
+    Error::Unavailable {
+        attempted,
+        certainty: Certainty::Definite,
+        source: why.into(),
+    }
+}
+
+/// What the user of a file needs, to read it as well.
+const RIGHTS: &str = "this user must be able to write the file and its folder, where SQLite keeps \
+                      its log";
+
+/// What SQLite said, once: sqlx prints it with a preamble and names it as its cause as well.
+fn words(error: &sqlx::Error) -> String {
+    match error.as_database_error() {
+        Some(error) => error.message().to_owned(),
+        None => error.to_string(),
+    }
+}
+
+/// What went wrong, in the words of SQLite.
+#[derive(Debug)]
+struct Cause(Arc<sqlx::Error>);
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&words(&self.0))
+    }
+}
+
+impl StdError for Cause {}
+
+/// What SQLite said of a statement that makes no sense in this file, such as one that makes a table
+/// that is there.
+pub(crate) fn statement_words(error: &sqlx::Error) -> Option<String> {
+    (primary_code(error) == Some(ERROR)).then(|| words(error))
 }
 
 pub(crate) fn is_busy(error: &sqlx::Error) -> bool {
@@ -127,6 +183,7 @@ const BUSY: u32 = 5;
 const LOCKED: u32 = 6;
 const READONLY: u32 = 8;
 const CORRUPT: u32 = 11;
+const CANNOT_OPEN: u32 = 14;
 const TOO_BIG: u32 = 18;
 const CONSTRAINT: u32 = 19;
 const MISMATCH: u32 = 20;

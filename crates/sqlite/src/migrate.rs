@@ -77,12 +77,15 @@ impl Status {
                 migration.version == applied.version && checksum(migration.sql) == applied.checksum
             })
         };
-        if !self.applied.iter().all(ours) {
-            return Err(self.mismatch(
-                "its migrations were edited after they were applied; use the consign that applied them",
-            ));
+        match self.applied.iter().find(|applied| !ours(applied)) {
+            None => Ok(()),
+            Some(Applied { version, name, .. }) => Err(Error::Corrupt {
+                what: format!(
+                    "migration {version} ({name}) in the database is not the one this program has; \
+                     use the consign that applied it"
+                ),
+            }),
         }
-        Ok(())
     }
 
     fn mismatch(&self, remedy: &'static str) -> Error {
@@ -166,7 +169,10 @@ pub async fn status(options: &SqliteOptions) -> Result<Status> {
         });
     }
     let read = async {
-        let mut connection = options.reading().connect().await?;
+        let opened = options.reading().connect().await;
+        let mut connection = opened.map_err(|error| {
+            error::from_opening("read the schema's version", options.path(), error)
+        })?;
         let status = read_status(&mut connection).await?;
         connection.close().await?;
         Ok(status)
@@ -193,7 +199,8 @@ async fn apply(
     for migration in before.pending() {
         sqlx::raw_sql(migration.sql)
             .execute(&mut *transaction)
-            .await?;
+            .await
+            .map_err(|error| obstacle(migration, error))?;
         sqlx::query(sql!("schema_version_add"))
             .bind(migration.version)
             .bind(migration.name)
@@ -205,6 +212,18 @@ async fn apply(
     let after = read_status(&mut transaction).await?;
     transaction.commit().await?;
     Ok(after)
+}
+
+/// A step that fails in itself says which it is; a busy or full disk is none of its business.
+fn obstacle(step: &Migration, error: sqlx::Error) -> Failure {
+    match error::statement_words(&error) {
+        Some(words) => Failure::Refused(Error::Migration {
+            version: step.version,
+            name: step.name,
+            why: format!("{words}; give consign a file of its own"),
+        }),
+        None => error.into(),
+    }
 }
 
 pub(crate) async fn read_status(connection: &mut SqliteConnection) -> error::Result<Status> {
@@ -244,7 +263,10 @@ async fn connect_for_migration(options: &SqliteOptions) -> Result<SqliteConnecti
             Err(error) if is_busy(&error) && Instant::now() < deadline => {
                 sleep(Duration::from_millis(10)).await;
             }
-            result => return result.map_err(|error| error::from_database("migrate", error)),
+            result => {
+                let opened = |error| error::from_opening("migrate", options.path(), error);
+                return result.map_err(opened);
+            }
         }
     }
 }

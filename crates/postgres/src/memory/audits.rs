@@ -137,7 +137,7 @@ impl PostgresStore {
             .bind(filter.until.map(|until| until.to_sqlx()))
             .bind(filter.before)
             .bind(filter.after);
-        let rows = self.fetch("read audits", statement).await?;
+        let rows = self.read("read audits", statement).await?;
         rows.iter().map(audit).collect()
     }
 }

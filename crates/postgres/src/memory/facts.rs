@@ -62,7 +62,7 @@ impl PostgresStore {
         let statement = sqlx::query("SELECT logbook.get_kv($1, $2) AS value")
             .bind(namespace)
             .bind(key);
-        let rows = self.fetch("read a value", statement).await?;
+        let rows = self.read("read a value", statement).await?;
         let value: Option<Json<Value>> = rows::column(rows::only(&rows)?, "value")?;
         Ok(value.map(|Json(value)| value))
     }

@@ -56,7 +56,7 @@ impl PostgresStore {
         let statement = sqlx::query("SELECT * FROM logbook.check_dedup($1, $2)")
             .bind(target_space)
             .bind(payload_sha);
-        let rows = self.fetch("look for a stored memory", statement).await?;
+        let rows = self.read("look for a stored memory", statement).await?;
         let found = |row| {
             Ok(Found {
                 outbox_id: rows::column::<Option<i64>>(row, "outbox_id")?.map(MessageId),
@@ -68,7 +68,7 @@ impl PostgresStore {
 
     pub(super) async fn outbox_row_impl(&self, outbox_id: MessageId) -> Result<Option<OutboxRow>> {
         let sql = "SELECT * FROM logbook.outbox_memory WHERE outbox_id = $1";
-        let rows = self.fetch("read the outbox", sqlx::query(sql).bind(outbox_id.0));
+        let rows = self.read("read the outbox", sqlx::query(sql).bind(outbox_id.0));
         rows.await?.first().map(outbox_row).transpose()
     }
 
@@ -82,7 +82,7 @@ impl PostgresStore {
         let statement = sqlx::query(sql)
             .bind(status.map(OutboxStatus::as_str))
             .bind(at_most(limit));
-        let rows = self.fetch("read the outbox", statement).await?;
+        let rows = self.read("read the outbox", statement).await?;
         rows.iter().map(outbox_row).collect()
     }
 

@@ -17,7 +17,7 @@ impl PostgresStore {
             .bind(&filter.status)
             .bind(&filter.owner_user_id)
             .bind(at_most(limit));
-        let rows = self.fetch("read items", statement).await?;
+        let rows = self.read("read items", statement).await?;
         rows.iter().map(item).collect()
     }
 
@@ -28,7 +28,7 @@ impl PostgresStore {
             .bind(&filter.actor_user_id)
             .bind(filter.since.map(|since| since.to_sqlx()))
             .bind(at_most(limit));
-        let rows = self.fetch("read events", statement).await?;
+        let rows = self.read("read events", statement).await?;
         rows.iter().map(event).collect()
     }
 
@@ -41,19 +41,19 @@ impl PostgresStore {
             .bind(filter.item_id)
             .bind(&filter.kind)
             .bind(at_most(limit));
-        let rows = self.fetch("read attachments", statement).await?;
+        let rows = self.read("read attachments", statement).await?;
         rows.iter().map(attachment).collect()
     }
 
     pub(super) async fn attachment_impl(&self, attachment_id: i64) -> Result<Option<Attachment>> {
         let sql = "SELECT * FROM logbook.attachments WHERE attachment_id = $1";
-        let rows = self.fetch("read an attachment", sqlx::query(sql).bind(attachment_id));
+        let rows = self.read("read an attachment", sqlx::query(sql).bind(attachment_id));
         rows.await?.first().map(attachment).transpose()
     }
 
     pub(super) async fn candidate_impl(&self, candidate_id: i64) -> Result<Option<Candidate>> {
         let sql = "SELECT * FROM analysis.knowledge_candidates WHERE candidate_id = $1";
-        let rows = self.fetch("read a candidate", sqlx::query(sql).bind(candidate_id));
+        let rows = self.read("read a candidate", sqlx::query(sql).bind(candidate_id));
         rows.await?.first().map(candidate).transpose()
     }
 }

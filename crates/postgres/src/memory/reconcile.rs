@@ -34,7 +34,7 @@ impl PostgresStore {
 
     pub(super) async fn outbox_counts_impl(&self) -> Result<OutboxCounts> {
         let statement = sqlx::query("SELECT * FROM logbook.outbox_counts()");
-        let rows = self.fetch("count the outbox", statement).await?;
+        let rows = self.read("count the outbox", statement).await?;
         let row = rows::only(&rows)?;
         Ok(OutboxCounts {
             pending: rows::count(row, "pending")?,
@@ -46,7 +46,7 @@ impl PostgresStore {
 
     pub(super) async fn memory_counts_impl(&self) -> Result<MemoryCounts> {
         let statement = sqlx::query("SELECT logbook.memory_counts() AS counts");
-        let rows = self.fetch("count memories", statement).await?;
+        let rows = self.read("count memories", statement).await?;
         let Json(counts) = rows::column(rows::only(&rows)?, "counts")?;
         Ok(counts)
     }

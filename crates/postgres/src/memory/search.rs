@@ -18,7 +18,7 @@ impl PostgresStore {
             .bind(query)
             .bind(spaces)
             .bind(at_most(limit));
-        let rows = self.fetch("search the logbook", statement).await?;
+        let rows = self.read("search the logbook", statement).await?;
         rows.iter().map(fallback_hit).collect()
     }
 
@@ -47,7 +47,7 @@ impl PostgresStore {
         let statement = sqlx::query("SELECT logbook.kept_memory($1, $2) AS memory_id")
             .bind(target_space)
             .bind(payload_sha);
-        let rows = self.fetch("look for a kept memory", statement).await?;
+        let rows = self.read("look for a kept memory", statement).await?;
         rows::column(rows::only(&rows)?, "memory_id")
     }
 
@@ -61,7 +61,7 @@ impl PostgresStore {
             .bind(query)
             .bind(spaces)
             .bind(at_most(limit));
-        let rows = self.fetch("search memories", statement).await?;
+        let rows = self.read("search memories", statement).await?;
         rows.iter().map(embedded_hit).collect()
     }
 }

@@ -11,7 +11,7 @@ impl PostgresStore {
     pub(super) async fn settings_impl(&self, project_key: &str) -> Result<Settings> {
         let sql = "SELECT * FROM governance.get_or_create_settings($1)";
         let statement = sqlx::query(sql).bind(project_key);
-        settings(rows::only(&self.fetch("read settings", statement).await?)?)
+        settings(rows::only(&self.read("read settings", statement).await?)?)
     }
 
     pub(super) async fn change_settings_impl(
@@ -44,7 +44,7 @@ impl PostgresStore {
 
     pub(super) async fn user_exists_impl(&self, user_id: &str) -> Result<bool> {
         let sql = "SELECT FROM identity.users WHERE user_id = $1 AND is_active";
-        let rows = self.fetch("look up a user", sqlx::query(sql).bind(user_id));
+        let rows = self.read("look up a user", sqlx::query(sql).bind(user_id));
         Ok(!rows.await?.is_empty())
     }
 

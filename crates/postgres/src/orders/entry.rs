@@ -26,7 +26,7 @@ impl PostgresStore {
         let statement = sqlx::query(answer_from!("consign.order_entry($1, $2)"))
             .bind(client.as_str())
             .bind(key.as_str());
-        let rows = self.fetch("read an order", statement).await?;
+        let rows = self.read("read an order", statement).await?;
         rows.first().map(entry).transpose()
     }
 
@@ -38,7 +38,7 @@ impl PostgresStore {
         let statement = sqlx::query(answer_from!("consign.verify_order($1, $2)"))
             .bind(client.as_str())
             .bind(key.as_str());
-        let rows = self.fetch("verify an order", statement).await?;
+        let rows = self.read("verify an order", statement).await?;
         let verified = |row| {
             Ok(Verified {
                 entry: entry(row)?,
@@ -61,13 +61,13 @@ impl PostgresStore {
             .bind(before.map(|(_, client, _)| client.as_str()))
             .bind(before.map(|(_, _, key)| key.as_str()))
             .bind(i64::from(limit.min(PAGE_ENTRIES_MAX)));
-        let rows = self.fetch("list orders", statement).await?;
+        let rows = self.read("list orders", statement).await?;
         rows.iter().map(entry).collect()
     }
 
     pub(crate) async fn count_orders_impl(&self) -> Result<BTreeMap<&'static str, u64>> {
         let sql = "SELECT status, count FROM consign.count_orders()";
-        let rows = self.fetch("count orders", sqlx::query(sql)).await?;
+        let rows = self.read("count orders", sqlx::query(sql)).await?;
         let mut counts = BTreeMap::from(STATUSES.map(|status| (status.as_str(), 0)));
         for row in &rows {
             let status = status(row)?;

@@ -16,7 +16,7 @@ use crate::{PostgresStore, list::holds_nul, rows};
 impl PostgresStore {
     pub(super) async fn payment_impl(&self, id: OutboxId) -> Result<Option<(PaymentView, Value)>> {
         let statement = sqlx::query(include_str!("../../sql/payment_get.sql")).bind(id.0);
-        let rows = self.fetch("read a payment", statement).await?;
+        let rows = self.read("read a payment", statement).await?;
         let Some(row) = rows.first() else {
             return Ok(None);
         };
@@ -49,7 +49,7 @@ impl PostgresStore {
             .bind(filter.participant_id.as_deref())
             .bind(filter.instruction_id.as_deref())
             .bind(filter.state.map(places));
-        let rows = self.fetch("list payments", statement).await?;
+        let rows = self.read("list payments", statement).await?;
         let shown = rows.iter().take(limit as usize);
         let items = shown.map(view).collect::<Result<Vec<_>>>()?;
         let has_more = rows.len() > items.len();
@@ -66,7 +66,7 @@ impl PostgresStore {
     ) -> Result<Vec<Option<MessageId>>> {
         let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
         let statement = sqlx::query(include_str!("../../sql/payment_messages.sql")).bind(ids);
-        let rows = self.fetch("find payments", statement).await?;
+        let rows = self.read("find payments", statement).await?;
         let message = |row| {
             let id: Option<i64> = rows::column(row, "message_id")?;
             Ok(id.map(MessageId))
@@ -77,7 +77,7 @@ impl PostgresStore {
     pub(super) async fn in_flight_impl(&self, limit: u32) -> Result<Vec<InFlight>> {
         let statement = sqlx::query(include_str!("../../sql/payment_in_flight.sql"))
             .bind(i64::from(limit.min(PAGE_ENTRIES_MAX)));
-        let rows = self.fetch("list payments in leases", statement).await?;
+        let rows = self.read("list payments in leases", statement).await?;
         let in_flight = |row| {
             Ok(InFlight {
                 outbox_id: OutboxId(rows::column(row, "outbox_id")?),
@@ -97,7 +97,7 @@ impl PostgresStore {
         tenant_id: Option<Uuid>,
     ) -> Result<PaymentsStatus> {
         let statement = sqlx::query(include_str!("../../sql/payment_status.sql")).bind(tenant_id);
-        let rows = self.fetch("count payments", statement).await?;
+        let rows = self.read("count payments", statement).await?;
         let row = rows
             .first()
             .ok_or_else(|| rows::corrupt("the status of payments has no row"))?;
@@ -106,7 +106,7 @@ impl PostgresStore {
         let histogram = histogram.try_into();
         let statement =
             sqlx::query(include_str!("../../sql/payment_last_hour.sql")).bind(tenant_id);
-        let hour = self.fetch("count attempts of payments", statement).await?;
+        let hour = self.read("count attempts of payments", statement).await?;
         let mut last_hour = BTreeMap::new();
         for row in &hour {
             last_hour.insert(attempt_state(row)?, rows::count(row, "count")?);

@@ -1,11 +1,14 @@
 //! Migrations: twice, at once, printed, and refused where they do not fit.
 
-use consign_kernel::{Certainty, Error, LanePolicy, Store as _};
+use consign_kernel::{Certainty, Error, LanePolicy, Store as _, with_causes};
 use consign_postgres::{PostgresOptions, PostgresStore, migrate, migrations, script, status};
 use consign_testkit::TestDatabase;
 use sqlx::{Connection, PgConnection};
 
-use crate::harness::{connect, database, execute};
+use crate::{
+    advice::Login,
+    harness::{connect, database, execute},
+};
 
 async fn empty() -> TestDatabase {
     TestDatabase::create(async |_: &str| {}).await
@@ -98,7 +101,8 @@ async fn a_failed_migration_leaves_nothing_behind() {
         "CREATE SCHEMA consign; CREATE TABLE consign.audit (x int)",
     )
     .await;
-    migrate(database.url()).await.unwrap_err();
+    let error = migrate(database.url()).await.unwrap_err();
+    assert_eq!(error.code(), "migration_failed", "{error}");
     let mut connection = PgConnection::connect(database.url()).await.unwrap();
     let tables: i64 = sqlx::query_scalar(
         "SELECT count(*) FROM information_schema.tables WHERE table_schema = 'consign'",
@@ -107,6 +111,57 @@ async fn a_failed_migration_leaves_nothing_behind() {
     .await
     .unwrap();
     assert_eq!(tables, 1, "only what was in the way");
+}
+
+#[tokio::test]
+async fn foreign_objects_in_the_way_are_named_with_schema_and_migration() {
+    let database = empty().await;
+    execute(
+        database.url(),
+        "CREATE SCHEMA identity; CREATE TABLE identity.users (x int);
+         CREATE SCHEMA logbook; CREATE TABLE logbook.items (x int)",
+    )
+    .await;
+    let error = migrate(database.url()).await.unwrap_err();
+    assert_eq!(error.code(), "migration_failed");
+    let told = error.to_string();
+    assert!(
+        told.starts_with("migration 20 (logbook_tables) cannot be applied: "),
+        "{told}"
+    );
+    for name in ["identity.users", "logbook.items", "nothing was changed"] {
+        assert!(told.contains(name), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn a_login_that_may_not_migrate_is_told_what_it_needs() {
+    let database = empty().await;
+    let login = Login::create(&database).await;
+    let error = migrate(&login.url()).await.unwrap_err();
+    login.remove().await;
+    assert_eq!(error.code(), "forbidden");
+    let told = error.to_string();
+    assert!(
+        told.contains("may create schemas in this database"),
+        "{told}"
+    );
+}
+
+#[tokio::test]
+async fn an_error_of_the_server_is_printed_once_and_without_its_source_code() {
+    let database = empty().await;
+    let nowhere = database.url().rsplit_once('/').unwrap().0.to_owned() + "/nowhere";
+    let error = status(&nowhere).await.unwrap_err();
+    assert_eq!(consign_postgres::sqlstate_of(&error), Some("3D000"));
+    assert_eq!(
+        with_causes(&error),
+        "connect: the database is not available: database \"nowhere\" does not exist (SQLSTATE 3D000)"
+    );
+    let error = status("postgres://127.0.0.1:1/nowhere").await.unwrap_err();
+    let told = with_causes(&error);
+    assert_eq!(told.matches("refused").count(), 1, "{told}");
+    assert!(told.ends_with("is the server running?"), "{told}");
 }
 
 #[tokio::test]

@@ -91,7 +91,7 @@ fn check_message(row: &MessageRow, found: &[Place], report: &mut Report) {
             "delivered",
             format!("message {id} was delivered {delivered} times"),
             format!(
-                "nothing can be undone; compare the fences in `consign history {id}` with what \
+                "nothing can be undone; compare the fences in `consign show {id}` with what \
                  the sink received"
             ),
             message,
@@ -101,7 +101,7 @@ fn check_message(row: &MessageRow, found: &[Place], report: &mut Report) {
         report.add(
             "delivered",
             format!("message {id} was tried again after it was delivered"),
-            format!("nothing can be undone; see `consign history {id}`"),
+            format!("nothing can be undone; see `consign show {id}`"),
             message,
         );
     }

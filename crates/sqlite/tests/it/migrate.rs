@@ -1,6 +1,6 @@
 //! The schema: forward only, twice, at once, and refused where it does not fit.
 
-use consign_kernel::Store;
+use consign_kernel::{Store, with_causes};
 use consign_sqlite::{SqliteOptions, SqliteStore, migrate, migrations, status};
 use sqlx::{ConnectOptions, sqlite::SqliteConnectOptions};
 use tempfile::TempDir;
@@ -96,7 +96,51 @@ async fn a_schema_with_another_history_is_refused() {
     )
     .await;
     let error = SqliteStore::open(&options).await.unwrap_err();
-    assert!(error.to_string().contains("edited after"), "{error}");
+    assert!(
+        error.to_string().contains("migration 1 (tables)"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_foreign_table_in_the_way_is_named_with_the_migration() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = options(&directory);
+    let connect = SqliteConnectOptions::new()
+        .filename(options.path())
+        .create_if_missing(true);
+    let mut connection = connect.connect().await.unwrap();
+    let foreign = sqlx::query("CREATE TABLE message (x)");
+    foreign.execute(&mut connection).await.unwrap();
+    let error = migrate(&options).await.map(drop).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "migration 1 (tables) cannot be applied: table message already exists; give consign a file \
+         of its own; nothing was changed"
+    );
+    assert_eq!(status(&options).await.unwrap().version(), 0);
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_opened_says_why() {
+    let directory = tempfile::tempdir().unwrap();
+    let folder = SqliteOptions::new(directory.path().to_str().unwrap()).unwrap();
+    for error in [
+        status(&folder).await.map(drop).unwrap_err(),
+        migrate(&folder).await.map(drop).unwrap_err(),
+    ] {
+        assert_eq!(error.code(), "database_unavailable");
+        let told = with_causes(&error);
+        assert!(
+            told.ends_with(": it is a folder; name a file in it"),
+            "{told}"
+        );
+    }
+    let nowhere = directory.path().join("nowhere/queue.db");
+    let nowhere = SqliteOptions::new(nowhere.to_str().unwrap()).unwrap();
+    let told = with_causes(&migrate(&nowhere).await.map(drop).unwrap_err());
+    assert_eq!(told.matches("unable to open").count(), 1, "{told}");
+    assert!(told.contains("the file and its folder"), "{told}");
 }
 
 #[tokio::test]
@@ -125,4 +169,8 @@ async fn a_file_that_is_no_database_is_refused() {
     .unwrap();
     let error = SqliteStore::open(&options).await.unwrap_err();
     assert_eq!(error.code(), "corrupt", "{error}");
+    assert!(
+        error.to_string().contains("is not an SQLite database"),
+        "{error}"
+    );
 }

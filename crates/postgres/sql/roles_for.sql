@@ -1,0 +1,19 @@
+-- Which roles of consign may use a schema, table, view or function of this name ($1 text), and that the
+-- current login is not a member of: the least powerful first.
+SELECT r.rolname::text AS role, quote_ident(current_user) AS login
+    FROM pg_catalog.pg_roles r
+    WHERE (r.rolname LIKE 'consign\_%' OR r.rolname LIKE 'symphony\_%')
+        AND NOT pg_catalog.pg_has_role(current_user, r.oid, 'USAGE')
+        AND EXISTS (
+            WITH ours AS (
+                SELECT oid, nspname FROM pg_catalog.pg_namespace
+                    WHERE nspname IN ('consign', 'logbook', 'governance', 'identity', 'analysis', 'scm')
+            )
+            SELECT FROM ours WHERE nspname = $1 AND has_schema_privilege(r.oid, oid, 'USAGE')
+            UNION ALL
+            SELECT FROM pg_catalog.pg_class c JOIN ours ON ours.oid = c.relnamespace
+                WHERE c.relname = $1 AND has_table_privilege(r.oid, c.oid, 'SELECT')
+            UNION ALL
+            SELECT FROM pg_catalog.pg_proc p JOIN ours ON ours.oid = p.pronamespace
+                WHERE p.proname = $1 AND has_function_privilege(r.oid, p.oid, 'EXECUTE'))
+    ORDER BY array_position(ARRAY['consign_auditor', 'consign_producer', 'consign_worker'], r.rolname::text), role

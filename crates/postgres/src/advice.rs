@@ -1,0 +1,99 @@
+//! What an error of the database lacks to be acted on: the lane that was meant, the role that a
+//! login is missing.
+
+use consign_kernel::{Error, nearest};
+use sqlx::{PgConnection, postgres::PgRow};
+
+use crate::{PostgresStore, rows};
+
+const ROLES: &str = include_str!("../sql/roles_for.sql");
+
+impl PostgresStore {
+    /// The same error with what to do about it, as far as the database can say.
+    pub(crate) async fn advised(&self, error: Error) -> Error {
+        match error {
+            Error::UnknownLane {
+                lane,
+                suggestion: None,
+            } => self.with_suggestion(lane).await,
+            Error::Forbidden { what } => {
+                let roles = self.rows(sqlx::query(ROLES).bind(object(&what))).await;
+                with_roles(what, &roles.unwrap_or_default())
+            }
+            error => error,
+        }
+    }
+
+    /// Adds the nearest known name to an unknown lane, where this role may read lanes at all.
+    async fn with_suggestion(&self, lane: String) -> Error {
+        let known = self
+            .rows(sqlx::query("SELECT name FROM consign.lane"))
+            .await;
+        let names: Vec<String> = known
+            .unwrap_or_default()
+            .iter()
+            .filter_map(|row| rows::column(row, "name").ok())
+            .collect();
+        let suggestion = nearest(&lane, names.iter().map(String::as_str)).map(str::to_owned);
+        Error::UnknownLane { lane, suggestion }
+    }
+}
+
+/// The same on a connection outside of any transaction.
+pub(crate) async fn advised(connection: &mut PgConnection, error: Error) -> Error {
+    let Error::Forbidden { what } = error else {
+        return error;
+    };
+    let statement = sqlx::query(ROLES).persistent(false).bind(object(&what));
+    let roles = statement.fetch_all(connection).await;
+    with_roles(what, &roles.unwrap_or_default())
+}
+
+/// What a refusal is about. The server names it last, in every language.
+fn object(what: &str) -> String {
+    let is_quote = |c: char| !c.is_alphanumeric() && c != '_';
+    let mut words = what
+        .split_whitespace()
+        .map(|word| word.trim_matches(is_quote));
+    words
+        .rfind(|word| !word.is_empty())
+        .unwrap_or_default()
+        .to_owned()
+}
+
+fn with_roles(what: String, rows: &[PgRow]) -> Error {
+    let text = |row, name| rows::column::<String>(row, name).unwrap_or_default();
+    let roles: Vec<String> = rows.iter().map(|row| text(row, "role")).collect();
+    let what = match (rows.first(), &roles[..]) {
+        (Some(row), [role]) => {
+            let login = text(row, "login");
+            format!("{what}; login {login} needs the role {role}: GRANT {role} TO {login}")
+        }
+        (Some(row), [role, ..]) => {
+            let (login, all) = (text(row, "login"), roles.join(", "));
+            format!(
+                "{what}; login {login} needs one of the roles {all}, as in GRANT {role} TO {login}"
+            )
+        }
+        _ => what,
+    };
+    Error::Forbidden { what }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_its_object_in_every_language() {
+        for (what, name) in [
+            ("permission denied for table message", "message"),
+            ("permission denied for function put_lane", "put_lane"),
+            ("keine Berechtigung für Schema consign", "consign"),
+            ("droit refusé pour la table « message »", "message"),
+            ("permission denied for table \"message\"", "message"),
+        ] {
+            assert_eq!(object(what), name, "{what}");
+        }
+    }
+}

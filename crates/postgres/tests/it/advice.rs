@@ -1,0 +1,112 @@
+//! What the store adds to an error of the server so that it can be acted on.
+
+use consign_kernel::{Certainty, Claim, Error, Filter, MessageId, Store};
+use consign_postgres::{PostgresOptions, PostgresStore};
+use consign_testkit::{ChaosProxy, TestDatabase};
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+
+use crate::harness::database;
+
+/// A login without any role.
+pub(crate) struct Login {
+    name: String,
+    admin: String,
+}
+
+impl Login {
+    pub(crate) async fn create(database: &TestDatabase) -> Self {
+        let login = Self {
+            name: format!("login_{}", database.name()),
+            admin: database.url().to_owned(),
+        };
+        login
+            .run(format!("CREATE ROLE {} LOGIN PASSWORD 'pass'", login.name))
+            .await;
+        login
+    }
+
+    /// The same database, reached as this login.
+    pub(crate) fn url(&self) -> String {
+        let (_, rest) = self.admin.split_once("://").unwrap();
+        let place = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
+        format!("postgres://{}:pass@{place}", self.name)
+    }
+
+    async fn grant(&self, role: &str) {
+        self.run(format!("GRANT {role} TO {}", self.name)).await;
+    }
+
+    pub(crate) async fn remove(self) {
+        self.run(format!("DROP ROLE {}", self.name)).await;
+    }
+
+    async fn run(&self, sql: String) {
+        let mut connection = PgConnection::connect(&self.admin).await.unwrap();
+        let statement = sqlx::raw_sql(AssertSqlSafe(sql));
+        statement.execute(&mut connection).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_login_without_rights_is_told_which_role_it_lacks() {
+    let database = database().await;
+    let login = Login::create(&database).await;
+    let name = login.name.clone();
+    let told = |error: Error| {
+        assert_eq!(error.code(), "forbidden", "{error:?}");
+        error.to_string()
+    };
+    let options = PostgresOptions::new(login.url());
+    let error = told(PostgresStore::connect(&options).await.unwrap_err());
+    let none = format!("login {name} needs one of the roles consign_auditor, consign_producer, ");
+    assert!(error.contains(&none), "{error}");
+    let status = consign_postgres::status(&login.url()).await;
+    assert!(told(status.unwrap_err()).contains(&none));
+
+    login.grant("consign_producer").await;
+    let store = PostgresStore::connect(&options).await.unwrap();
+    let lane = "default".parse().unwrap();
+    let error = told(store.list(&Filter::default(), None, 1).await.unwrap_err());
+    let reader = format!(
+        "permission denied for table message; login {name} needs one of the roles \
+         consign_auditor, consign_operator, as in GRANT consign_auditor TO {name}"
+    );
+    assert!(error.contains(&reader), "{error}");
+    let error = told(store.explain(MessageId(1)).await.unwrap_err());
+    assert!(error.contains("consign_auditor"), "{error}");
+    let error = told(store.doctor().await.unwrap_err());
+    assert!(error.contains("consign_auditor"), "{error}");
+    let error = told(store.claim(&Claim::new(lane, "w", 1)).await.unwrap_err());
+    let worker = format!("needs the role consign_worker: GRANT consign_worker TO {name}");
+    assert!(error.contains(&worker), "{error}");
+    store.close().await;
+    login.remove().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_whose_connection_is_cut_has_not_happened() {
+    let database = database().await;
+    for read in ["explain", "list", "lanes", "doctor"] {
+        let proxy = ChaosProxy::start(database.address().await).await;
+        let options = PostgresOptions::new(database.url_via(proxy.address()));
+        let store = PostgresStore::connect(&options).await.unwrap();
+        store.lanes().await.unwrap();
+        proxy.swallow_replies();
+        let cut = async {
+            proxy.reply_withheld().await;
+            proxy.cut().await;
+        };
+        let asked = async {
+            match read {
+                "explain" => store.explain(MessageId(1)).await.map(drop),
+                "list" => store.list(&Filter::default(), None, 1).await.map(drop),
+                "lanes" => store.lanes().await.map(drop),
+                _ => store.doctor().await.map(drop),
+            }
+        };
+        let (answer, ()) = tokio::join!(asked, cut);
+        let error = answer.unwrap_err();
+        assert!(error.is_retryable(), "{read}: {error:?}");
+        assert_eq!(error.certainty(), Certainty::Definite, "{read}: {error:?}");
+    }
+}
