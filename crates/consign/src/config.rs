@@ -134,6 +134,7 @@ impl Config {
             None => Layer::new(),
         });
         let mut said = environment::read(&sources.variables, &mut problems);
+        environment::take_port(&sources.variables, &mut said, &entries, &mut problems);
         let note = orders::leave_stray(&mut said, &entries);
         entries.extend(said);
         for (path, value, name) in &sources.flags {

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::{
     session_key::SessionKey,
@@ -17,7 +17,8 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServerOptions {
-    /// Where to listen.
+    /// Where to listen; `localhost` is 127.0.0.1.
+    #[serde(deserialize_with = "listen_text")]
     pub listen: SocketAddr,
     /// Who may call, and what for. Empty: anybody on this machine may do everything.
     pub tokens: Vec<TokenEntry>,
@@ -130,6 +131,27 @@ impl ServerOptions {
     }
 }
 
+/// An address to listen on, as people write it: `127.0.0.1:8787`, `[::1]:8787`, `localhost:8787`.
+///
+/// No other name is looked up: what it leads to could change who can reach the server.
+pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    let address = match text.split_once(':') {
+        Some((name, port)) if name.eq_ignore_ascii_case("localhost") => {
+            let port = port.parse().ok();
+            port.map(|port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+        }
+        _ => text.parse().ok(),
+    };
+    address.ok_or_else(|| {
+        "expected an address and a port, such as 127.0.0.1:8787 or localhost:8787".to_owned()
+    })
+}
+
+fn listen_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    listen_address(&text).map_err(de::Error::custom)
+}
+
 /// One token that is accepted. Only its hash is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -158,5 +180,37 @@ impl Default for RateLimit {
             per_second: 5_000,
             burst: 10_000,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_listens_on_addresses_and_on_localhost() {
+        for (text, address) in [
+            ("127.0.0.1:8787", "127.0.0.1:8787"),
+            ("localhost:8787", "127.0.0.1:8787"),
+            ("LocalHost:0", "127.0.0.1:0"),
+            ("[::1]:80", "[::1]:80"),
+            ("0.0.0.0:80", "0.0.0.0:80"),
+        ] {
+            assert_eq!(listen_address(text), Ok(address.parse().unwrap()), "{text}");
+        }
+        for bad in [
+            "8787",
+            "localhost",
+            "localhost:",
+            "localhost:99999",
+            "shop.example:80",
+            "",
+        ] {
+            let told = listen_address(bad).unwrap_err();
+            assert!(told.contains("localhost:8787"), "{bad}: {told}");
+        }
+        let options: ServerOptions =
+            serde_json::from_str(r#"{"listen": "localhost:8787"}"#).unwrap();
+        assert_eq!(options.listen, ServerOptions::default().listen);
     }
 }

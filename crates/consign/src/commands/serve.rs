@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use clap::Args;
+use consign_server::listen_address;
 
 use crate::{
     config::Flags,
@@ -19,7 +20,7 @@ use crate::{
 #[derive(Args, Debug)]
 pub(crate) struct Serve {
     /// Where to listen [default: the configuration's server.listen]
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = listen_address)]
     listen: Option<SocketAddr>,
     /// Bring the database to this program's schema first
     #[arg(long)]
@@ -38,12 +39,13 @@ impl Serve {
             .collect();
         let mut sources = context.sources().clone();
         sources.flags.extend(flags.clone());
+        let config = context.config(flags)?;
         let service = Service {
-            config: context.config(flags)?,
+            migrate: self.migrate || config.settings.database.migrate_on_start,
+            config,
             sources,
             role: Role::Serve,
             delivers: !self.no_work,
-            migrate: self.migrate,
             out: context.out,
             ready: None,
         };

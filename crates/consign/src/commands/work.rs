@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use clap::Args;
 use consign_kernel::{LaneName, nearest};
+use consign_server::listen_address;
 
 use crate::{
     config::{Config, Flags},
@@ -26,7 +27,7 @@ pub(crate) struct Work {
     #[arg(long)]
     once: bool,
     /// Serve /healthz, /readyz and /metrics here
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = listen_address)]
     health_listen: Option<SocketAddr>,
     /// Bring the database to this program's schema first
     #[arg(long)]
@@ -45,6 +46,7 @@ impl Work {
             config.settings.memory.options.enabled &= self.lanes.iter().any(is_memory);
         }
         let service = Service {
+            migrate: self.migrate || config.settings.database.migrate_on_start,
             config,
             sources: context.sources().clone(),
             role: Role::Work {
@@ -52,7 +54,6 @@ impl Work {
                 once: self.once,
             },
             delivers: true,
-            migrate: self.migrate,
             out: context.out,
             ready: None,
         };
@@ -92,12 +93,13 @@ fn known(config: &Config, wanted: &[LaneName]) -> Result<(), Failure> {
         if is_own || with_sink().any(|lane| lane.name == *name) {
             continue;
         }
-        let names = with_sink().map(|lane| lane.name.as_str());
-        let hint = nearest(name.as_str(), names)
-            .map(|near| format!("; did you mean {near}?"))
-            .unwrap_or_default();
+        let names = || with_sink().map(|lane| lane.name.as_str());
+        let hint = match nearest(name.as_str(), names()) {
+            Some(near) => format!("did you mean {near}?"),
+            None => format!("add [lanes.{name}.sink], or claim its messages yourself"),
+        };
         let message =
-            format!("--lane {name}: the configuration has no such lane with a sink{hint}");
+            format!("--lane {name}: the configuration has no such lane with a sink; {hint}");
         return Err(Failure::usage(message));
     }
     Ok(())

@@ -29,6 +29,8 @@ pub(crate) const KEYS: &[Key] = &[
     key("database.pooler", Kind::Word(&["session", "transaction"])),
     key("database.listen_url", Kind::Url),
     key("database.connections_max", Kind::Whole(2, 1_000)),
+    key("database.migrate_on_start", Kind::Flag),
+    key("database.check_on_start", Kind::Flag),
     key("server.listen", Kind::Address),
     key("server.tokens.*.hash", Kind::Text),
     key("server.tokens.*.scopes", Kind::Texts),

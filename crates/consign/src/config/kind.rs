@@ -1,7 +1,6 @@
 //! What a setting may be.
 
-use std::net::SocketAddr;
-
+use consign_server::listen_address;
 use serde_json::Value;
 
 /// What a setting may be.
@@ -50,7 +49,7 @@ impl Kind {
             (Self::Any, value) => !value.is_null(),
             (Self::Text | Self::Secret | Self::Url, Value::String(_))
             | (Self::Flag, Value::Bool(_)) => true,
-            (Self::Address, Value::String(text)) => text.parse::<SocketAddr>().is_ok(),
+            (Self::Address, Value::String(text)) => listen_address(text).is_ok(),
             (Self::Whole(min, max), Value::Number(number)) => number
                 .as_u64()
                 .is_some_and(|number| (min..=max).contains(&number)),
@@ -71,7 +70,9 @@ impl Kind {
         match self {
             Self::Text | Self::Secret => "text".into(),
             Self::Url => "an address".into(),
-            Self::Address => "an address and a port, such as \"127.0.0.1:8787\"".into(),
+            Self::Address => {
+                "an address and a port, such as \"127.0.0.1:8787\" or \"localhost:8787\"".into()
+            }
             Self::Flag => "true or false".into(),
             Self::Whole(min, u64::MAX) => format!("a whole number of at least {min}"),
             Self::Whole(min, max) => format!("a whole number from {min} to {max}"),

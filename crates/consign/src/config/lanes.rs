@@ -88,6 +88,11 @@ fn complete(retry: &mut Value) {
 }
 
 fn read_sink(sink: Value, place: &Place<'_>) -> Result<SinkConfig, Problem> {
+    if !sink.is_object() {
+        let name = place.path.last();
+        let what = format!("expected a table with a `kind`, as in [lanes.{name}.sink]");
+        return Err(place.problem(&["sink"], what));
+    }
     serde_json::from_value(sink).map_err(|error: serde_json::Error| {
         let told = error.to_string();
         let Some(field) = quoted(&told, "unknown field ") else {

@@ -40,6 +40,10 @@ pub(crate) struct Database {
     pub(crate) pooler: Pooler,
     pub(crate) listen_url: Option<String>,
     pub(crate) connections_max: u32,
+    /// Whether `serve` and `work` bring the schema up to date first.
+    pub(crate) migrate_on_start: bool,
+    /// Whether they end where the schema does not fit; else they wait until it does.
+    pub(crate) check_on_start: bool,
 }
 
 #[derive(Deserialize)]

@@ -412,3 +412,51 @@ fn a_timeout_of_the_broker_has_one_limit() {
         assert!(wrong(&format!("[orders]\n{name} = 600001")).contains("consign.toml:2"));
     }
 }
+
+#[test]
+fn the_variables_of_the_gateway_are_settings() {
+    let variables = [
+        ("GATEWAY_PORT", "9999"),
+        ("AUTO_MIGRATE_ON_STARTUP", "yes"),
+        ("LOGBOOK_CHECK_ON_STARTUP", "false"),
+    ];
+    let config = load(None, &variables, Flags::new()).unwrap();
+    let database = &config.settings.database;
+    assert!(database.migrate_on_start && !database.check_on_start);
+    let listens = |file, variables: &[(&str, &str)]| {
+        let config = load(file, variables, Flags::new()).unwrap();
+        config.settings.server.listen.to_string()
+    };
+    let port = ("GATEWAY_PORT", "9999");
+    assert_eq!(listens(None, &[port]), "127.0.0.1:9999");
+    let file = Some("[server]\nlisten = \"[::1]:80\"");
+    assert_eq!(listens(file, &[port]), "[::1]:9999", "only the port");
+    let whole = ("CONSIGN_SERVER__LISTEN", "127.0.0.2:1");
+    assert_eq!(listens(file, &[port, whole]), "127.0.0.2:1", "said in full");
+    let whole = ("CONSIGN_DATABASE__MIGRATE_ON_START", "false");
+    let both = load(None, &[variables[1], whole], Flags::new()).unwrap();
+    assert!(!both.settings.database.migrate_on_start);
+    for (name, text) in [
+        ("GATEWAY_PORT", "0"),
+        ("GATEWAY_PORT", "65536"),
+        ("GATEWAY_PORT", "http"),
+        ("AUTO_MIGRATE_ON_STARTUP", "maybe"),
+        ("LOGBOOK_CHECK_ON_STARTUP", "2"),
+    ] {
+        let told = load(None, &[(name, text)], Flags::new()).unwrap_err();
+        assert!(told.starts_with(name) && told.contains(text), "{told}");
+    }
+}
+
+#[test]
+fn a_variable_that_nearly_names_the_database_is_refused() {
+    for name in ["CONSIGN_DATABASE", "CONSIGN_DATABSE_URL", "CONSIGN_URL"] {
+        let told = load(None, &[(name, "postgres://db/shop")], Flags::new()).unwrap_err();
+        assert!(
+            told.contains("did you mean CONSIGN_DATABASE_URL?"),
+            "{told}"
+        );
+    }
+    let others = [("CONSIGN_TEST_POSTGRES_URL", "x"), ("CONSIGN_CONFIG", "x")];
+    assert!(load(None, &others, Flags::new()).is_ok());
+}

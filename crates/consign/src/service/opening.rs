@@ -101,9 +101,15 @@ impl Opening<'_> {
         Ok((opened, has))
     }
 
-    /// A server may come; a file does not.
+    /// A server may come; a file does not. A schema that does not fit is waited for where the
+    /// settings say so.
     fn may_pass(&self, failure: &Failure) -> bool {
         let server = matches!(self.address, Address::Postgres { .. });
-        server && failure.code() == Some("database_unavailable")
+        let waits_for_schema = !self.config.settings.database.check_on_start;
+        match failure.code() {
+            Some("database_unavailable") => server,
+            Some("schema_mismatch") => waits_for_schema,
+            _ => false,
+        }
     }
 }
