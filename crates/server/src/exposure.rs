@@ -11,7 +11,7 @@ pub enum Exposed {
     /// Others could reach it, and it asks for no token.
     #[error(
         "server.listen = \"{listen}\" can be reached by others, and there are no tokens: everybody \
-         could do everything. Add server.tokens (`consign token` makes one), listen on 127.0.0.1, or \
+         could do everything. Add server.tokens (`consign token new` makes one), listen on 127.0.0.1, or \
          set server.allow_anonymous = true if that is what you want"
     )]
     WithoutTokens {

@@ -57,7 +57,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
         let query = Query::<T>::try_from_uri(&parts.uri).map_err(|rejection| {
             let text = rejection.body_text();
             let why = text.split_once(": ").map_or(text.as_str(), |(_, why)| why);
-            let problem = Problem::new(codes::BAD_QUERY, with_suggestion(why));
+            let problem = Problem::new(codes::BAD_QUERY, in_words(why));
             problem.with("suggestion", suggestion(why))
         })?;
         Ok(Self(query.0))
@@ -88,7 +88,8 @@ impl Segment for LaneName {
 impl Segment for MessageId {
     fn parse(text: &str) -> Result<Self, Problem> {
         let id = text.parse().map(MessageId);
-        id.map_err(|_| Problem::invalid("id", "must be a whole number"))
+        let whole = || format!("must be a whole number up to {}", i64::MAX);
+        id.map_err(|_| Problem::invalid("id", &whole()))
     }
 }
 
@@ -149,30 +150,68 @@ fn wrong<T: DeserializeOwned>(bytes: &[u8], error: &serde_json::Error) -> Proble
     } else {
         codes::BAD_JSON
     };
-    let place = match path.as_str() {
-        "." | "" => String::new(),
-        path => format!("{path}: "),
+    // An unknown field is named by the error itself, and is the last part of the path.
+    let place = match path.rsplit_once('.') {
+        Some((table, _)) if meaning.code == codes::UNKNOWN_FIELD.code => table,
+        None if meaning.code == codes::UNKNOWN_FIELD.code => "",
+        _ => path.as_str(),
     };
-    Problem::new(meaning, format!("{place}{}", with_suggestion(&why)))
+    let place = match place {
+        "." | "" => String::new(),
+        place => format!("{place}: "),
+    };
+    Problem::new(meaning, format!("{place}{}", in_words(&why)))
         .with("path", path)
         .with("line", error.line())
         .with("column", error.column())
         .with("suggestion", suggestion(&why))
 }
 
-/// The text of an error with a guess at what was meant.
-fn with_suggestion(why: &str) -> String {
-    match suggestion(why) {
-        Some(name) => format!("{why} (did you mean `{name}`?)"),
-        None => why.to_owned(),
+/// What serde and the standard library say, in the words of the API.
+fn in_words(why: &str) -> String {
+    if let Some((unknown, known)) = unknown_field(why) {
+        let near = nearest(unknown, known.iter().copied());
+        let near = near.map(|name| format!(" (did you mean {name:?}?)"));
+        let near = near.unwrap_or_default();
+        let known = known.join(", ");
+        return format!("unknown field {unknown:?}{near}; known fields: {known}");
     }
+    [
+        ("invalid digit found in string", "must be a whole number"),
+        (
+            "cannot parse integer from empty string",
+            "must be a whole number",
+        ),
+        ("number too large to fit in target type", "is too large"),
+        ("number too small to fit in target type", "is too small"),
+        (
+            "expected u32",
+            "expected a whole number from 0 to 4294967295",
+        ),
+        (
+            "expected u64",
+            "expected a whole number that is not negative",
+        ),
+        (
+            "expected usize",
+            "expected a whole number that is not negative",
+        ),
+        ("expected i64", "expected a whole number"),
+        ("expected struct ", "expected an object: "),
+    ]
+    .into_iter()
+    .fold(why.to_owned(), |why, (from, to)| why.replace(from, to))
 }
 
 /// serde names the unknown field and then those it knows, all in backticks.
-fn suggestion(why: &str) -> Option<String> {
+fn unknown_field(why: &str) -> Option<(&str, Vec<&str>)> {
     let (_, rest) = why.split_once("unknown field `")?;
     let (unknown, rest) = rest.split_once('`')?;
-    let known = rest.split('`').skip(1).step_by(2);
+    Some((unknown, rest.split('`').skip(1).step_by(2).collect()))
+}
+
+fn suggestion(why: &str) -> Option<String> {
+    let (unknown, known) = unknown_field(why)?;
     nearest(unknown, known).map(str::to_owned)
 }
 
@@ -205,10 +244,32 @@ mod tests {
     fn errors_say_where_and_what_was_meant() {
         let typo = detail(r#"{"items": [{"delay_ms": 1}, {"delay_sm": 1}]}"#);
         assert!(typo.contains("items[1]"), "{typo}");
-        assert!(typo.contains("did you mean `delay_ms`?"), "{typo}");
+        assert!(typo.contains("did you mean \\\"delay_ms\\\"?"), "{typo}");
+        let stranger = parse::<Order>(br#"{"items": [], "colour": 1}"#).unwrap_err();
+        assert_eq!(
+            stranger.detail,
+            r#"unknown field "colour"; known fields: items"#
+        );
         let kind = detail(r#"{"items": [{"delay_ms": "soon"}]}"#);
         assert!(kind.contains("items[0].delay_ms"), "{kind}");
         assert!(detail(r#"{"items": []} extra"#).contains("trailing"));
+    }
+
+    #[test]
+    fn numbers_that_are_none_are_refused_in_words() {
+        for (why, words) in [
+            (
+                "limit: invalid digit found in string",
+                "limit: must be a whole number",
+            ),
+            (
+                "invalid value: integer `-1`, expected u32",
+                "from 0 to 4294967295",
+            ),
+            ("number too large to fit in target type", "is too large"),
+        ] {
+            assert!(in_words(why).contains(words), "{}", in_words(why));
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@ use rmcp::transport::streamable_http_server::{
     StreamableHttpServerConfig, StreamableHttpService, session::never::NeverSessionManager,
 };
 
-pub(crate) use self::front::{speaks, unreadable};
+pub(crate) use self::front::{speaks, unavailable, unreadable};
 use self::handler::Tools;
 pub use self::stdio::{StdioError, serve_stdio};
 

@@ -1,13 +1,13 @@
 //! Errors as answers: RFC 9457 problem details with a stable code.
 
-use std::{error::Error as StdError, fmt::Write as _, time::Duration};
+use std::time::Duration;
 
 use axum::{
     body::Body,
     http::{HeaderName, HeaderValue, header},
     response::{IntoResponse, Response},
 };
-use consign_kernel::{Certainty, Error};
+use consign_kernel::{Certainty, Error, with_causes};
 use consign_memory::Correlation;
 use serde_json::{Map, Value, json};
 
@@ -156,6 +156,11 @@ impl Problem {
 }
 
 impl Problem {
+    /// The answer with a body of another contract.
+    pub(crate) fn with_body(self, body: &Value) -> Response {
+        self.answer("application/json", body)
+    }
+
     fn answer(self, kind: &'static str, body: &Value) -> Response {
         let mut response = Response::new(Body::from(body.to_string()));
         *response.status_mut() = self.meaning.status;
@@ -183,11 +188,15 @@ impl IntoResponse for Problem {
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let meaning = codes::of_store(&error);
-        let problem = Self::new(meaning, error.to_string()).caused_by(chain(&error));
+        let problem = Self::new(meaning, error.to_string()).caused_by(with_causes(&error));
         match error {
-            Error::UnknownLane { lane, suggestion } => {
-                problem.with("lane", lane).with("suggestion", suggestion)
-            }
+            Error::UnknownLane { lane, suggestion } => unknown_lane(problem, lane, suggestion),
+            Error::UnknownRedrive { id } => Self {
+                detail: format!(
+                    "redrive {id} does not exist; GET /v1/redrives lists those there are"
+                ),
+                ..problem
+            },
             Error::KeyConflict { lane, key, id } => problem
                 .with("lane", lane.as_str())
                 .with("key", key)
@@ -218,6 +227,21 @@ impl From<Error> for Problem {
     }
 }
 
+/// Who calls may have other means than the command line.
+fn unknown_lane(problem: Problem, lane: String, suggestion: Option<String>) -> Problem {
+    let near = suggestion.as_ref();
+    let near = near.map(|name| format!(" (did you mean {name:?}?)"));
+    let detail = format!(
+        "lane {lane:?} does not exist{}; GET /v1/lanes lists those there are, PUT /v1/lanes/{lane} \
+         creates it. A lane of a configuration file exists once `consign serve` or `consign work` \
+         has started with that file",
+        near.unwrap_or_default()
+    );
+    Problem { detail, ..problem }
+        .with("lane", lane)
+        .with("suggestion", suggestion)
+}
+
 fn unavailable(problem: Problem, certainty: Certainty) -> Problem {
     let (outcome, more) = match certainty {
         Certainty::Definite => ("not_done", "nothing was written"),
@@ -232,17 +256,6 @@ fn unavailable(problem: Problem, certainty: Certainty) -> Problem {
     }
     .with("outcome", outcome)
     .retry_after(RETRY_AFTER)
-}
-
-/// An error with all its causes.
-fn chain(error: &Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        write!(text, ": {error}").expect("invariant: strings take everything");
-        source = error.source();
-    }
-    text
 }
 
 /// A defect: the client is told nothing but that.

@@ -21,6 +21,9 @@ use crate::{
     state::AppState,
 };
 
+/// How much of a path is repeated in an answer.
+const PATH_CHARS_MAX: usize = 100;
+
 /// The whole API. Serve it with [`Server`](crate::Server), which tells it who calls: otherwise
 /// nobody counts as being on this machine.
 pub fn router(mut state: AppState, options: &ServerOptions) -> Router {
@@ -41,8 +44,9 @@ pub fn router(mut state: AppState, options: &ServerOptions) -> Router {
 }
 
 async fn nothing_here(request: Request) -> Response {
-    let problem = Problem::new(codes::NOT_FOUND, "there is nothing at this path");
-    refused(&request, problem)
+    let path: String = request.uri().path().chars().take(PATH_CHARS_MAX).collect();
+    let detail = format!("there is nothing at {path}; GET /openapi.json lists every path");
+    refused(&request, Problem::new(codes::NOT_FOUND, detail))
 }
 
 async fn other_methods(request: Request) -> Response {
@@ -50,7 +54,7 @@ async fn other_methods(request: Request) -> Response {
     refused(&request, Problem::new(codes::METHOD_NOT_ALLOWED, detail))
 }
 
-fn refused(request: &Request, problem: Problem) -> Response {
+pub(crate) fn refused(request: &Request, problem: Problem) -> Response {
     let voice = Voice::of_path(request.uri().path());
     if voice == Voice::Page {
         let response = refusal::Asked::new(request).answered(problem.in_voice(voice));

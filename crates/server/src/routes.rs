@@ -203,11 +203,12 @@ impl Routes {
         const LANE: &[&Meaning] = &[codes::UNKNOWN_LANE];
         const REDRIVE: &[&Meaning] = &[codes::UNKNOWN_REDRIVE];
         let read = Access::READ;
-        self.add(GET, "/v1/messages", read, QUERY, messages::list);
+        const IN_LANE: &[&Meaning] = &[codes::BAD_QUERY, codes::UNKNOWN_LANE];
+        self.add(GET, "/v1/messages", read, IN_LANE, messages::list);
         self.add(GET, "/v1/messages/{id}", read, MESSAGE, messages::show);
         let attempts = "/v1/messages/{id}/attempts";
         self.add(GET, attempts, read, MESSAGE, messages::attempts);
-        self.add(GET, "/v1/dead", read, QUERY, messages::dead);
+        self.add(GET, "/v1/dead", read, IN_LANE, messages::dead);
         self.add(GET, "/v1/lanes", read, &[], lanes::list);
         self.add(GET, "/v1/lanes/{lane}", read, LANE, lanes::show);
         self.add(GET, "/v1/leases", read, QUERY, leases::list);

@@ -31,7 +31,12 @@ pub enum StartError {
     #[error(transparent)]
     Exposed(#[from] Exposed),
     /// The address cannot be listened on.
-    #[error("cannot listen on {listen}: {source}")]
+    #[error("cannot listen on {listen}: {source}{}", match source.kind() {
+        io::ErrorKind::AddrInUse => "; another process listens there: end it, or choose another port",
+        io::ErrorKind::PermissionDenied => "; ports below 1024 need a privilege: choose another port",
+        io::ErrorKind::AddrNotAvailable => "; this machine does not have the address",
+        _ => "",
+    })]
     Bind {
         /// Where.
         listen: SocketAddr,
@@ -39,8 +44,10 @@ pub enum StartError {
         source: io::Error,
     },
     /// A certificate or key cannot be used.
-    #[error("{}: {why}", path.display())]
+    #[error("server.{setting} = {:?}: {why}", path.display().to_string())]
     Tls {
+        /// Which setting names the file.
+        setting: &'static str,
         /// The file.
         path: PathBuf,
         /// What is wrong with it.

@@ -119,7 +119,7 @@ impl FromStr for TokenHash {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let malformed = || {
-            "a token's hash is `sha256:` and 64 hexadecimal digits; `consign token` prints one"
+            "a token's hash is `sha256:` and 64 hexadecimal digits; `consign token new` prints one"
                 .to_owned()
         };
         let digits = text.strip_prefix("sha256:").ok_or_else(malformed)?;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use axum::{
-    Json, Router,
+    Router,
     extract::Request,
     http::{StatusCode, header},
     response::{IntoResponse, Response},
@@ -54,29 +54,10 @@ impl Gate {
         let path = request.uri().path();
         match self.behind.get() {
             Some((_, Admits::Health)) if !HEALTH.contains(&path) => {
-                let detail = "this process serves its health only";
-                let title = "there is nothing at this path";
-                problem(StatusCode::NOT_FOUND, "not_found", title, detail)
+                problem("this process serves its health only")
             }
             Some((router, _)) => self.traced(router.clone(), request).await,
-            // Alive, though of no use yet: restarting it would not bring the database.
-            None if path == "/healthz" || path == "/health" => {
-                Json(json!({"status": "starting"})).into_response()
-            }
-            // The contracts of orders and payments have an error shape of their own.
-            None if path.starts_with("/do/") || path.starts_with("/v1/payments") => {
-                let body = json!({
-                    "error": "DATABASE_UNAVAILABLE", "message": "waiting for the database",
-                    "outcome": "not_done", "retry_after": 1,
-                });
-                let later = [(header::RETRY_AFTER, "1")];
-                (StatusCode::SERVICE_UNAVAILABLE, later, Json(body)).into_response()
-            }
-            None => {
-                let title = "the database is not available";
-                let (status, code) = (StatusCode::SERVICE_UNAVAILABLE, "database_unavailable");
-                problem(status, code, title, "waiting for the database")
-            }
+            None => consign_server::starting(request).await,
         }
     }
 
@@ -99,15 +80,15 @@ async fn forward(router: Router, request: Request) -> Response {
     }
 }
 
-/// A problem in the shape of the API's.
-fn problem(status: StatusCode, code: &str, title: &str, detail: &str) -> Response {
+/// Nothing at a path, in the shape of the API's problems.
+fn problem(detail: &str) -> Response {
     let body = json!({
-        "type": format!("/problems/{code}"),
-        "code": code,
-        "title": title,
-        "status": status.as_u16(),
+        "type": "/problems/not_found",
+        "code": "not_found",
+        "title": "there is nothing at this path",
+        "status": 404,
         "detail": detail,
     });
     let kind = [(header::CONTENT_TYPE, "application/problem+json")];
-    (status, kind, body.to_string()).into_response()
+    (StatusCode::NOT_FOUND, kind, body.to_string()).into_response()
 }

@@ -37,7 +37,10 @@ async fn serve_waits_for_the_database_and_says_so() {
     assert_eq!(http::get(at, "/healthz").await.status, 200, "alive");
     let ready = http::get(at, "/readyz").await;
     assert_eq!(ready.status, 503, "not ready: {ready:?}");
-    assert!(ready.body.contains("waiting for the database"), "{ready:?}");
+    assert!(
+        ready.body.contains("the server waits for its database"),
+        "{ready:?}"
+    );
     proxy.restore();
     let back = Instant::now();
     service.child.expect_line("listening").await;

@@ -227,7 +227,10 @@ pub(super) fn check_host(options: &ServerOptions, request: &Parts) -> Result<(),
     if is_address || is_known {
         return Ok(());
     }
-    let detail = format!("this server does not go by the name {name:?}");
+    let detail = format!(
+        "this server does not go by the name {name:?}; call it by its address, or add the name to \
+         server.allowed_hosts"
+    );
     Err(Problem::new(codes::HOST_NOT_ALLOWED, detail))
 }
 

@@ -26,6 +26,7 @@ pub(crate) enum Reason {
     HeaderMismatch,
     MissingClientCapability,
     UnsupportedProtocolVersion,
+    LogbookDbUnavailable,
     InternalError,
 }
 
@@ -56,6 +57,7 @@ impl Reason {
             Self::HeaderMismatch => -32020,
             Self::MissingClientCapability => -32021,
             Self::UnsupportedProtocolVersion => -32022,
+            Self::LogbookDbUnavailable => -32001,
             Self::InternalError => -32603,
         }
     }
@@ -66,6 +68,7 @@ impl Reason {
             | Self::InvalidParamType
             | Self::InvalidParamValue
             | Self::UnknownTool => "validation",
+            Self::LogbookDbUnavailable => "dependency",
             Self::InternalError => "internal",
             _ => "protocol",
         }
@@ -83,6 +86,7 @@ impl Reason {
             Self::HeaderMismatch => "HEADER_MISMATCH",
             Self::MissingClientCapability => "MISSING_CLIENT_CAPABILITY",
             Self::UnsupportedProtocolVersion => "UNSUPPORTED_PROTOCOL_VERSION",
+            Self::LogbookDbUnavailable => "LOGBOOK_DB_UNAVAILABLE",
             Self::InternalError => "INTERNAL_ERROR",
         }
     }
@@ -91,8 +95,9 @@ impl Reason {
         let mut data = Map::new();
         data.insert("category".into(), self.category().into());
         data.insert("reason".into(), self.as_str().into());
-        // The same request comes to the same end.
-        data.insert("retryable".into(), false.into());
+        // Any other request comes to the same end again.
+        let is_retryable = self == Self::LogbookDbUnavailable;
+        data.insert("retryable".into(), is_retryable.into());
         data.insert("correlation_id".into(), correlation.as_str().into());
         if let Some(mut details) = details {
             redact::json(&mut details);

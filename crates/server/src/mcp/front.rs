@@ -24,6 +24,11 @@ pub(crate) fn unreadable(message: &str, correlation: &Correlation) -> Response {
     json_answer(StatusCode::BAD_REQUEST, &body)
 }
 
+/// What is answered while there is no database.
+pub(crate) fn unavailable(message: &str, id: Value, correlation: &Correlation) -> Value {
+    Reason::LogbookDbUnavailable.body(message, id, correlation)
+}
+
 /// A request on its way to the SDK.
 struct Asked {
     /// As it came, if the SDK has to be given another.

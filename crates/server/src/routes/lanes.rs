@@ -139,7 +139,7 @@ async fn views(state: &AppState) -> Result<Vec<LaneView>, Problem> {
     Ok(views.collect())
 }
 
-fn unknown(lane: &LaneName, suggestion: Option<&str>) -> Problem {
+pub(super) fn unknown(lane: &LaneName, suggestion: Option<&str>) -> Problem {
     Problem::from(Error::UnknownLane {
         lane: lane.to_string(),
         suggestion: suggestion.map(str::to_owned),

@@ -148,8 +148,8 @@ pub(crate) async fn release(
 }
 
 fn lost() -> Problem {
-    let detail = "the lease has ended or never was; stop working on its messages, because \
-                  somebody else may hold them";
+    let detail = "lease expired or unknown token: no outcome was recorded. Stop working on its \
+                  messages, which another worker may hold, and claim again";
     Problem::new(codes::LEASE_LOST, detail)
 }
 

@@ -6,10 +6,10 @@ use axum::{
     http::{HeaderName, header},
     response::IntoResponse,
 };
-use consign_kernel::{By, MessageId, Move, Moved, StateKind};
+use consign_kernel::{By, LaneName, MessageId, Move, Moved, StateKind, nearest};
 use serde_json::json;
 
-use super::next_link;
+use super::{lanes::unknown, next_link};
 use crate::{
     extract::{InPath, Json, MaybeJson, Params},
     gate::access::Caller,
@@ -89,6 +89,9 @@ pub(crate) async fn list(
 ) -> Result<impl IntoResponse, Problem> {
     let (filter, before, limit) = Selection::from(params);
     let page = state.store.list(&filter, before, limit).await?;
+    if page.items.is_empty() {
+        known_lane(&state, filter.lane.as_ref()).await?;
+    }
     let link = link("/v1/messages", query, page.next);
     let (messages, next) = (page.items, page.next);
     Ok((link, Answer(MessagePage { messages, next })))
@@ -107,9 +110,25 @@ pub(crate) async fn dead(
 ) -> Result<impl IntoResponse, Problem> {
     let (filter, before, limit) = Selection::from(params);
     let page = state.store.dead(&filter, before, limit).await?;
+    if page.items.is_empty() {
+        known_lane(&state, filter.lane.as_ref()).await?;
+    }
     let link = link("/v1/dead", query, page.next);
     let (dead, next) = (page.items, page.next);
     Ok((link, Answer(DeadPage { dead, next })))
+}
+
+/// Refuses a lane that does not exist: a list of nothing would hide a typing mistake.
+async fn known_lane(state: &AppState, lane: Option<&LaneName>) -> Result<(), Problem> {
+    let Some(name) = lane else {
+        return Ok(());
+    };
+    if state.store.lane(name).await?.is_some() {
+        return Ok(());
+    }
+    let lanes = state.store.lanes().await?;
+    let names = lanes.iter().map(|(lane, _)| lane.name.as_str());
+    Err(unknown(name, nearest(name.as_str(), names)))
 }
 
 fn link(

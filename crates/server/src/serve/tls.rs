@@ -38,31 +38,33 @@ pub(super) fn acceptor(options: &ServerOptions) -> Result<Option<Acceptor>, Star
         return Ok(None);
     };
     let chain = chain(cert)?;
-    let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| refuse(key, error))?;
+    let secret =
+        PrivateKeyDer::from_pem_file(key).map_err(|error| refuse("tls_key", key, error))?;
     // The provider is named, so that this works whether or not the process has chosen a default.
     let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
-        .map_err(|error| refuse(cert, error))?
+        .map_err(|error| refuse("tls_cert", cert, error))?
         .with_no_client_auth()
         .with_single_cert(chain, secret)
-        .map_err(|error| refuse(cert, error))?;
+        .map_err(|error| refuse("tls_cert", cert, error))?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Some(Acceptor(TlsAcceptor::from(Arc::new(config)))))
 }
 
 fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, StartError> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path)
-        .map_err(|error| refuse(path, error))?
+        .map_err(|error| refuse("tls_cert", path, error))?
         .collect();
-    let chain = chain.map_err(|error| refuse(path, error))?;
+    let chain = chain.map_err(|error| refuse("tls_cert", path, error))?;
     if chain.is_empty() {
-        return Err(refuse(path, "holds no certificate"));
+        return Err(refuse("tls_cert", path, "holds no certificate"));
     }
     Ok(chain)
 }
 
-fn refuse(path: &Path, why: impl fmt::Display) -> StartError {
+fn refuse(setting: &'static str, path: &Path, why: impl fmt::Display) -> StartError {
     StartError::Tls {
+        setting,
         path: path.to_owned(),
         why: why.to_string(),
     }

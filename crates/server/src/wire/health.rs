@@ -20,3 +20,27 @@ pub(crate) struct Alive {
     /// `alive`.
     pub(crate) status: &'static str,
 }
+
+/// That the gateway of memories answers, in the words of its contract.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+pub(crate) struct Greeting {
+    /// Always true.
+    ok: bool,
+    /// `ok`, or `starting` while there is no database yet.
+    status: &'static str,
+    /// `memory-gateway`.
+    service: &'static str,
+}
+
+impl Greeting {
+    pub(crate) const SERVING: Self = Self::new("ok");
+    pub(crate) const STARTING: Self = Self::new("starting");
+
+    const fn new(status: &'static str) -> Self {
+        Self {
+            ok: true,
+            status,
+            service: "memory-gateway",
+        }
+    }
+}

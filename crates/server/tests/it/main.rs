@@ -23,4 +23,5 @@ mod payments;
 mod postgres;
 mod redrives;
 mod serve;
+mod starting;
 mod waits;

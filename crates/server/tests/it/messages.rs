@@ -7,6 +7,7 @@ use crate::bench::{Bench, on_stores};
 on_stores!(
     a_message_tells_its_story,
     unknown_messages_are_not_found,
+    a_list_of_an_unknown_lane_is_refused,
     pages_follow_each_other_to_the_end,
     lists_can_be_narrowed,
     the_dead_can_be_listed_and_requeued,
@@ -31,6 +32,18 @@ async fn a_message_tells_its_story(bench: Bench) {
     assert!(!story.text.contains("token"), "a token is a permission");
     let attempts = bench.get(&format!("/v1/messages/{id}/attempts")).await;
     assert_eq!(attempts.json["attempts"], story.json["attempts"]);
+}
+
+async fn a_list_of_an_unknown_lane_is_refused(bench: Bench) {
+    for path in ["/v1/messages?lane=defualt", "/v1/dead?lane=defualt"] {
+        let answer = bench.get(path).await;
+        answer.is_problem(404, "unknown_lane");
+        assert_eq!(answer.json["suggestion"], "default");
+        for words in ["PUT /v1/lanes/defualt", "GET /v1/lanes", "`consign serve`"] {
+            assert!(answer.detail().contains(words), "{}", answer.text);
+        }
+    }
+    bench.get("/v1/dead?lane=default").await.is(200);
 }
 
 async fn unknown_messages_are_not_found(bench: Bench) {

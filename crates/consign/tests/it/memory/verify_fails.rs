@@ -53,9 +53,18 @@ const MEDDLING: &[(&str, Meddle, &[&str])] = &[
     (
         "the gateway is not ready",
         |path, _, status, told| {
-            if path == "/health" {
+            if path == "/readyz" {
                 *status = 503;
                 told["status"] = json!("not_ready");
+            }
+        },
+        &["health_checks"],
+    ),
+    (
+        "the gateway says otherwise how it is",
+        |path, _, _, told| {
+            if path == "/health" {
+                told["status"] = json!("ready");
             }
         },
         &["health_checks"],

@@ -14,12 +14,27 @@ use crate::{
 
 /// Entries of the operators' book read at once.
 const STEP: u32 = 1_000;
-/// Write audits answered at once, with all that they carry.
-const WRITES: u32 = if cfg!(test) { 15 } else { 500 };
-/// Numbers of write audits looked through at once: an index leads to no actor and no space.
-const SPAN: i64 = if cfg!(test) { 40 } else { 10_000 };
-/// How near a time is sought: two who write at once may be numbered in the other order.
-const NEAR: i64 = if cfg!(test) { 10 } else { 1_000 };
+
+/// How much of the write audits one step reads.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// Audits answered at once, with all that they carry.
+    writes: u32,
+    /// Numbers looked through at once: an index leads to no actor and no space.
+    span: i64,
+    /// How near a time is sought: two who write at once may be numbered in the other order.
+    near: i64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            writes: 500,
+            span: 10_000,
+            near: 1_000,
+        }
+    }
+}
 
 /// Which book.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -89,6 +104,7 @@ pub(super) struct Reader {
     since: Option<Timestamp>,
     until: Option<Timestamp>,
     writes: consign_memory::AuditFilter,
+    limits: Limits,
 }
 
 impl Wanted {
@@ -152,6 +168,7 @@ impl Wanted {
             since,
             until,
             writes,
+            limits: Limits::default(),
         })
     }
 }
@@ -169,14 +186,14 @@ impl Reader {
             return Ok(None);
         }
         let (mut low, mut high) = (0, newest);
-        while high - low > NEAR {
+        while high - low > self.limits.near {
             let middle = low + (high - low) / 2;
             match self.newest_below(Some(middle)).await? {
                 Some((_, at)) if at >= until => high = middle,
                 _ => low = middle,
             }
         }
-        Ok(Some(high.saturating_add(NEAR)))
+        Ok(Some(high.saturating_add(self.limits.near)))
     }
 
     async fn newest_below(&self, before: Option<i64>) -> Result<Option<(i64, Timestamp)>, Problem> {
@@ -249,12 +266,12 @@ impl Reader {
                 },
             };
             filter.before = Some(top);
-            floor = Some(top.saturating_sub(SPAN)).filter(|floor| *floor > 1);
+            floor = Some(top.saturating_sub(self.limits.span)).filter(|floor| *floor > 1);
             filter.after = floor.map(|floor| floor - 1);
         }
-        let found = logbook.audits(&filter, WRITES).await?;
+        let found = logbook.audits(&filter, self.limits.writes).await?;
         let next = match found.last() {
-            Some(last) if found.len() == WRITES as usize => Some(last.audit_id),
+            Some(last) if found.len() == self.limits.writes as usize => Some(last.audit_id),
             _ => self.unless_past(floor).await?,
         };
         let entries = found.into_iter().map(|it| Entry::Write(Box::new(it)));

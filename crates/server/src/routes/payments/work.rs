@@ -350,8 +350,8 @@ fn lost(reason: &'static str) -> Problem {
         }
         "not_in_lease" => "the lease does not hold all of these payments; nothing was written",
         _ => {
-            "the lease has ended, never was, or is another worker's; nothing was written. Stop \
-             working on its payments, because somebody else may hold them"
+            "lease expired, unknown token, or another worker's lease: nothing was written. Stop \
+             working on its payments, which another worker may hold, and claim again"
         }
     };
     Problem::new(codes::LEASE_LOST, detail).with("reason", reason)

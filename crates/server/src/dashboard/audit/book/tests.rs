@@ -10,6 +10,13 @@ use crate::MemoryHere;
 
 const AUDITS: i64 = 200;
 
+/// So small that a short book takes many steps.
+const LIMITS: Limits = Limits {
+    writes: 15,
+    span: 40,
+    near: 10,
+};
+
 /// A book of audits, one a second; the first is ada's, the others bob's.
 async fn shelf(directory: &std::path::Path) -> (AppState, Timestamp) {
     let begin: Timestamp = "2026-11-16T12:00:00Z".parse().unwrap();
@@ -45,12 +52,15 @@ async fn shelf(directory: &std::path::Path) -> (AppState, Timestamp) {
 
 /// Everything that fits, and in how many steps it was found.
 async fn read(state: &AppState, wanted: Wanted) -> (Vec<i64>, usize) {
-    let reader = wanted.reader(state).unwrap();
+    let reader = Reader {
+        limits: LIMITS,
+        ..wanted.reader(state).unwrap()
+    };
     let (mut before, mut found, mut steps) = (reader.start().await.unwrap(), Vec::new(), 0);
     loop {
         let step = reader.step(before).await.unwrap();
         steps += 1;
-        assert!(step.entries.len() <= WRITES as usize);
+        assert!(step.entries.len() <= LIMITS.writes as usize);
         found.extend(step.entries.iter().map(Entry::id));
         let is_further = |next: i64| before.is_none_or(|before| next < before);
         assert!(step.next.is_none_or(is_further), "a step goes on");
