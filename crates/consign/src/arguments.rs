@@ -34,9 +34,10 @@ fn user() -> Option<String> {
 }
 
 pub(crate) fn message_id(text: &str) -> Result<MessageId, String> {
-    text.parse()
-        .map(MessageId)
-        .map_err(|_| "a message's id is a whole number, as `consign ls` prints it".into())
+    text.parse().map(MessageId).map_err(|_| {
+        let max = i64::MAX;
+        format!("a message's id is a whole number up to {max}, as `consign ls` prints it")
+    })
 }
 
 /// `250ms`, `30s`, `1h 30m`.

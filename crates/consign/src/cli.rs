@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::{ffi::OsString, path::PathBuf, process::ExitCode};
+use std::{ffi::OsString, io::Write, path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand, error::ErrorKind};
 
@@ -116,51 +116,62 @@ enum Command {
 }
 
 impl Cli {
-    fn sources(&self) -> Sources {
+    fn sources(&self) -> Result<Sources, Failure> {
         let named = |name| std::env::var_os(name).filter(|text: &OsString| !text.is_empty());
         let variable = || named("CONSIGN_CONFIG").map(PathBuf::from);
         let mut sources = Sources::of_process(self.config.clone().or_else(variable));
-        if let Some(url) = self.database.as_ref().filter(|url| !url.is_empty()) {
+        if let Some(url) = &self.database {
+            if url.is_empty() {
+                // A variable of a script that is not set must not lead to another database.
+                return Err(Failure::usage(
+                    "--database: is empty; leave it out for the default",
+                ));
+            }
             let flag = ("database.url", url.as_str().into(), "--database");
             sources.flags.push(flag);
         }
-        sources
+        Ok(sources)
     }
 
     pub(crate) async fn run(self) -> Result<Exit, Failure> {
-        let context = Context::new(self.json, self.sources());
+        let context = Context::new(self.json, self.sources()?);
+        let ended = self.dispatch(&context).await;
+        ended.map_err(|failure| context.with_lane_of_file(failure))
+    }
+
+    async fn dispatch(self, context: &Context) -> Result<Exit, Failure> {
         // Boxed, so that the dispatcher's future is not as large as the largest command's.
         match self.command {
-            Command::Serve(command) => Box::pin(command.run(&context)).await,
-            Command::Work(command) => Box::pin(command.run(&context)).await,
-            Command::Migrate(command) => Box::pin(command.run(&context)).await,
-            Command::Enqueue(command) => Box::pin(command.run(&context)).await,
-            Command::Ls(command) => Box::pin(command.run(&context)).await,
-            Command::Show(command) => Box::pin(command.run(&context)).await,
-            Command::Explain(command) => Box::pin(command.run(&context)).await,
-            Command::Leases(command) => Box::pin(command.run(&context)).await,
-            Command::Lanes(command) => Box::pin(command.run(&context)).await,
-            Command::Requeue(command) => Box::pin(command.run(&context)).await,
-            Command::Redrive(command) => Box::pin(command.run(&context)).await,
-            Command::Orders(command) => Box::pin(command.run(&context)).await,
-            Command::Payments(command) => Box::pin(command.run(&context)).await,
-            Command::Memory(command) => Box::pin(command.run(&context)).await,
-            Command::Scm(command) => Box::pin(command.run(&context)).await,
-            Command::Mcp(command) => Box::pin(command.run(&context)).await,
-            Command::Reconcile(command) => Box::pin(command.run(&context)).await,
-            Command::Report(command) => Box::pin(command.run(&context)).await,
-            Command::Verify(command) => Box::pin(command.run(&context)).await,
-            Command::Hold(command) => Box::pin(command.run(&context)).await,
-            Command::Unhold(command) => Box::pin(command.run(&context)).await,
-            Command::Resolve(command) => Box::pin(command.run(&context)).await,
-            Command::Pause(command) => Box::pin(command.run(&context)).await,
-            Command::Resume(command) => Box::pin(command.run(&context)).await,
-            Command::Doctor(command) => Box::pin(command.run(&context)).await,
-            Command::Config(command) => Box::pin(command.run(&context)).await,
-            Command::Token(command) => command.run(&context),
-            Command::Bench(command) => Box::pin(command.run(&context)).await,
+            Command::Serve(command) => Box::pin(command.run(context)).await,
+            Command::Work(command) => Box::pin(command.run(context)).await,
+            Command::Migrate(command) => Box::pin(command.run(context)).await,
+            Command::Enqueue(command) => Box::pin(command.run(context)).await,
+            Command::Ls(command) => Box::pin(command.run(context)).await,
+            Command::Show(command) => Box::pin(command.run(context)).await,
+            Command::Explain(command) => Box::pin(command.run(context)).await,
+            Command::Leases(command) => Box::pin(command.run(context)).await,
+            Command::Lanes(command) => Box::pin(command.run(context)).await,
+            Command::Requeue(command) => Box::pin(command.run(context)).await,
+            Command::Redrive(command) => Box::pin(command.run(context)).await,
+            Command::Orders(command) => Box::pin(command.run(context)).await,
+            Command::Payments(command) => Box::pin(command.run(context)).await,
+            Command::Memory(command) => Box::pin(command.run(context)).await,
+            Command::Scm(command) => Box::pin(command.run(context)).await,
+            Command::Mcp(command) => Box::pin(command.run(context)).await,
+            Command::Reconcile(command) => Box::pin(command.run(context)).await,
+            Command::Report(command) => Box::pin(command.run(context)).await,
+            Command::Verify(command) => Box::pin(command.run(context)).await,
+            Command::Hold(command) => Box::pin(command.run(context)).await,
+            Command::Unhold(command) => Box::pin(command.run(context)).await,
+            Command::Resolve(command) => Box::pin(command.run(context)).await,
+            Command::Pause(command) => Box::pin(command.run(context)).await,
+            Command::Resume(command) => Box::pin(command.run(context)).await,
+            Command::Doctor(command) => Box::pin(command.run(context)).await,
+            Command::Config(command) => Box::pin(command.run(context)).await,
+            Command::Token(command) => command.run(context),
+            Command::Bench(command) => Box::pin(command.run(context)).await,
             Command::Completions(command) => command.run(),
-            Command::Demo(command) => Box::pin(command.run(&context)).await,
+            Command::Demo(command) => Box::pin(command.run(context)).await,
         }
     }
 }
@@ -171,14 +182,48 @@ pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
         error.kind(),
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
     );
-    if asked_for || !std::env::args_os().any(|argument| argument == "--json") {
-        let exit = match asked_for {
-            true => Exit::Fine,
-            false => Exit::Usage,
-        };
+    let is_json = std::env::args_os().any(|argument| argument == "--json");
+    if asked_for {
         // A reader that went away is no error; see `Failure::BrokenPipe`.
-        return error.print().map_or(exit.into(), |()| exit.into());
+        return error
+            .print()
+            .map_or(Exit::Fine.into(), |()| Exit::Fine.into());
     }
-    let text = error.to_string();
-    Failure::usage(text.trim_start_matches("error: ").trim()).report(true)
+    let text = plainer(&error.to_string());
+    if is_json {
+        return Failure::usage(text.trim_start_matches("error: ").trim()).report(true);
+    }
+    if text != error.to_string() {
+        return match write!(std::io::stderr(), "{text}") {
+            // With standard error closed the exit code is all there is.
+            Ok(()) | Err(_) => Exit::Usage.into(),
+        };
+    }
+    error
+        .print()
+        .map_or(Exit::Usage.into(), |()| Exit::Usage.into())
 }
+
+/// What the standard library says of a number that is none, in words.
+fn plainer(text: &str) -> String {
+    [
+        ("invalid digit found in string", "expected a whole number"),
+        (
+            "number too large to fit in target type",
+            "the number is too large",
+        ),
+        (
+            "number too small to fit in target type",
+            "the number is too small",
+        ),
+        (
+            "cannot parse integer from empty string",
+            "expected a whole number",
+        ),
+    ]
+    .into_iter()
+    .fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+}
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use consign_kernel::{Error, Lane, LaneName, Store, nearest};
 
 use crate::{
-    config::{Config, Flags, Sources},
+    config::{Config, Flags, Origin, Sources},
     database::{self, Address, Opened, Reach},
     failure::Failure,
     output::Output,
@@ -44,6 +44,34 @@ impl Context {
     /// The database that was asked for, open and of the right schema, with all it can be asked.
     pub(crate) async fn open(&self) -> Result<Opened, Failure> {
         database::open(&self.address()?, &Reach::for_a_command(), self.out).await
+    }
+
+    /// What the configuration says of a lane that the database does not have, in words.
+    pub(crate) fn lane_of_file(&self, lane: &str) -> Option<String> {
+        let config = self.config(Flags::new()).ok()?;
+        match config.origin_of(&["lanes", lane])? {
+            Origin::Example => Some(
+                "it is the lane to try things with: `consign serve` creates it when it starts \
+                 without a configuration"
+                    .to_owned(),
+            ),
+            origin => Some(format!(
+                "{origin} has this lane: `consign serve` and `consign work` create it when they \
+                 start with this configuration"
+            )),
+        }
+    }
+
+    /// The same failure; of a lane that the configuration has and the database has not, with how to
+    /// get it there.
+    pub(crate) fn with_lane_of_file(&self, failure: Failure) -> Failure {
+        let told = failure
+            .unknown_lane()
+            .and_then(|lane| self.lane_of_file(lane));
+        match told {
+            Some(told) => failure.map_message(|message| format!("{message}; {told}")),
+            None => failure,
+        }
     }
 
     /// Its queue.

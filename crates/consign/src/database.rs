@@ -68,7 +68,7 @@ pub(crate) async fn migrate(address: &Address) -> Result<(), Failure> {
 /// How far a database has come. Changes nothing.
 pub(crate) async fn status(address: &Address) -> Result<Schema, Failure> {
     let status = schema(address).await;
-    status.map_err(|error| at(address, error.into()))
+    status.map_err(|error| at(address, postgres::refused(error)))
 }
 
 /// The same with the store's own error.

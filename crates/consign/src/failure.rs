@@ -1,11 +1,11 @@
 //! What goes wrong, in the words and exit codes of the command line.
 
 use std::{
-    error::Error as StdError,
     io::{self, Write},
     process::ExitCode,
 };
 
+pub(crate) use consign_kernel::with_causes;
 use consign_kernel::{Certainty, Error};
 use serde_json::json;
 
@@ -49,6 +49,8 @@ pub(crate) enum Failure {
         code: &'static str,
         /// What was wrong, where, and what to do.
         message: String,
+        /// The lane that the database does not have, where that is what was wrong.
+        unknown_lane: Option<String>,
     },
 }
 
@@ -58,6 +60,7 @@ impl Failure {
             exit,
             code,
             message: message.into(),
+            unknown_lane: None,
         }
     }
 
@@ -90,24 +93,20 @@ impl Failure {
         }
     }
 
-    /// The same failure under another code.
-    pub(crate) fn with_code(self, code: &'static str) -> Self {
+    /// The lane that the database does not have, where that is what was wrong.
+    pub(crate) fn unknown_lane(&self) -> Option<&str> {
         match self {
-            Self::BrokenPipe => Self::BrokenPipe,
-            Self::Told { exit, message, .. } => Self::new(exit, code, message),
+            Self::BrokenPipe => None,
+            Self::Told { unknown_lane, .. } => unknown_lane.as_deref(),
         }
     }
 
     /// The same failure, its message rewritten.
-    pub(crate) fn map_message(self, rewrite: impl FnOnce(String) -> String) -> Self {
-        match self {
-            Self::BrokenPipe => Self::BrokenPipe,
-            Self::Told {
-                exit,
-                code,
-                message,
-            } => Self::new(exit, code, rewrite(message)),
+    pub(crate) fn map_message(mut self, rewrite: impl FnOnce(String) -> String) -> Self {
+        if let Self::Told { message, .. } = &mut self {
+            *message = rewrite(std::mem::take(message));
         }
+        self
     }
 
     /// Says what happened on standard error and answers with the exit code.
@@ -116,6 +115,7 @@ impl Failure {
             exit,
             code,
             message,
+            ..
         } = self
         else {
             return Exit::Fine.into();
@@ -146,7 +146,17 @@ impl From<Error> for Failure {
         if error.certainty() == Certainty::Unknown {
             message.push_str(". It may have happened all the same: look before you repeat it");
         }
-        Self::new(exit, error.code(), message)
+        let code = error.code();
+        let unknown_lane = match error {
+            Error::UnknownLane { lane, .. } => Some(lane),
+            _ => None,
+        };
+        Self::Told {
+            exit,
+            code,
+            message,
+            unknown_lane,
+        }
     }
 }
 
@@ -157,16 +167,4 @@ impl From<io::Error> for Failure {
         }
         Self::new(Exit::Wrong, "io", with_causes(&error))
     }
-}
-
-/// An error and what caused it, on one line.
-pub(crate) fn with_causes(error: &dyn StdError) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }

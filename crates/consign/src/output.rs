@@ -28,17 +28,17 @@ impl Output {
 
     /// One line of text for people.
     pub(crate) fn line(self, text: impl Display) -> io::Result<()> {
-        writeln!(io::stdout(), "{text}")
+        named(writeln!(io::stdout(), "{text}"))
     }
 
     /// One line of JSON for programs.
     pub(crate) fn json(self, value: &impl Serialize) -> io::Result<()> {
         let text = serde_json::to_string(value).map_err(io::Error::other)?;
-        writeln!(io::stdout(), "{text}")
+        named(writeln!(io::stdout(), "{text}"))
     }
 
     pub(crate) fn table(self, table: &Table) -> io::Result<()> {
-        write!(io::stdout(), "{}", table.render())
+        named(write!(io::stdout(), "{}", table.render()))
     }
 
     /// A remark beside the result, on standard error.
@@ -49,6 +49,14 @@ impl Output {
             writeln!(io::stderr(), "{text}")
         }
     }
+}
+
+/// A full disk says of itself only that it is full.
+fn named(written: io::Result<()>) -> io::Result<()> {
+    written.map_err(|error| {
+        let what = format!("standard output cannot be written: {error}");
+        io::Error::new(error.kind(), what)
+    })
 }
 
 /// Rows under headings, aligned.

@@ -38,7 +38,7 @@ pub(crate) struct Enqueue {
     #[arg(long, requires = "payload")]
     group: Option<String>,
     /// How long to rest before the first try, such as 30s
-    #[arg(long, requires = "payload", value_parser = duration, default_value = "0s")]
+    #[arg(long, requires = "payload", value_parser = duration, allow_hyphen_values = true, default_value = "0s")]
     delay: Duration,
     /// What travels beside the payload; may be repeated
     #[arg(long = "header", value_name = "NAME=VALUE", requires = "payload", value_parser = header)]
@@ -58,7 +58,10 @@ impl Enqueue {
             headers: self.headers.into_iter().collect(),
             delay: self.delay,
         };
-        let answers = context.store().await?.enqueue(&[message]).await?;
+        let answers = context.store().await?.enqueue(&[message]).await;
+        // There is only one.
+        let unnumbered = |text: String| text.trim_start_matches("message 0: ").to_owned();
+        let answers = answers.map_err(|error| Failure::from(error).map_message(unnumbered))?;
         let enqueued = answers
             .first()
             .expect("invariant: one answer for one message");
@@ -70,7 +73,8 @@ impl Enqueue {
 fn parse_payload(argument: String) -> Result<Value, Failure> {
     let (text, place) = if argument == "-" {
         let mut bytes = Vec::new();
-        io::stdin().lock().read_to_end(&mut bytes)?;
+        let read = io::stdin().lock().read_to_end(&mut bytes);
+        read.map_err(|error| Failure::refused(format!("standard input cannot be read: {error}")))?;
         let text = String::from_utf8(bytes).map_err(|error| {
             let at = error.utf8_error().valid_up_to();
             Failure::refused(format!("standard input is not UTF-8 from byte {at} on"))
@@ -80,8 +84,16 @@ fn parse_payload(argument: String) -> Result<Value, Failure> {
         (argument, "the payload")
     };
     serde_json::from_str(&text).map_err(|error| {
-        let hint = "text needs quotes of its own, such as '\"hello\"'";
-        Failure::refused(format!("{place} is not JSON: {error}; {hint}"))
+        let text = text.trim();
+        let is_meant_as_json = text.starts_with(|c: char| "{[\"-0123456789".contains(c));
+        let hint = match text.parse::<LaneName>() {
+            _ if is_meant_as_json => String::new(),
+            Ok(lane) => format!(
+                "; a text needs quotes of its own, as in '\"{lane}\"'; a lane is named by --lane {lane}"
+            ),
+            Err(_) => "; a text needs quotes of its own, as in '\"hello\"'".to_owned(),
+        };
+        Failure::refused(format!("{place} is not JSON: {error}{hint}"))
     })
 }
 

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{
+    config::Flags,
     context::{Context, known_lane},
     failure::{Exit, Failure},
     output::{Output, Table},
@@ -81,7 +82,30 @@ async fn list(context: &Context) -> Result<Exit, Failure> {
         ]);
     }
     context.out.table(&table)?;
+    note_missing(context, &lanes)?;
     Ok(Exit::Fine)
+}
+
+/// A lane of the file that was never served is not in the list; without a word it would look like a
+/// mistake in the file.
+fn note_missing(context: &Context, lanes: &[(Lane, Counts)]) -> Result<(), Failure> {
+    let config = context.config(Flags::new())?;
+    if config.file.is_none() {
+        return Ok(());
+    }
+    let is_known = |name: &LaneName| lanes.iter().any(|(known, _)| known.name == *name);
+    for lane in &config.settings.lanes {
+        let name = &lane.name;
+        if let Some(told) = context
+            .lane_of_file(name.as_str())
+            .filter(|_| !is_known(name))
+        {
+            context.out.note(format_args!(
+                "lane {name} is not in the database yet; {told}"
+            ))?;
+        }
+    }
+    Ok(())
 }
 
 async fn show(context: &Context, name: &LaneName) -> Result<Exit, Failure> {

@@ -15,7 +15,7 @@ use crate::{
 #[derive(Args, Debug)]
 pub(crate) struct Leases {
     /// At most this many, oldest first
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000), allow_negative_numbers = true)]
     limit: u32,
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct Ls {
     #[arg(long)]
     code: Option<String>,
     /// At most this many, up to 1000
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000), allow_negative_numbers = true)]
     limit: u32,
     /// Only messages with smaller ids: the next page
     #[arg(long, value_name = "ID", value_parser = message_id)]

@@ -25,14 +25,14 @@ pub(crate) struct Reconcile {
     report: bool,
     /// How far back to look
     #[arg(long, value_name = "HOURS", default_value_t = 24,
-        value_parser = clap::value_parser!(u64).range(1..=8784))]
+        value_parser = clap::value_parser!(u64).range(1..=8784), allow_negative_numbers = true)]
     scan_window: u64,
     /// How many of each kind to look at in one transaction
     #[arg(long, value_name = "N", default_value_t = 100,
-        value_parser = clap::value_parser!(u32).range(1..=1000))]
+        value_parser = clap::value_parser!(u32).range(1..=1000), allow_negative_numbers = true)]
     batch_size: u32,
     /// How long ago a lease must have been renewed last to be stale [default: as configured]
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(60..=86400))]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(60..=86400), allow_negative_numbers = true)]
     stale_threshold: Option<u64>,
     /// As --report
     #[arg(long)]
@@ -42,7 +42,7 @@ pub(crate) struct Reconcile {
     no_reschedule: bool,
     /// How long a memory rests whose lease was freed
     #[arg(long, value_name = "SECONDS", default_value_t = 0,
-        value_parser = clap::value_parser!(u64).range(0..=86400))]
+        value_parser = clap::value_parser!(u64).range(0..=86400), allow_negative_numbers = true)]
     reschedule_delay: u64,
 }
 

@@ -35,7 +35,7 @@ enum Action {
     /// List redrives, newest first
     Ls {
         /// At most this many
-        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000), allow_negative_numbers = true)]
         limit: u32,
     },
     /// Show how far a redrive has come

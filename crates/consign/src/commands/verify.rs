@@ -62,7 +62,7 @@ pub(crate) struct Verify {
     skip: Vec<String>,
     /// How long anything may take that has to be waited for, such as a memory that was put off
     #[arg(long, value_name = "SECONDS", default_value_t = 300,
-        value_parser = clap::value_parser!(u64).range(1..=3600))]
+        value_parser = clap::value_parser!(u64).range(1..=3600), allow_negative_numbers = true)]
     patience: u64,
 }
 

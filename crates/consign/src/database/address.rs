@@ -48,10 +48,25 @@ impl Address {
         };
         let path = match text.strip_prefix("sqlite:") {
             Some(rest) => rest.strip_prefix("//").unwrap_or(rest),
-            None => text,
+            None => match scheme(text) {
+                Some("postgres" | "postgresql") => {
+                    return refuse("a PostgreSQL address has // after its first colon");
+                }
+                Some(scheme) => {
+                    return refuse(&format!("a database of kind {scheme:?} cannot be used"));
+                }
+                None => text,
+            },
         };
-        if let Some((scheme, _)) = path.split_once("://") {
-            return refuse(&format!("a database of kind {scheme:?} cannot be used"));
+        if path.contains("://") {
+            return refuse("that is not the path of a SQLite file");
+        }
+        // Never repeated: it may hold a password.
+        if ["host=", "dbname=", "user="]
+            .iter()
+            .any(|word| path.contains(word))
+        {
+            return refuse("a list of keywords and values is not understood");
         }
         if path.is_empty() || path == ":memory:" || path.contains('?') {
             return refuse("that is not the path of a SQLite file");
@@ -69,6 +84,16 @@ impl Address {
             by_default: false,
         }
     }
+}
+
+/// What stands before the first colon, where that looks like a scheme. One letter is a drive, and a
+/// path may have a colon after a slash or a dot.
+fn scheme(text: &str) -> Option<&str> {
+    let (scheme, _) = text.split_once(':')?;
+    let is_word = scheme
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || c == '+' || c == '-');
+    (is_word && scheme.len() > 1).then_some(scheme)
 }
 
 /// Fit to be printed and to be typed again: a password is left out.
@@ -119,6 +144,9 @@ mod tests {
             ("sqlite:///var/a.db", "/var/a.db"),
             ("/var/a.db", "/var/a.db"),
             ("a b.db", "a b.db"),
+            ("./a:b.db", "./a:b.db"),
+            ("sqlite:a:b.db", "a:b.db"),
+            ("C:\\a.db", "C:\\a.db"),
         ] {
             let address = Address::parse(text, "test").unwrap();
             assert_eq!(address, Address::file(Path::new(path)), "{text}");
@@ -128,9 +156,27 @@ mod tests {
             "sqlite:",
             "sqlite::memory:",
             "a.db?mode=ro",
+            "file:a.db",
+            "localhost:5432/shop",
+            "host=localhost dbname=shop",
         ] {
             assert!(Address::parse(bad, "test").is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_server_is_never_taken_for_a_file() {
+        for text in ["postgres:localhost", "postgresql:/localhost/shop"] {
+            let failure = Address::parse(text, "--database").unwrap_err();
+            assert_eq!(
+                failure.message(),
+                "--database: a PostgreSQL address has // after its first colon; write sqlite:PATH, \
+                 a path, or postgres://USER@HOST/DATABASE"
+            );
+        }
+        let failure = Address::parse("host=db password=hunter2 dbname=x", "DATABASE_URL");
+        let failure = failure.unwrap_err();
+        assert!(!failure.message().contains("hunter2"), "{failure:?}");
     }
 
     #[test]

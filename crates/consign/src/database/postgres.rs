@@ -1,10 +1,10 @@
 //! PostgreSQL: migrated only when asked to, because others may be using it.
 
 use consign_kernel::Error;
-use consign_postgres::{Pooler, PostgresOptions, PostgresStore};
+use consign_postgres::{Pooler, PostgresOptions, PostgresStore, sqlstate_of};
 
 use super::{Opened, Schema, Step};
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 
 /// How to reach a server.
 #[derive(Clone, Debug)]
@@ -43,18 +43,16 @@ pub(super) async fn open(url: &str, reach: &Reach) -> Result<Opened, Failure> {
 }
 
 /// Tells a server that does not let us in from one that is not there: only the second may come.
-fn refused(error: Error) -> Failure {
-    let cause = match &error {
-        Error::Unavailable { source, .. } => source.downcast_ref::<sqlx::Error>(),
-        _ => None,
+pub(super) fn refused(error: Error) -> Failure {
+    let remedy = match sqlstate_of(&error) {
+        Some("3D000") => "create it, or name another",
+        Some(code) if code.starts_with("28") => {
+            "check the user and the password in the address, and the server's pg_hba.conf"
+        }
+        _ => return error.into(),
     };
-    let database = cause.and_then(sqlx::Error::as_database_error);
-    let code = database.and_then(|error| error.code()).unwrap_or_default();
-    // Wrong credentials, or no such database.
-    match code.starts_with("28") || code == "3D000" {
-        true => Failure::from(error).with_code("forbidden"),
-        false => error.into(),
-    }
+    let why = std::error::Error::source(&error).map_or_else(String::new, ToString::to_string);
+    Failure::new(Exit::Unavailable, "forbidden", format!("{why}; {remedy}"))
 }
 
 pub(super) async fn migrate(url: &str) -> Result<(), Failure> {

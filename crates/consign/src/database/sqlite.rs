@@ -18,8 +18,9 @@ pub(super) async fn open(path: &Path, by_default: bool, out: Output) -> Result<O
         out.note(format_args!("created {} in this folder", path.display()))?;
     }
     if !path.exists() {
-        let message = "there is no such file; `consign migrate` makes it";
-        return Err(missing(message));
+        let path = path.display();
+        let make = format!("`consign migrate --database sqlite:{path}` makes it");
+        return Err(missing(format!("there is no such file; {make}")));
     }
     Ok(Opened::new(SqliteStore::open(&options).await?))
 }

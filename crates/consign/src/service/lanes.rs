@@ -55,23 +55,29 @@ fn explained(error: Error, lane: &LaneName) -> Error {
 /// Each has an instance of its own, because sinks name the lane in what they send; but those with
 /// equal settings deliver to the same place, which is up or down for all of them.
 pub(crate) async fn work(config: &Config) -> Result<Vec<LaneWork>, Failure> {
-    let mut work = Vec::new();
+    let (mut work, mut wrong) = (Vec::new(), Vec::new());
     let mut before: Vec<(&LaneName, &SinkConfig)> = Vec::new();
     for lane in &config.settings.lanes {
         let Some(settings) = &lane.sink else {
             continue;
         };
-        let sink = settings.build(&lane.name).await.map_err(|error| {
-            let place = place(config, lane);
-            let message = format!("{place}lanes.{}.sink: {error}", lane.name);
-            Failure::new(Exit::Usage, "config", message)
-        })?;
+        let sink = match settings.build(&lane.name).await {
+            Ok(sink) => sink,
+            Err(error) => {
+                let place = place(config, lane);
+                wrong.push(format!("{place}lanes.{}.sink: {error}", lane.name));
+                continue;
+            }
+        };
         let twin = before.iter().find(|(_, other)| *other == settings);
         work.push(LaneWork {
             same_destination_as: twin.map(|(name, _)| (*name).clone()),
             ..LaneWork::new(lane.name.clone(), sink)
         });
         before.push((&lane.name, settings));
+    }
+    if !wrong.is_empty() {
+        return Err(Failure::new(Exit::Usage, "config", wrong.join("\n")));
     }
     Ok(work)
 }

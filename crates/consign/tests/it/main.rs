@@ -15,6 +15,7 @@ mod hot;
 mod http;
 mod lanes;
 mod memory;
+mod mistakes;
 mod operate;
 mod order_surface;
 mod orders;

@@ -280,7 +280,10 @@ async fn the_lane_of_orders_takes_nothing_else() {
         .expect(3);
     let (code, message) = ran.error();
     assert_eq!(code, "invalid_input", "{message}");
-    assert!(message.contains("takes orders only"), "{message}");
+    assert!(
+        message.contains("takes orders only. Use POST /do/order"),
+        "{message}"
+    );
     service.stop().await;
 }
 

@@ -32,10 +32,10 @@ pub(super) struct Set {
 #[group(id = "part", multiple = true)]
 struct Parts {
     /// How long a lease lives, such as 30s
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
     lease: Option<Duration>,
     /// Tries before a message is dead
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
     attempts: Option<u32>,
     /// fixed:5s, table:5s,30s,2m or exponential:base=1s,factor=2,max=1h,jitter=0.2
     #[arg(long, value_name = "SCHEDULE", value_parser = retry)]
@@ -56,13 +56,13 @@ struct Parts {
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     payload_max: Option<usize>,
     /// Most deliveries at once in one worker process
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
     concurrency: Option<u32>,
     /// Most deliveries a second in one worker process, or none
-    #[arg(long, value_name = "PER_SECOND", value_parser = rate)]
+    #[arg(long, value_name = "PER_SECOND", value_parser = rate, allow_negative_numbers = true)]
     rate: Option<Rate>,
     /// How long one delivery may take, such as 10s
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
     timeout: Option<Duration>,
     /// Record the start of every delivery, so that a crash after it is known to be uncertain
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]

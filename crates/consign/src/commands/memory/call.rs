@@ -61,7 +61,7 @@ pub(super) struct Query {
     #[arg(long = "space", value_name = "SPACE")]
     spaces: Vec<String>,
     /// How many at most
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100), allow_negative_numbers = true)]
     top_k: u32,
 }
 
@@ -95,7 +95,9 @@ fn object(text: &str) -> Result<Value, String> {
     match serde_json::from_str(text) {
         Ok(value @ Value::Object(_)) => Ok(value),
         Ok(_) => Err("must be a JSON object".to_owned()),
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(format!(
+            "is not JSON: {error}; arguments are an object, such as '{{\"query\": \"x\"}}'"
+        )),
     }
 }
 

@@ -18,7 +18,7 @@ pub(super) struct Ls {
     #[arg(long)]
     status: Option<Status>,
     /// At most this many, up to 1000
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000), allow_negative_numbers = true)]
     limit: u32,
 }
 

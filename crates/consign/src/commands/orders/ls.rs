@@ -29,7 +29,7 @@ pub(super) struct Ls {
     #[arg(long, value_parser = PossibleValuesParser::new(STATUSES.map(LedgerStatus::as_str)))]
     status: Option<String>,
     /// At most this many, up to 1000
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000), allow_negative_numbers = true)]
     limit: u32,
     /// The next page: what the page before ended with
     #[arg(long, value_name = "CURSOR", value_parser = cursor)]

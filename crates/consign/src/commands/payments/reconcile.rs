@@ -17,7 +17,7 @@ use crate::{
 #[derive(Args, Debug)]
 pub(super) struct Reconcile {
     /// At most this many of each kind
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000), allow_negative_numbers = true)]
     limit: u32,
 }
 

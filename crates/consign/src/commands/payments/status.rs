@@ -20,7 +20,7 @@ pub(super) struct Status {
     #[arg(long, value_name = "UUID")]
     tenant: Option<Uuid>,
     /// At most this many payments in flight
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000), allow_negative_numbers = true)]
     limit: u32,
 }
 

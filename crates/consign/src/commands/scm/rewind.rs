@@ -28,7 +28,7 @@ pub(super) struct Rewind {
     repo: String,
     /// The position that stays consumed: of a revision its number, of a commit that of `scm status --json`;
     /// 0: everything becomes memories again
-    #[arg(long, value_name = "POSITION", value_parser = clap::value_parser!(i64).range(0..))]
+    #[arg(long, value_name = "POSITION", value_parser = clap::value_parser!(i64).range(0..), allow_negative_numbers = true)]
     to: i64,
     /// Only show what would be done, also with --yes
     #[arg(long)]

@@ -135,6 +135,7 @@ impl Done {
             exit,
             code,
             message,
+            ..
         } = failure
         else {
             return Err(failure);

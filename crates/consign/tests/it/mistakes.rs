@@ -1,0 +1,228 @@
+//! Mistakes that people make on the command line, and what they are told: what failed, why, and what
+//! to do.
+
+use std::{fs::File, process::Stdio};
+
+use consign_kernel::Outcome;
+use consign_testkit::TestDatabase;
+
+use crate::{
+    http,
+    service::Service,
+    support::{Consign, finish, lane, work},
+};
+
+const LANE_OF_FILE: &str =
+    "consign.toml:1 has this lane: `consign serve` and `consign work` create it";
+
+#[tokio::test]
+async fn a_lane_of_the_file_that_was_never_served_is_explained() {
+    let consign = Consign::new();
+    consign.configure("[lanes.mail.sink]\nkind = \"discard\"\n");
+    for command in [
+        &["enqueue", "1", "--lane", "mail"][..],
+        &["ls", "--lane", "mail"],
+        &["lanes", "show", "mail"],
+        &["pause", "mail"],
+    ] {
+        let ran = consign.run(command.iter().copied()).expect(3);
+        assert!(ran.stderr.contains(LANE_OF_FILE), "{command:?}: {ran:#?}");
+    }
+    let line = br#"{"payload": 1, "lane": "mail"}"#;
+    let ran = consign.run_with(["enqueue"], line).expect(3);
+    assert!(ran.stderr.contains(LANE_OF_FILE), "{ran:#?}");
+    let ran = consign.run(["lanes"]).expect(0);
+    assert!(
+        ran.stderr.contains("lane mail is not in the database yet"),
+        "{ran:#?}"
+    );
+    assert!(ran.stderr.contains(LANE_OF_FILE), "{ran:#?}");
+    let ran = consign.run(["ls", "--lane", "letters"]).expect(3);
+    assert!(!ran.stderr.contains("has this lane"), "{ran:#?}");
+
+    consign.run(["lanes", "set", "mail"]).expect(0);
+    assert_eq!(consign.run(["lanes"]).expect(0).stderr, "");
+    consign.run(["enqueue", "1", "--lane", "mail"]).expect(0);
+    let told = consign.run(["explain", "1"]).expect(0).stdout;
+    let sink = "consign.toml:1 gives lane mail a sink: run `consign work`";
+    assert!(told.contains(sink), "{told}");
+    consign.run(["work", "--once"]).expect(0);
+    assert_eq!(consign.json(["show", "1"])["state"]["state"], "delivered");
+}
+
+#[tokio::test]
+async fn explain_names_the_last_attempt_and_who_works_on_the_lane() {
+    let consign = Consign::new();
+    consign
+        .run(["lanes", "set", "default", "--retry", "fixed:0s"])
+        .expect(0);
+    consign.run(["enqueue", "1"]).expect(0);
+    let store = consign.store().await;
+    work(&*store, &lane("default"), Outcome::Retry, "http_503").await;
+    let told = consign.run(["explain", "1"]).expect(0).stdout;
+    assert!(told.starts_with("Ready and due again since"), "{told}");
+    for words in [
+        "attempt 1 by ",
+        "ended in retry (http_503)",
+        "last      attempt 1: retry, http_503",
+        "give lane default a sink in consign.toml",
+    ] {
+        assert!(told.contains(words), "{words:?}: {told}");
+    }
+    let told = consign.json(["explain", "1"]);
+    let last = &told["last_attempt"];
+    assert_eq!(
+        (&last["outcome"], &last["code"]),
+        (&"retry".into(), &"http_503".into())
+    );
+    assert!(
+        last["finished_at"].is_string() && last["owner"].is_string(),
+        "{told}"
+    );
+    assert_eq!(last.get("token"), None, "a token is a permission");
+}
+
+#[test]
+fn a_database_that_cannot_be_meant_is_refused() {
+    let consign = Consign::new();
+    let told = |database: &str, exit: i32| {
+        let mut command = consign.command();
+        command.args(["ls", "--database", database]);
+        let ran = finish(command, b"").expect(exit);
+        assert_eq!(
+            ran.stderr.matches("os error").count().max(1),
+            1,
+            "once: {ran:#?}"
+        );
+        ran.stderr
+    };
+    let empty = told("", 2);
+    assert!(empty.contains("--database: is empty"), "{empty}");
+    assert!(
+        !consign.folder().join("consign.db").exists(),
+        "nothing else was used"
+    );
+    assert!(told("postgres:localhost", 2).contains("has // after its first colon"));
+    assert!(told("host=db dbname=shop", 2).contains("keywords"));
+    let missing = told("other.db", 5);
+    assert!(
+        missing.contains("`consign migrate --database sqlite:other.db` makes it"),
+        "{missing}"
+    );
+    let folder = told(".", 5);
+    assert!(
+        folder.ends_with("it is a folder; name a file in it\n"),
+        "{folder}"
+    );
+    let refused = told("postgres://127.0.0.1:1/x", 5);
+    assert!(refused.ends_with("is the server running?\n"), "{refused}");
+    let socket = told("postgres:///x?host=/nowhere", 5);
+    assert!(!socket.contains("may have happened"), "{socket}");
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_is_told_from_one_that_is_not_there() {
+    let database = TestDatabase::create(async |_| {}).await;
+    let missing = database.url().replace(database.name(), "no_such_database");
+    for command in [&["ls"][..], &["migrate"], &["migrate", "status"]] {
+        let json = command.iter().copied().chain(["--json"]);
+        let (code, message) = Consign::at(&missing).run(json).expect(5).error();
+        assert_eq!(code, "forbidden", "{message}");
+        assert!(message.ends_with("create it, or name another"), "{message}");
+        assert_eq!(message.matches("does not exist").count(), 1, "{message}");
+        assert!(!message.contains("at line"), "{message}");
+    }
+}
+
+#[test]
+fn output_that_cannot_be_written_is_named() {
+    let consign = Consign::new();
+    let mut command = consign.command();
+    command.args(["lanes", "--database", consign.database()]);
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let output = command.stdout(Stdio::from(full)).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        told.contains("standard output cannot be written: No space left"),
+        "{told}"
+    );
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn a_payload_that_is_a_lane_and_a_lone_message_are_told_plainly() {
+    let consign = Consign::new();
+    let ran = consign.run(["enqueue", "mail"]).expect(3);
+    assert!(
+        ran.stderr.contains("a lane is named by --lane mail"),
+        "{ran:#?}"
+    );
+    let ran = consign.run(["enqueue", "1", "--key", ""]).expect(3);
+    assert!(ran.stderr.starts_with("consign: key: must be"), "{ran:#?}");
+}
+
+#[test]
+fn everything_that_is_wrong_with_sinks_is_told_at_once() {
+    let consign = Consign::new();
+    consign.configure(
+        "[lanes.a.sink]\nkind = \"http\"\nurl = \"ftp://x\"\n[lanes.b.sink]\nkind = \"http\"\nurl = \"x\"\n",
+    );
+    let ran = consign.run(["config", "check"]).expect(2);
+    for place in [
+        "consign.toml:1: lanes.a.sink",
+        "consign.toml:4: lanes.b.sink",
+    ] {
+        assert!(ran.stderr.contains(place), "{ran:#?}");
+    }
+    consign.configure("[lanes.a]\nsink = \"http\"\n");
+    let ran = consign.run(["config", "check"]).expect(2);
+    assert!(ran.stderr.contains("as in [lanes.a.sink]"), "{ran:#?}");
+}
+
+#[tokio::test]
+async fn localhost_can_be_listened_on_and_a_taken_port_is_explained() {
+    let consign = Consign::new();
+    let service = Service::start(&consign, &["serve", "--listen", "localhost:0"], |_| {}).await;
+    let at = service.address();
+    assert!(at.ip().is_loopback(), "{at}");
+    let greeting = http::get(at, "/health").await.body;
+    assert!(
+        greeting.contains(r#""service":"memory-gateway""#),
+        "{greeting}"
+    );
+    let taken = at.to_string();
+    let ran = Consign::new().run(["serve", "--listen", &taken]).expect(2);
+    assert!(
+        ran.stderr.contains("another process listens there"),
+        "{ran:#?}"
+    );
+    service.stop().await;
+    let ran = consign
+        .run(["serve", "--listen", "shop.example:80"])
+        .expect(2);
+    assert!(ran.stderr.contains("localhost:8787"), "{ran:#?}");
+}
+
+#[tokio::test]
+async fn the_variables_of_the_gateway_decide_how_serve_starts() {
+    let database = TestDatabase::create(async |_| {}).await;
+    let consign = Consign::at(database.url());
+    consign.run(["serve", "--listen", "127.0.0.1:0"]).expect(5);
+    let waits = |command: &mut std::process::Command| {
+        command.env("LOGBOOK_CHECK_ON_STARTUP", "false");
+    };
+    let mut service = Service::launch(&consign, &["serve", "--listen", "127.0.0.1:0"], waits);
+    service.logs("waiting for the database").await;
+    consign.run(["migrate"]).expect(0);
+    service.child.expect_line("listening").await;
+    service.stop().await;
+
+    let fresh = TestDatabase::create(async |_| {}).await;
+    let consign = Consign::at(fresh.url());
+    let migrates = |command: &mut std::process::Command| {
+        command.env("AUTO_MIGRATE_ON_STARTUP", "1");
+    };
+    let mut service = Service::launch(&consign, &["serve", "--listen", "127.0.0.1:0"], migrates);
+    service.child.expect_line("listening").await;
+    service.stop().await;
+}
