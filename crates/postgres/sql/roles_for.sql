@@ -12,8 +12,8 @@ SELECT r.rolname::text AS role, quote_ident(current_user) AS login
             SELECT FROM ours WHERE nspname = $1 AND has_schema_privilege(r.oid, oid, 'USAGE')
             UNION ALL
             SELECT FROM pg_catalog.pg_class c JOIN ours ON ours.oid = c.relnamespace
-                WHERE c.relname = $1 AND has_table_privilege(r.oid, c.oid, 'SELECT')
+                WHERE c.relname = $1 AND has_any_column_privilege(r.oid, c.oid, 'SELECT')
             UNION ALL
             SELECT FROM pg_catalog.pg_proc p JOIN ours ON ours.oid = p.pronamespace
                 WHERE p.proname = $1 AND has_function_privilege(r.oid, p.oid, 'EXECUTE'))
-    ORDER BY array_position(ARRAY['consign_auditor', 'consign_producer', 'consign_worker'], r.rolname::text), role
+    ORDER BY array_position(ARRAY['consign_auditor', 'consign_producer', 'consign_worker', 'consign_operator'], r.rolname::text), role

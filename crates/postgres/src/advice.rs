@@ -8,6 +8,9 @@ use crate::{PostgresStore, rows};
 
 const ROLES: &str = include_str!("../sql/roles_for.sql");
 
+/// How many roles are named: with the schema itself, all of them would do, those of payments too.
+const ROLES_NAMED_MAX: usize = 4;
+
 impl PostgresStore {
     /// The same error with what to do about it, as far as the database can say.
     pub(crate) async fn advised(&self, error: Error) -> Error {
@@ -63,7 +66,8 @@ fn object(what: &str) -> String {
 
 fn with_roles(what: String, rows: &[PgRow]) -> Error {
     let text = |row, name| rows::column::<String>(row, name).unwrap_or_default();
-    let roles: Vec<String> = rows.iter().map(|row| text(row, "role")).collect();
+    let all = rows.iter().map(|row| text(row, "role"));
+    let roles: Vec<String> = all.take(ROLES_NAMED_MAX).collect();
     let what = match (rows.first(), &roles[..]) {
         (Some(row), [role]) => {
             let login = text(row, "login");

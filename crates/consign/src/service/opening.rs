@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use consign_kernel::Error;
 use tokio::time::{Instant, sleep};
 
 use super::{lanes, memory, orders, own_lane::Put, payments, systemd::Systemd};
@@ -72,7 +73,8 @@ impl Opening<'_> {
             database::migrate(self.address).await?;
         }
         let opened = database::open(self.address, &self.reach, self.out).await?;
-        let mut changed = lanes::put(&*opened.store, self.config).await?;
+        let changed = lanes::put(&*opened.store, self.config).await;
+        let mut changed = changed.map_err(lacking)?;
         let orders = orders::put(&*opened.store, self.config).await?;
         let payments = payments::put(&*opened.store, self.config).await?;
         let memory = memory::put(&*opened.store, self.config).await?;
@@ -112,4 +114,15 @@ impl Opening<'_> {
             _ => false,
         }
     }
+}
+
+/// A login that may not even look at lanes is told what the whole process needs.
+fn lacking(error: Error) -> Failure {
+    let is_forbidden = matches!(error, Error::Forbidden { .. });
+    let failure = Failure::from(error);
+    if !is_forbidden {
+        return failure;
+    }
+    let needs = "a process that delivers needs the role consign_worker, `serve` usually all four";
+    failure.map_message(|message| format!("{message}; {needs}"))
 }

@@ -92,3 +92,27 @@ async fn a_worker_needs_no_more_than_its_role() {
     assert!(ran.stderr.contains("consign_operator"), "{ran:#?}");
     login.remove().await;
 }
+
+#[tokio::test]
+async fn a_login_without_the_role_is_told_which_one_it_needs() {
+    let database = TestDatabase::create(async |_| {}).await;
+    Consign::at(database.url()).run(["migrate"]).expect(0);
+    let login = Login::make(&database, "consign_producer").await;
+    let consign = Consign::at(&login.url());
+    for (command, needed) in [
+        (
+            "ls",
+            "needs one of the roles consign_auditor, consign_operator",
+        ),
+        (
+            "work",
+            "a process that delivers needs the role consign_worker",
+        ),
+        ("migrate", "needs a login that may create schemas"),
+    ] {
+        let ran = consign.run([command]).expect(5);
+        assert!(ran.stderr.contains(needed), "{command}: {ran:#?}");
+        assert!(!ran.stderr.contains("may have happened"), "{ran:#?}");
+    }
+    login.remove().await;
+}

@@ -58,7 +58,10 @@ async fn a_login_without_rights_is_told_which_role_it_lacks() {
     };
     let options = PostgresOptions::new(login.url());
     let error = told(PostgresStore::connect(&options).await.unwrap_err());
-    let none = format!("login {name} needs one of the roles consign_auditor, consign_producer, ");
+    let none = format!(
+        "login {name} needs one of the roles consign_auditor, consign_producer, consign_worker, \
+         consign_operator, as in GRANT consign_auditor TO {name}"
+    );
     assert!(error.contains(&none), "{error}");
     let status = consign_postgres::status(&login.url()).await;
     assert!(told(status.unwrap_err()).contains(&none));
@@ -73,6 +76,8 @@ async fn a_login_without_rights_is_told_which_role_it_lacks() {
     );
     assert!(error.contains(&reader), "{error}");
     let error = told(store.explain(MessageId(1)).await.unwrap_err());
+    assert!(error.contains("consign_auditor"), "{error}");
+    let error = told(store.leases(1).await.unwrap_err());
     assert!(error.contains("consign_auditor"), "{error}");
     let error = told(store.doctor().await.unwrap_err());
     assert!(error.contains("consign_auditor"), "{error}");
