@@ -133,6 +133,11 @@ pub(crate) fn check_type(headers: &HeaderMap, wanted: &str) -> Result<(), Proble
 
 /// A body, or where it is wrong.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    // serde would take a list for the fields of an object, in their order.
+    if bytes.trim_ascii_start().starts_with(b"[") {
+        let detail = "the body must be an object, and is an array";
+        return Err(Problem::new(codes::BAD_JSON, detail).with("path", "."));
+    }
     // Keeping track of the path costs time, and most bodies are well.
     serde_json::from_slice(bytes).map_err(|error| wrong::<T>(bytes, &error))
 }
@@ -198,6 +203,10 @@ fn in_words(why: &str) -> String {
         ),
         ("expected i64", "expected a whole number"),
         ("expected struct ", "expected an object: "),
+        ("expected a sequence", "expected an array"),
+        ("expected a map", "expected an object"),
+        ("invalid type: sequence", "invalid type: array"),
+        ("invalid type: map", "invalid type: object"),
     ]
     .into_iter()
     .fold(why.to_owned(), |why, (from, to)| why.replace(from, to))
@@ -253,6 +262,9 @@ mod tests {
         let kind = detail(r#"{"items": [{"delay_ms": "soon"}]}"#);
         assert!(kind.contains("items[0].delay_ms"), "{kind}");
         assert!(detail(r#"{"items": []} extra"#).contains("trailing"));
+        assert!(detail(r#"{"items": {}}"#).contains("object, expected an array"));
+        let list = parse::<Order>(b" [[]]").unwrap_err();
+        assert_eq!(list.detail, "the body must be an object, and is an array");
     }
 
     #[test]
