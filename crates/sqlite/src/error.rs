@@ -83,7 +83,10 @@ pub(crate) fn from_shared(attempted: &'static str, error: Arc<sqlx::Error>) -> E
         Some(NOT_A_DATABASE) => Error::Corrupt {
             what: "the file is not an SQLite database; name another file".to_owned(),
         },
-        Some(ERROR | CORRUPT | CONSTRAINT | MISMATCH) => Error::Corrupt {
+        Some(CORRUPT) => Error::Corrupt {
+            what: format!("{attempted}: {words}; restore the file from a backup"),
+        },
+        Some(ERROR | CONSTRAINT | MISMATCH) => Error::Corrupt {
             what: format!("{attempted}: {words}"),
         },
         None if is_decoding(&error) => Error::Corrupt {
