@@ -194,6 +194,8 @@ macro_rules! each_case {
             resolve:
                 a_held_message_may_be_resolved_as_delivered
                 a_held_message_may_be_resolved_as_dead
+                a_message_resolved_as_unknown_stays_in_doubt
+                a_result_is_refused_where_it_means_nothing
                 only_held_messages_can_be_resolved
                 a_resolved_message_lets_its_group_move_on
                 a_message_resolved_as_dead_blocks_its_group

@@ -23,6 +23,7 @@ macro_rules! each_order_case {
                 orders_are_answered_in_the_order_given
                 an_accept_of_nothing_answers_nothing
                 a_repeated_order_is_the_same_and_writes_no_message
+                what_is_sent_is_told_until_there_is_a_result
                 a_key_with_another_body_is_a_conflict_in_every_state
                 a_key_twice_in_one_call_is_treated_as_if_it_came_later
                 orders_are_accepted_all_or_none
@@ -42,6 +43,8 @@ macro_rules! each_order_case {
                 a_requeued_order_is_accepted_again_with_the_same_times_to_live
                 a_redrive_brings_orders_back_too
                 a_held_order_is_resolved_either_way
+                a_delivery_without_a_result_is_the_end_of_its_order
+                an_order_is_resolved_as_executed_only_with_its_result
                 a_conflict_code_leaves_the_order_alone
                 an_order_that_succeeded_never_changes
                 an_answer_is_read_back_byte_by_byte

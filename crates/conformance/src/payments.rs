@@ -77,6 +77,7 @@ macro_rules! each_payment_case {
             holds:
                 a_payment_held_from_the_start_waits_for_its_release
                 payments_are_moved_by_their_own_ids
+                a_payment_is_resolved_as_dispatched_only_with_a_reference
                 a_success_without_a_reference_is_held
                 a_success_without_a_reference_is_held_on_the_last_try;
             order:

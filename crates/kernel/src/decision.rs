@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::{LanePolicy, OnUncertain, Outcome, Report};
+use crate::{LanePolicy, OnUncertain, Outcome, Report, Resolution};
 
 /// Codes the kernel itself gives to dead and held messages and to attempts.
 pub mod codes {
@@ -87,6 +87,16 @@ pub fn after_settle(policy: &LanePolicy, tries: u32, report: &Report, chance: f6
         // Dead would say that it did not arrive, and nobody knows that.
         (Outcome::Uncertain, OnUncertain::Probe) => again(UNCERTAIN),
         (Outcome::Uncertain, OnUncertain::Hold) => UNCERTAIN,
+    }
+}
+
+/// Where a held message goes once a person has said what became of it, whatever its lane's policy.
+pub fn after_resolution(resolution: &Resolution) -> Next {
+    match resolution {
+        Resolution::Delivered { .. } => Next::Delivered,
+        Resolution::Dead | Resolution::Unknown => Next::Dead {
+            code: codes::RESOLVED.to_owned(),
+        },
     }
 }
 

@@ -20,7 +20,7 @@ mod store;
 mod suggest;
 
 pub use attempt::{Attempt, AttemptOutcome, LastAttempt, Outcome, Recorded, Report, SettleAnswer};
-pub use decision::{Next, after_expiry, after_settle, codes};
+pub use decision::{Next, after_expiry, after_resolution, after_settle, codes};
 pub use error::{Certainty, Error, Result, with_causes};
 pub use lane::{Lane, LaneName, LanePolicy, OnDead, OnUncertain};
 pub use late::LateResult;
@@ -34,7 +34,7 @@ pub use limits::{
     RUN_MESSAGES_MAX,
 };
 pub use message::{CORRELATION_ID, Enqueued, Message, MessageId, NewMessage};
-pub use operator::{AuditEntry, By, Move, Moved};
+pub use operator::{AuditEntry, By, Move, Moved, Resolution};
 pub use payload::same_payload;
 pub use pulse::{Done, LaneMinutes, LanePulse, PULSE_STEP_MAX, PULSES_KEPT, Process, Pulse};
 pub use redrive::{Redrive, RedriveId, RedrivePlan, RedriveState, redrive_by};

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    LaneName, MessageId, OWNER_BYTES_MAX, StateKind,
+    LaneName, MessageId, OWNER_BYTES_MAX, Outcome, StateKind,
     error::{Error, Result},
 };
 
@@ -36,6 +36,80 @@ impl By {
                 let why = format!("must be 1 to {bytes_max} bytes without U+0000");
                 return Err(Error::invalid(what, why));
             }
+        }
+        Ok(())
+    }
+}
+
+/// What a person found out about held messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Resolution {
+    /// The receiver has them.
+    Delivered {
+        /// What came of it, as JSON text: its numbers must stay exact. Orders and payments need it,
+        /// one message at a time; every other lane refuses it.
+        result: Option<String>,
+    },
+    /// The receiver does not have them and shall not get them.
+    Dead,
+    /// It cannot be found out. They are dead; if they are requeued, they are in doubt.
+    Unknown,
+}
+
+impl Resolution {
+    /// Delivered, with nothing more to say.
+    pub const DELIVERED: Self = Self::Delivered { result: None };
+
+    /// As in SQL and JSON.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Delivered { .. } => "delivered",
+            Self::Dead => "dead",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// What the attempt records.
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            Self::Delivered { .. } => Outcome::Delivered,
+            Self::Dead => Outcome::Dead,
+            Self::Unknown => Outcome::Uncertain,
+        }
+    }
+
+    /// Where the messages are afterwards.
+    pub fn state(&self) -> StateKind {
+        match self {
+            Self::Delivered { .. } => StateKind::Delivered,
+            Self::Dead | Self::Unknown => StateKind::Dead,
+        }
+    }
+
+    /// The result, as JSON text.
+    pub fn result(&self) -> Option<&str> {
+        match self {
+            Self::Delivered { result } => result.as_deref(),
+            Self::Dead | Self::Unknown => None,
+        }
+    }
+
+    /// Refuses one result for several messages.
+    pub fn validate(&self, messages: usize) -> Result<()> {
+        if self.result().is_some() && messages != 1 {
+            let why = format!("is about one message, {messages} were given; resolve one at a time");
+            return Err(Error::invalid("result", why));
+        }
+        Ok(())
+    }
+
+    /// Refuses a result in a lane that takes none.
+    pub fn refuse_result(&self, lane: &LaneName) -> Result<()> {
+        if self.result().is_some() {
+            let why = format!(
+                "messages of lane {lane} are resolved without one; orders and payments take it"
+            );
+            return Err(Error::invalid("result", why));
         }
         Ok(())
     }

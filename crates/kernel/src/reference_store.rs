@@ -13,8 +13,8 @@ use crate::{
     Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DeadLetter, Enqueued, Expired,
     Explanation, Filter, Finding, Lane, LaneMinutes, LaneName, LanePolicy, LateResult, Lease,
     LeaseView, Listed, Message, MessageId, Moved, NewMessage, Page, Process, Pulse, Redrive,
-    RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report, SettleAnswer, Store, Token,
-    error::Result, reference::Reference,
+    RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report, Resolution, SettleAnswer, Store,
+    Token, error::Result, reference::Reference,
 };
 
 /// A clock that moves only when told to. Clones share the time.
@@ -221,11 +221,16 @@ impl Store for ReferenceStore {
         self.inner().reference.unhold(now, ids, by)
     }
 
-    async fn resolve(&self, ids: &[MessageId], as_delivered: bool, by: &By) -> Result<Vec<Moved>> {
+    async fn resolve(
+        &self,
+        ids: &[MessageId],
+        resolution: &Resolution,
+        by: &By,
+    ) -> Result<Vec<Moved>> {
         let now = self.now();
         let mut inner = self.inner();
         let token = inner.token();
-        inner.reference.resolve(now, token, ids, as_delivered, by)
+        inner.reference.resolve(now, token, ids, resolution, by)
     }
 
     async fn start_redrive(&self, plan: &RedrivePlan, by: &By) -> Result<Redrive> {

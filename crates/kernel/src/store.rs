@@ -8,7 +8,8 @@ use crate::{
     Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DeadLetter, Enqueued, Expired,
     Explanation, Filter, Finding, Lane, LaneMinutes, LaneName, LanePolicy, LateResult, Lease,
     LeaseView, Listed, Message, MessageId, Moved, NewMessage, Page, Process, Pulse, Redrive,
-    RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report, SettleAnswer, Token, error::Result,
+    RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report, Resolution, SettleAnswer, Token,
+    error::Result,
 };
 
 /// Everything the engine asks of a database.
@@ -102,12 +103,17 @@ pub trait Store: Send + Sync {
     /// Answers by id, each id once.
     async fn unhold(&self, ids: &[MessageId], by: &By) -> Result<Vec<Moved>>;
 
-    /// Records what has become of held messages, as a person found out: delivered, or not and not
-    /// to be tried again (dead). Answers by id, each id once.
+    /// Records what has become of held messages, as a person found out. Answers by id, each id once.
     ///
     /// The person takes and settles a lease in one step, so that the attempt has a fence and an
-    /// owner like any other. Its code is `resolved`, its detail the reason.
-    async fn resolve(&self, ids: &[MessageId], as_delivered: bool, by: &By) -> Result<Vec<Moved>>;
+    /// owner like any other. Its code is `resolved`, its detail the reason. An order or a payment is
+    /// not delivered without its result: without one the call is `InvalidInput`, nothing is written.
+    async fn resolve(
+        &self,
+        ids: &[MessageId],
+        resolution: &Resolution,
+        by: &By,
+    ) -> Result<Vec<Moved>>;
 
     /// Starts to requeue the dead messages a plan covers. Nothing is moved yet.
     ///

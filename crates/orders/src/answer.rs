@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::{LedgerEntry, LedgerStatus, Reason};
+use crate::{Amount, LedgerEntry, LedgerStatus, Reason};
 
 /// Says that an answer was given before.
 pub(crate) const REPLAYED: &str = "idempotency-replayed";
@@ -64,13 +64,23 @@ impl Answer {
             outbox_id: Option<i64>,
             request_digest: &'e str,
             expires_at: String,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            qty_sent: Option<Amount>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            price_sent: Option<Option<Amount>>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            warnings: Option<&'e [String]>,
         }
+        let sent = entry.sent.as_ref();
         let body = Accepted {
             status: entry.status.as_str(),
             idempotency_key: entry.key.as_str(),
             outbox_id: entry.outbox_id.map(|id| id.0),
             request_digest: &entry.request_digest,
             expires_at: entry.expires_at.to_string(),
+            qty_sent: sent.map(|sent| sent.qty),
+            price_sent: sent.map(|sent| sent.price),
+            warnings: sent.map(|sent| sent.warnings.as_slice()),
         };
         let body = serde_json::to_string(&body).expect("invariant: plain text and numbers");
         Self::new(status, body)
@@ -121,11 +131,18 @@ impl Answer {
             "order_expires_at": entry.order_expires_at.map(|at| at.to_string()),
         });
         let mut body = known.to_string();
-        // The result goes in as it is: its numbers must not pass through floating point.
-        let result = entry.response.as_deref().unwrap_or("null");
         body.truncate(body.len() - 1);
+        // Amounts go in as text: they must not pass through floating point.
+        if let Some(sent) = &entry.sent {
+            let price = sent
+                .price
+                .map_or("null".to_owned(), |price| price.to_string());
+            let (qty, warnings) = (sent.qty, json!(sent.warnings));
+            let more = format!(r#","qty_sent":{qty},"price_sent":{price},"warnings":{warnings}"#);
+            body.push_str(&more);
+        }
         body.push_str(r#","exec_result":"#);
-        body.push_str(result);
+        body.push_str(entry.response.as_deref().unwrap_or("null"));
         body.push('}');
         Self::new(200, body)
     }

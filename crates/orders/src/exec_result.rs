@@ -1,10 +1,14 @@
 //! What came of an order: ExecResult v1.0.
 
+use std::str::FromStr;
+
 use jiff::Timestamp;
 use rust_decimal::{Decimal, RoundingStrategy};
 use serde::{Deserialize, Serialize};
 
-use crate::{Amount, Masker, Order, Reason, Side, digest, ledger::Ended, stored::Subject};
+use crate::{
+    Amount, Masker, Order, Reason, Side, digest, ledger::Ended, request::utc, stored::Subject,
+};
 
 mod fault;
 mod lenient;
@@ -42,6 +46,28 @@ pub struct Fill {
     pub qty: Amount,
     /// When.
     pub ts: Timestamp,
+}
+
+impl FromStr for Fill {
+    type Err = String;
+
+    /// As people write one: `QTY@PRICE@TIME`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let refuse = || {
+            format!(
+                "{text:?} is not a fill; write QTY@PRICE@TIME, such as \
+                 0.06@146.123@2026-11-17T10:00:00Z"
+            )
+        };
+        let mut parts = text.trim().splitn(3, '@');
+        let mut next = || parts.next().ok_or_else(refuse);
+        let (qty, px, ts) = (next()?, next()?, next()?);
+        Ok(Self {
+            px: px.parse().map_err(|_| refuse())?,
+            qty: qty.parse().map_err(|_| refuse())?,
+            ts: utc(ts).ok_or_else(refuse)?,
+        })
+    }
 }
 
 /// Who executed it.
@@ -97,6 +123,13 @@ pub struct ExecResult {
     /// The client's key.
     #[serde(default)]
     pub idempotency_key: Option<String>,
+    /// How much was sent to the broker: what was asked for, rounded down to the instrument's step.
+    /// None only where a stored request could not be read any more.
+    #[serde(default)]
+    pub qty_sent: Option<Amount>,
+    /// The limit that was sent, on the instrument's tick; none: at the market.
+    #[serde(default)]
+    pub price_sent: Option<Amount>,
     /// The trades; none where nothing was executed.
     #[serde(default)]
     pub fills: Vec<Fill>,
@@ -138,28 +171,45 @@ impl ExecResult {
         completed_at: Timestamp,
     ) -> Self {
         Self {
-            status: ExecStatus::Error,
             error: Some(reason),
             message: Some(message.into()),
+            completed_at: completed_at.max(subject.requested_at),
+            broker: BrokerRef {
+                name: broker.to_owned(),
+                order_ref: None,
+            },
+            reason_code: Some(reason),
+            ..Self::nothing(subject)
+        }
+    }
+
+    /// A result that says nothing but what it is about.
+    pub(crate) fn nothing(subject: Subject) -> Self {
+        Self {
+            status: ExecStatus::Error,
+            error: None,
+            message: None,
             order_id: subject.order_id,
             instrument: subject.instrument,
             side: subject.side,
             requested_at: subject.requested_at,
-            completed_at: completed_at.max(subject.requested_at),
+            completed_at: subject.requested_at,
             trace_id: subject.trace_id,
             idempotency_key: subject.idempotency_key,
+            qty_sent: subject.qty,
+            price_sent: subject.price,
             fills: Vec::new(),
             avg_price: None,
             executed_qty: Amount::ZERO,
             cost: None,
             slippage: None,
             broker: BrokerRef {
-                name: broker.to_owned(),
+                name: "unknown".to_owned(),
                 order_ref: None,
             },
             latency_ms: LatencyMs::default(),
-            reason_code: Some(reason),
-            warnings: Vec::new(),
+            reason_code: None,
+            warnings: subject.warnings,
         }
     }
 
@@ -221,13 +271,16 @@ impl ExecResult {
     /// control characters remain: PostgreSQL does not keep all of them.
     pub(crate) fn kept(self, order: &Order, masker: &Masker) -> Self {
         let key = order.idempotency_key.as_str();
-        let mut warnings = self.remarks();
+        let mut warnings = order.warnings.clone();
+        warnings.extend(self.remarks());
         warnings.extend(self.warnings.iter().map(|text| masker.mask(text, &[key])));
         warnings.truncate(WARNINGS_MAX);
         Self {
             message: self.message.map(|text| masker.mask(&text, &[key])),
             trace_id: order.trace_id.clone(),
             idempotency_key: Some(key.to_owned()),
+            qty_sent: Some(order.qty),
+            price_sent: order.price,
             completed_at: self.completed_at.max(self.requested_at),
             broker: BrokerRef {
                 name: line(&self.broker.name),
@@ -253,7 +306,7 @@ const REF_CHARS_MAX: usize = 256;
 /// Averages are told to this many places.
 const AVERAGE_PLACES: u32 = 8;
 /// One in the last place: two ways to round.
-const AVERAGE_ERROR_MAX: Decimal = Decimal::from_parts(1, 0, 0, false, AVERAGE_PLACES);
+pub(crate) const AVERAGE_ERROR_MAX: Decimal = Decimal::from_parts(1, 0, 0, false, AVERAGE_PLACES);
 
 /// The average price of fills, by quantity; none where there are none.
 pub fn average_price(fills: &[Fill]) -> Option<Amount> {

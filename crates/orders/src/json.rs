@@ -100,6 +100,15 @@ pub fn parse(text: &[u8]) -> Result<Document, JsonError> {
     })
 }
 
+/// The same, for what a store is given: no name twice, and what is wrong in words.
+pub fn parse_strict(text: &str) -> Result<Json, String> {
+    let document = parse(text.as_bytes()).map_err(|error| error.to_string())?;
+    match document.repeats.first() {
+        Some(path) => Err(format!("{path} comes more than once")),
+        None => Ok(document.root),
+    }
+}
+
 /// The message tells the place and the kind of mistake; values never stand in it.
 fn syntax(error: serde_json::Error) -> JsonError {
     JsonError::Syntax(error.to_string())

@@ -20,6 +20,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::Sent;
+
 /// Whose key it is: the name of the token that was presented. Keys of two clients never meet.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -160,6 +162,8 @@ pub struct LedgerEntry {
     pub outbox_id: Option<MessageId>,
     /// How often the key came with another body.
     pub conflicts: u64,
+    /// What is sent, while accepted; the final answer says it itself.
+    pub sent: Option<Sent>,
 }
 
 /// What became of an order that was handed in.

@@ -21,7 +21,9 @@ pub mod privacy;
 mod purge;
 mod reason;
 mod request;
+mod resolution;
 pub mod rounding;
+mod sent;
 mod service;
 mod stored;
 
@@ -47,6 +49,8 @@ pub use reason::Reason;
 pub use request::{
     InvalidRequest, OrderRequest, Problem, RiskConstraints, Rules, Side, TimeInForce,
 };
+pub use resolution::{Execution, resolved};
+pub use sent::Sent;
 pub use service::{OrderService, OrderView, PlaceCall};
 pub use stored::{Malformed, Stored, Subject};
 

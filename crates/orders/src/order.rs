@@ -27,6 +27,9 @@ pub struct Filled {
     pub price: Option<Amount>,
     /// The widest spread: the client's, or the default.
     pub max_spread: Option<Amount>,
+    /// In what the order differs from what was asked, for the client. It is kept because the grid
+    /// may be another by the time the client is told.
+    pub warnings: Vec<String>,
 }
 
 impl Filled {
@@ -41,6 +44,10 @@ impl Filled {
         };
         let asked_spread = request.risk_constraints.and_then(|risk| risk.max_spread);
         let made_up = |prefix: &str| format!("{prefix}-{}", id.simple());
+        let qty = grid.map_or(request.qty, |grid| {
+            rounding::floor_qty(request.qty, grid.qty_step)
+        });
+        let price = request.price.map(rounded);
         Self {
             order_id: request.order_id.clone().unwrap_or_else(|| made_up("ord")),
             instrument: request.instrument.clone(),
@@ -48,13 +55,32 @@ impl Filled {
             // A client's clock may be ahead; nothing was asked for before it came in.
             requested_at: request.requested_at.map_or(now, |at| at.min(now)),
             trace_id: request.trace_id.clone().unwrap_or_else(|| made_up("trace")),
-            qty: grid.map_or(request.qty, |grid| {
-                rounding::floor_qty(request.qty, grid.qty_step)
-            }),
-            price: request.price.map(rounded),
+            qty,
+            price,
             max_spread: asked_spread.or(rules.max_spread),
+            warnings: differences(request, qty, price),
         }
     }
+}
+
+/// What a client should know before it relies on what it asked for.
+fn differences(request: &OrderRequest, qty: Amount, price: Option<Amount>) -> Vec<String> {
+    let mut told = Vec::new();
+    if qty != request.qty {
+        told.push(format!(
+            "qty {} is sent as {qty}: quantities are rounded down to the instrument's step",
+            request.qty
+        ));
+    }
+    if let (Some(asked), Some(sent)) = (request.price, price)
+        && asked != sent
+    {
+        told.push(format!(
+            "price {asked} is sent as {sent}: limits are rounded to the instrument's tick, down \
+             to buy and up to sell"
+        ));
+    }
+    told
 }
 
 /// An order on its way to a broker. As JSON it is an OrderRequest v1.1 with every field present.
@@ -83,6 +109,9 @@ pub struct Order {
     pub idempotency_key: OrderKey,
     /// When it was asked for.
     pub requested_at: Timestamp,
+    /// In what it differs from what was asked: for the client, not for the broker.
+    #[serde(skip)]
+    pub warnings: Vec<String>,
 }
 
 impl Order {
@@ -103,6 +132,7 @@ impl Order {
             trace_id: filled.trace_id,
             idempotency_key: request.idempotency_key,
             requested_at: filled.requested_at,
+            warnings: filled.warnings,
         }
     }
 

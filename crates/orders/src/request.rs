@@ -10,6 +10,8 @@ use crate::{Amount, Instruments, OrderKey};
 mod check;
 mod fields;
 
+pub(crate) use fields::utc;
+
 macro_rules! words {
     ($(#[$about:meta])* $name:ident { $($(#[$of:meta])* $variant:ident = $word:literal,)+ }) => {
         $(#[$about])*

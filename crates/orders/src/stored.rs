@@ -4,7 +4,7 @@
 //! {"client": "desk-7", "idempotency_key": "01JABCXYZ", "request_digest": "sha256:…",
 //!  "order": {"order_id": "ord-1", "instrument": "USDJPY", "side": "BUY",
 //!            "requested_at": "2025-08-24T00:00:00Z", "trace_id": "trace-1",
-//!            "qty": "0.1", "price": null, "max_spread": "0.002"},
+//!            "qty": "0.1", "price": null, "max_spread": "0.002", "warnings": []},
 //!  "body": "{…}"}
 //! ```
 //!
@@ -73,6 +73,7 @@ impl Stored {
                 "qty": filled.qty.to_string(),
                 "price": filled.price.map(|price| price.to_string()),
                 "max_spread": filled.max_spread.map(|spread| spread.to_string()),
+                "warnings": filled.warnings,
             },
             "body": self.body,
         })
@@ -96,6 +97,7 @@ impl Stored {
                 qty: order.parse("qty", amount)?,
                 price: order.optional("price", amount)?,
                 max_spread: order.optional("max_spread", amount)?,
+                warnings: order.texts("warnings")?,
             },
             body: top.text("body")?.to_owned(),
         })
@@ -183,6 +185,17 @@ impl<'a> Parts<'a> {
         read(self.text(field)?).ok_or_else(|| self.wrong(field))
     }
 
+    /// A list of texts; none where there is none.
+    fn texts(&self, field: &str) -> Result<Vec<String>, Malformed> {
+        let Some(value) = self.members.get(field) else {
+            return Ok(Vec::new());
+        };
+        let items = value.as_array().ok_or_else(|| self.wrong(field))?;
+        let text = |item: &Value| item.as_str().map(str::to_owned);
+        let texts: Option<Vec<String>> = items.iter().map(text).collect();
+        texts.ok_or_else(|| self.wrong(field))
+    }
+
     fn optional<T>(
         &self,
         field: &str,
@@ -210,6 +223,12 @@ pub struct Subject {
     pub trace_id: String,
     /// The client's key, if known.
     pub idempotency_key: Option<String>,
+    /// How much was to be sent, if known.
+    pub qty: Option<Amount>,
+    /// The limit that was to be sent; none: at the market, or not known.
+    pub price: Option<Amount>,
+    /// In what that differs from what was asked.
+    pub warnings: Vec<String>,
 }
 
 impl Subject {
@@ -228,6 +247,14 @@ impl Subject {
                 .unwrap_or(otherwise_at),
             trace_id: text(&order["trace_id"]),
             idempotency_key: payload["idempotency_key"].as_str().map(str::to_owned),
+            qty: order["qty"].as_str().and_then(amount),
+            price: order["price"].as_str().and_then(amount),
+            warnings: order["warnings"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(|warning| warning.as_str().map(str::to_owned))
+                .collect(),
         }
     }
 }
@@ -241,6 +268,9 @@ impl From<&Order> for Subject {
             requested_at: order.requested_at,
             trace_id: order.trace_id.clone(),
             idempotency_key: Some(order.idempotency_key.as_str().to_owned()),
+            qty: Some(order.qty),
+            price: order.price,
+            warnings: order.warnings.clone(),
         }
     }
 }

@@ -13,6 +13,7 @@ mod privacy;
 mod rail;
 mod relayer;
 mod request;
+mod resolution;
 mod service;
 mod stored;
 mod watch;
@@ -38,6 +39,7 @@ pub use rail::{
     Cancelled, Dispatch, HttpRail, Known, Rail, RailReply, Rails, SimulatedRail, Submitted,
 };
 pub use relayer::{RailSink, UNKNOWN_RAIL_TYPE};
+pub use resolution::{RailBooks, resolved};
 pub use service::{Answer, PayCall, PaymentService, payload_hash};
 pub use stored::{Stored, lane};
 pub use watch::watch;

@@ -42,7 +42,7 @@ use uuid::Uuid;
 
 use crate::{
     AttemptState, AttemptView, ClaimedPayments, Completion, NewPayment, OutboxId, PaymentState,
-    PaymentView,
+    PaymentView, RailBooks,
 };
 
 /// What the store says about a payment that was handed in.
@@ -395,16 +395,21 @@ pub trait Payments: Store {
         Ok(answers(ids, &messages, &moved))
     }
 
-    /// Records what has become of held payments, as a person found out. Answers in order.
-    async fn resolve_payments(
+    /// Records what has become of a held payment, as a person found in the rail's books.
+    async fn resolve_payment(
         &self,
-        ids: &[OutboxId],
-        as_dispatched: bool,
+        id: OutboxId,
+        found: &RailBooks,
         by: &By,
-    ) -> Result<Vec<PaymentMoved>> {
-        let messages = self.payment_messages(ids).await?;
-        let moved = self.resolve(&known(&messages), as_dispatched, by).await?;
-        Ok(answers(ids, &messages, &moved))
+    ) -> Result<PaymentMoved> {
+        let resolution = found.resolution()?;
+        let messages = self.payment_messages(&[id]).await?;
+        let moved = match known(&messages)[..] {
+            [] => Vec::new(),
+            [..] => self.resolve(&known(&messages), &resolution, by).await?,
+        };
+        let answers = answers(&[id], &messages, &moved);
+        Ok(answers[0])
     }
 }
 

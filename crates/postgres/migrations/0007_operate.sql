@@ -184,19 +184,22 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.hold(bigint[], text, text) FROM PUBLIC;
 
--- Records what a person found out about held messages: delivered, or not and not to be tried again
--- (dead). A row per message, by id: moved, not_held, no_such_message.
+-- Records what a person found out about held messages: delivered; dead, which says that they were not and
+-- shall not be tried again; or unknown: dead, and in doubt should they be requeued. An order or a payment is
+-- delivered only with its result. A row per message, by id: moved, not_held, no_such_message.
 --
 -- The person takes and settles a lease in this very moment, so that the attempts have a fence and
 -- an owner like any other; nobody else ever sees that lease.
-CREATE FUNCTION consign.resolve(p_ids bigint[], p_as_delivered boolean, p_actor text, p_reason text)
+CREATE FUNCTION consign.resolve(p_ids bigint[], p_outcome text, p_actor text, p_reason text, p_result jsonb DEFAULT NULL)
     RETURNS TABLE (id bigint, answer text, state text)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
 #variable_conflict use_column
 DECLARE
     v_now      timestamptz := consign.clock();
-    v_state    text := CASE WHEN p_as_delivered THEN 'delivered' ELSE 'dead' END;
+    v_state    text := CASE p_outcome WHEN 'delivered' THEN 'delivered' ELSE 'dead' END;
+    v_outcome  consign.outcome := CASE p_outcome WHEN 'unknown' THEN 'uncertain' ELSE v_state END;
+    v_result   jsonb;
     v_fence    bigint := nextval(pg_get_serial_sequence('consign.lease', 'fence'));
     v_token    uuid := gen_random_uuid();
     v_lane     consign.lane;
@@ -208,8 +211,14 @@ DECLARE
 BEGIN
     PERFORM consign.require_read_committed();
     PERFORM consign.require_reason(p_actor, p_reason);
-    IF p_as_delivered IS NULL THEN
-        RAISE EXCEPTION 'as_delivered: must be true or false' USING ERRCODE = 'CN006';
+    IF (p_outcome IN ('delivered', 'dead', 'unknown')) IS NOT TRUE THEN
+        RAISE EXCEPTION 'outcome: must be delivered, dead or unknown' USING ERRCODE = 'CN006';
+    END IF;
+    IF p_result IS NOT NULL AND (p_outcome <> 'delivered' OR (SELECT count(DISTINCT u) FROM unnest(p_ids) u) <> 1) THEN
+        RAISE EXCEPTION 'result: is about one message that was delivered; resolve one at a time' USING ERRCODE = 'CN006';
+    END IF;
+    IF p_result IS NOT NULL AND EXISTS (SELECT FROM consign.message m WHERE m.id = ANY (p_ids) AND m.lane NOT IN ('orders', 'payments')) THEN
+        RAISE EXCEPTION 'result: messages of this lane are resolved without one; orders and payments take it' USING ERRCODE = 'CN006';
     END IF;
     -- In the order of put_back, or this and an unhold of the same messages could wait for each other.
     PERFORM FROM consign.held h JOIN consign.message m ON m.id = h.message_id
@@ -224,9 +233,11 @@ BEGIN
             EXIT WHEN state IS DISTINCT FROM 'held';
         END LOOP;
         IF v_attempts IS NOT NULL THEN
-            INSERT INTO consign.attempt (message_id, attempt_no, outcome, owner, fence, token, claimed_at, finished_at, code, detail)
-                VALUES (resolve.id, v_attempts, v_state::consign.outcome, p_actor, v_fence, v_token, v_now, v_now, 'resolved', p_reason);
-            IF NOT p_as_delivered THEN
+            v_result := CASE v_message.lane WHEN 'orders' THEN consign.resolved_order(v_message, p_outcome, p_result)
+                                            WHEN 'payments' THEN consign.resolved_payment(v_message, p_outcome, p_result) END;
+            INSERT INTO consign.attempt (message_id, attempt_no, outcome, owner, fence, token, claimed_at, finished_at, code, detail, result)
+                VALUES (resolve.id, v_attempts, v_outcome, p_actor, v_fence, v_token, v_now, v_now, 'resolved', p_reason, v_result);
+            IF v_state = 'dead' THEN
                 INSERT INTO consign.dead (message_id, lane, at, attempt_no, code, detail)
                     VALUES (resolve.id, v_message.lane, v_now, v_attempts, 'resolved', p_reason);
             END IF;
@@ -235,7 +246,7 @@ BEGIN
             -- One that was held while it waited may have no turn to pass on yet. The lock makes sure that a
             -- claim that has just given it the turn is seen.
             PERFORM FROM consign.turn t WHERE t.lane = v_message.lane AND t."group" = v_message."group" FOR KEY SHARE;
-            IF (v_lane.policy->>'ordered')::boolean AND (p_as_delivered OR v_lane.policy->>'on_dead' = 'continue')
+            IF (v_lane.policy->>'ordered')::boolean AND (v_state = 'delivered' OR v_lane.policy->>'on_dead' = 'continue')
                 AND EXISTS (SELECT FROM consign.turn t
                                 WHERE t.lane = v_message.lane AND t."group" = v_message."group" AND t.message_id = resolve.id)
             THEN
@@ -251,4 +262,4 @@ BEGIN
         PERFORM consign.pass_turn(v_lanes[v_index], v_groups[v_index], v_now), consign.wake(consign.known_lane(v_lanes[v_index]));
     END LOOP;
 END $$;
-REVOKE ALL ON FUNCTION consign.resolve(bigint[], boolean, text, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.resolve(bigint[], text, text, text, jsonb) FROM PUBLIC;

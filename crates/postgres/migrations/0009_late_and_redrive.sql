@@ -247,7 +247,7 @@ REVOKE ALL ON FUNCTION consign.resume_redrive(bigint, text, text) FROM PUBLIC;
 
 GRANT EXECUTE ON FUNCTION consign.witness(uuid, bigint[], text[], text[], text[], jsonb[]) TO consign_worker;
 GRANT EXECUTE ON FUNCTION
-    consign.resolve(bigint[], boolean, text, text),
+    consign.resolve(bigint[], text, text, text, jsonb),
     consign.start_redrive(text, text, text, text, bigint, bigint),
     consign.step_redrive(int),
     consign.stop_redrive(bigint, text, text),

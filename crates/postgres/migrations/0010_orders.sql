@@ -81,12 +81,13 @@ REVOKE ALL ON FUNCTION consign.require_order() FROM PUBLIC;
 CREATE TRIGGER orders_only BEFORE INSERT ON consign.message
     FOR EACH ROW WHEN (NEW.lane = 'orders') EXECUTE FUNCTION consign.require_order();
 
--- A row of the ledger as it is answered, and how: new, same or conflict to who hands an order in; valid
+-- A row of the ledger as it is answered, with what is sent of it while accepted (not to who has just
+-- handed it in), and how: new, same or conflict to who hands an order in; valid
 -- or expired to who is about to send it; known to who asks.
 CREATE TYPE consign.order_answer AS (
     answer text, client text, idempotency_key text, request_digest text, result_digest text, status text,
     first_seen_at timestamptz, last_seen_at timestamptz, expires_at timestamptz, order_expires_at timestamptz,
-    response_payload_json json, http_status int, outbox_id bigint, conflicts bigint);
+    response_payload_json json, http_status int, outbox_id bigint, conflicts bigint, sent jsonb);
 
 -- A text as JSON; NULL if it is none. Texts come from clients and brokers, and one that cannot be read
 -- must not stop a settle or a list.
@@ -100,6 +101,12 @@ EXCEPTION WHEN OTHERS THEN
 END $$;
 REVOKE ALL ON FUNCTION consign.json_or_null(text) FROM PUBLIC;
 
+-- A text of digits as a number; NULL if it is none.
+CREATE FUNCTION consign.plain_number(p_text text) RETURNS numeric
+    LANGUAGE sql IMMUTABLE
+    RETURN CASE WHEN p_text ~ '^\d{1,14}(\.\d{1,12})?$' THEN p_text::numeric END;
+REVOKE ALL ON FUNCTION consign.plain_number(text) FROM PUBLIC;
+
 -- The answer for an order that ended without one from an adapter, in the form those have; p_order as in
 -- the message's payload. Without a reason code it counts as executed, though nobody knows to what extent.
 CREATE FUNCTION consign.order_result(p_order jsonb, p_key text, p_reason_code text, p_message text, p_now timestamptz) RETURNS json
@@ -112,10 +119,12 @@ CREATE FUNCTION consign.order_result(p_order jsonb, p_key text, p_reason_code te
             'order_id', p_order->'order_id', 'instrument', p_order->'instrument', 'side', p_order->'side',
             'requested_at', p_order->'requested_at',
             'completed_at', to_char(p_now AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
-            'trace_id', p_order->'trace_id', 'idempotency_key', p_key, 'fills', '[]'::jsonb, 'executed_qty', 0, 'avg_price', NULL,
+            'trace_id', p_order->'trace_id', 'idempotency_key', p_key,
+            'qty_sent', consign.plain_number(p_order->>'qty'), 'price_sent', consign.plain_number(p_order->>'price'), 'fills', '[]'::jsonb, 'executed_qty', 0, 'avg_price', NULL,
             'broker', '{"name":"unknown","order_ref":null}'::jsonb, 'latency_ms', '{"queue":0,"broker_rtt":0,"total":0}'::jsonb,
             'reason_code', p_reason_code,
-            'warnings', CASE WHEN p_reason_code IS NULL THEN jsonb_build_array(p_message) ELSE '[]'::jsonb END))::json $$;
+            'warnings', CASE jsonb_typeof(p_order->'warnings') WHEN 'array' THEN p_order->'warnings' ELSE '[]'::jsonb END
+                || CASE WHEN p_reason_code IS NULL THEN jsonb_build_array(p_message) ELSE '[]'::jsonb END))::json $$;
 REVOKE ALL ON FUNCTION consign.order_result(jsonb, text, text, text, timestamptz) FROM PUBLIC;
 
 -- Whether an order can be kept and told apart later.
@@ -178,7 +187,9 @@ BEGIN
     RETURN QUERY
         SELECT CASE WHEN o.id = ANY (p_new) THEN 'new' WHEN l.request_digest = o.digest THEN 'same' ELSE 'conflict' END,
                l.client, l.idempotency_key, l.request_digest, l.result_digest, l.status, l.first_seen_at, l.last_seen_at,
-               l.expires_at, l.order_expires_at, l.response_payload_json, l.http_status, l.outbox_id, coalesce(c.conflicts, 0)
+               l.expires_at, l.order_expires_at, l.response_payload_json, l.http_status, l.outbox_id, coalesce(c.conflicts, 0),
+               CASE WHEN l.status = 'accepted' AND (o.id = ANY (p_new)) IS NOT TRUE THEN coalesce(
+                   l.direct_order, (SELECT m.payload->'order' FROM consign.message m WHERE m.id = l.outbox_id)) END
             FROM unnest(p_clients, p_keys, p_digests, p_ids) WITH ORDINALITY AS o (client, key, digest, id, ord)
             JOIN consign.idempo_ledger l ON l.client = o.client AND l.idempotency_key = o.key
             LEFT JOIN consign.idempo_conflict c ON c.client = l.client AND c.idempotency_key = l.idempotency_key
@@ -318,7 +329,7 @@ BEGIN
             PERFORM consign.enqueue_orders(v_ids, p_clients, p_keys, p_payloads, p_headers);
             RETURN QUERY
                 SELECT 'new', o.client, o.key, o.digest, NULL::text, 'accepted', v_now, v_now, v_now + o.ttl, v_now + o.max_age,
-                       NULL::json, 201, o.id, 0::bigint
+                       NULL::json, 201, o.id, 0::bigint, NULL::jsonb
                     FROM unnest(v_ids, p_clients, p_keys, p_digests, p_ttls, p_max_ages)
                         AS o (id, client, key, digest, ttl, max_age);
             RETURN;

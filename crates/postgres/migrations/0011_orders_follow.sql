@@ -20,14 +20,19 @@ REVOKE ALL ON FUNCTION consign.order_ended(jsonb) FROM PUBLIC;
 
 -- Ends the row of a message, if it is accepted and about the same request. p_in_doubt: failed, but
 -- perhaps executed. Then the row says so, whatever went wrong last.
-CREATE FUNCTION consign.end_order(p_id bigint, p_status text, p_result jsonb, p_in_doubt boolean, p_now timestamptz) RETURNS void
+--
+-- p_is_resolved: a person found out that it was not executed.
+CREATE FUNCTION consign.end_order(p_id bigint, p_status text, p_result jsonb, p_in_doubt boolean, p_is_resolved boolean,
+                                  p_now timestamptz) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     v_payload jsonb;
     v_ended   record;
-    v_reason  text := CASE WHEN p_in_doubt THEN 'BROKER_TIMEOUT' WHEN p_status = 'failed' THEN 'INTERNAL_ERROR' END;
+    v_reason  text := CASE WHEN p_in_doubt THEN 'BROKER_TIMEOUT' WHEN p_is_resolved THEN 'BROKER_REJECTED'
+                           WHEN p_status = 'failed' THEN 'INTERNAL_ERROR' END;
     v_message text := CASE WHEN p_in_doubt THEN 'the order may have been executed: nobody knows what became of its last send'
+                           WHEN p_is_resolved THEN 'the order was not executed: an operator found out after its outcome had been in doubt'
                            ELSE 'the order ended without a result from its broker' END;
 BEGIN
     -- Looked at before anything else: a message delivered with a code need not be an order.
@@ -38,19 +43,20 @@ BEGIN
     SELECT * INTO v_ended FROM consign.order_ended(p_result) e WHERE NOT p_in_doubt OR e.http_status = 504;
     UPDATE consign.idempo_ledger l SET
             status = p_status,
-            http_status = coalesce(v_ended.http_status, CASE v_reason WHEN 'BROKER_TIMEOUT' THEN 504 WHEN 'INTERNAL_ERROR' THEN 500 ELSE 200 END),
+            http_status = coalesce(v_ended.http_status, CASE v_reason WHEN 'BROKER_TIMEOUT' THEN 504 WHEN 'BROKER_REJECTED' THEN 400
+                                                                    WHEN 'INTERNAL_ERROR' THEN 500 ELSE 200 END),
             result_digest = v_ended.result_digest,
             response_payload_json = coalesce(v_ended.exec_result, consign.order_result(
                 v_payload->'order', l.idempotency_key, v_reason, v_message, p_now))
         WHERE l.outbox_id = p_id AND l.status = 'accepted' AND l.request_digest = v_payload->>'request_digest';
 END $$;
-REVOKE ALL ON FUNCTION consign.end_order(bigint, text, jsonb, boolean, timestamptz) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.end_order(bigint, text, jsonb, boolean, boolean, timestamptz) FROM PUBLIC;
 
 CREATE FUNCTION consign.follow_delivered() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
-    PERFORM consign.end_order(NEW.message_id, 'succeeded', NEW.result, false, NEW.finished_at);
+    PERFORM consign.end_order(NEW.message_id, 'succeeded', NEW.result, false, false, NEW.finished_at);
     RETURN NULL;
 END $$;
 REVOKE ALL ON FUNCTION consign.follow_delivered() FROM PUBLIC;
@@ -60,12 +66,14 @@ CREATE FUNCTION consign.follow_dead() RETURNS trigger
     AS $$
 DECLARE
     v_last     consign.attempt;
+    v_resolved boolean;
     v_is_final boolean;
     v_in_doubt boolean;
 BEGIN
     SELECT a.* INTO v_last FROM consign.attempt a WHERE a.message_id = NEW.message_id AND a.attempt_no = NEW.attempt_no;
-    -- The sink says `dead` with an end of its own only where it is certain; a person knows anyway.
-    v_is_final := NEW.code = 'resolved'
+    -- The sink says `dead` with an end of its own only where it is certain; a person who says it knows.
+    v_resolved := NEW.code = 'resolved' AND coalesce(v_last.outcome = 'dead', false);
+    v_is_final := v_resolved
         OR coalesce(v_last.outcome = 'dead' AND (consign.order_ended(v_last.result)).http_status IS NOT NULL, false);
     -- As consign.is_in_doubt sees it, but for a death by somebody who does not say what became of the order.
     v_in_doubt := NOT v_is_final AND coalesce(
@@ -73,7 +81,7 @@ BEGIN
              WHERE a.message_id = NEW.message_id AND a.outcome <> 'expired'
                  AND NOT (a.attempt_no = NEW.attempt_no AND a.outcome = 'dead')
              ORDER BY a.attempt_no DESC LIMIT 1), false);
-    PERFORM consign.end_order(NEW.message_id, 'failed', v_last.result, v_in_doubt, NEW.at);
+    PERFORM consign.end_order(NEW.message_id, 'failed', v_last.result, v_in_doubt, v_resolved, NEW.at);
     RETURN NULL;
 END $$;
 REVOKE ALL ON FUNCTION consign.follow_dead() FROM PUBLIC;
@@ -104,6 +112,118 @@ CREATE TRIGGER follow_dead AFTER INSERT ON consign.dead
     FOR EACH ROW WHEN (NEW.lane = 'orders' AND NEW.code <> 'IDEMPOTENCY_CONFLICT') EXECUTE FUNCTION consign.follow_dead();
 CREATE TRIGGER follow_requeued AFTER DELETE ON consign.dead
     FOR EACH ROW WHEN (OLD.lane = 'orders') EXECUTE FUNCTION consign.follow_requeued();
+
+-- An amount above 0, a number or text, with at most 14 digits before and 12 after the point; NULL if it is none.
+CREATE FUNCTION consign.order_amount(p_value jsonb) RETURNS numeric
+    LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+    SELECT n.amount FROM (SELECT CASE WHEN jsonb_typeof(p_value) = 'number' THEN (p_value #>> '{}')::numeric
+                                      WHEN jsonb_typeof(p_value) = 'string' AND p_value #>> '{}' ~ '^\d{1,14}(\.\d{1,12})?$'
+                                      THEN (p_value #>> '{}')::numeric END AS amount) n
+        WHERE n.amount > 0 AND n.amount < 1e14 AND scale(trim_scale(n.amount)) <= 12 $$;
+REVOKE ALL ON FUNCTION consign.order_amount(jsonb) FROM PUBLIC;
+
+-- A time in UTC as in RFC 3339, to the microsecond; NULL if it is none.
+CREATE FUNCTION consign.order_time(p_value jsonb) RETURNS timestamptz
+    LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp SET timezone = 'UTC'
+    AS $$
+BEGIN
+    RETURN CASE WHEN p_value #>> '{}' ~ '^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]00:00)$' THEN (p_value #>> '{}')::timestamptz END;
+EXCEPTION WHEN data_exception THEN
+    RETURN NULL;
+END $$;
+REVOKE ALL ON FUNCTION consign.order_time(jsonb) FROM PUBLIC;
+
+-- The fills of a person's statement in their order; NULLs where a value is none.
+CREATE FUNCTION consign.order_fills(p_fills jsonb) RETURNS TABLE (ord bigint, px numeric, qty numeric, ts timestamptz, shown text)
+    LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+    SELECT f.ord, f.px, f.qty, f.ts,
+           rtrim(rtrim(to_char(f.ts AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US'), '0'), '.') || 'Z'
+        FROM (SELECT e.ord, consign.order_amount(e.fill->'px') AS px, consign.order_amount(e.fill->'qty') AS qty,
+                     consign.order_time(e.fill->'ts') AS ts
+                  FROM jsonb_array_elements(p_fills) WITH ORDINALITY AS e (fill, ord)) f $$;
+REVOKE ALL ON FUNCTION consign.order_fills(jsonb) FROM PUBLIC;
+
+-- What is wrong with what a person says about the execution of an order; NULL: nothing. The rules of a
+-- broker's answer; crates/orders has the same ones for the store in SQLite.
+CREATE FUNCTION consign.order_statement_fault(p_payload jsonb, p_result jsonb) RETURNS text
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_ordered CONSTANT numeric := consign.order_amount(p_payload->'order'->'qty');
+    v_fills   record;
+BEGIN
+    IF p_result IS NULL THEN
+        RETURN 'an order is executed only with its result: order_ref and fills (px, qty, ts), as in the broker''s books; without them say dead (not executed) or unknown';
+    ELSIF jsonb_typeof(p_result) <> 'object' THEN
+        RETURN 'must be an object';
+    ELSIF p_result - ARRAY['order_ref', 'fills', 'avg_price'] <> '{}' THEN
+        RETURN 'unknown field; known fields: order_ref, fills, avg_price';
+    ELSIF (jsonb_typeof(p_result->'order_ref') = 'string' AND length(p_result->>'order_ref') <= 256
+           AND p_result->>'order_ref' ~ '\S' AND p_result->>'order_ref' !~ '[[:cntrl:]]') IS NOT TRUE THEN
+        RETURN 'order_ref must be the broker''s name for the order, 1 to 256 characters';
+    ELSIF coalesce(jsonb_typeof(p_result->'fills') <> 'array', true) OR jsonb_array_length(p_result->'fills') NOT BETWEEN 1 AND 1000 THEN
+        RETURN 'fills must be a list of 1 to 1000';
+    ELSIF EXISTS (SELECT FROM jsonb_array_elements(p_result->'fills') f
+                      WHERE CASE jsonb_typeof(f) WHEN 'object' THEN f - ARRAY['px', 'qty', 'ts'] <> '{}' ELSE true END) THEN
+        RETURN 'fills must be objects of px, qty and ts';
+    END IF;
+    SELECT sum(f.qty) AS qty, sum(f.px * f.qty)::numeric(60, 24) / sum(f.qty) AS average, max(f.ts) AS last,
+           min(f.ord) FILTER (WHERE num_nulls(f.px, f.qty, f.ts) > 0) AS bad
+        INTO v_fills FROM consign.order_fills(p_result->'fills') f;
+    RETURN CASE
+        WHEN v_fills.bad IS NOT NULL THEN
+            format('fills.%s must have px and qty above 0 with at most 14 digits before and 12 after the point, and ts in UTC such as 2026-11-17T10:00:00Z, to the microsecond', v_fills.bad - 1)
+        WHEN jsonb_typeof(p_result->'avg_price') <> 'null' AND consign.order_amount(p_result->'avg_price') IS NULL THEN
+            'avg_price must be a number above 0 with at most 14 digits before and 12 after the point'
+        WHEN abs(consign.order_amount(p_result->'avg_price') - round(v_fills.average, 8)) > 1e-8 THEN
+            format('avg_price is %s, the average of the fills is %s', p_result->>'avg_price', trim_scale(round(v_fills.average, 8)))
+        WHEN v_ordered IS NULL OR consign.order_time(p_payload->'order'->'requested_at') IS NULL THEN 'the stored order cannot be read'
+        WHEN v_fills.qty > v_ordered THEN format('%s was executed, %s was ordered', trim_scale(v_fills.qty), v_ordered)
+        WHEN v_fills.qty < v_ordered AND consign.order_body(p_payload)->>'time_in_force' = 'FOK' THEN
+            format('%s of %s was executed of a fill-or-kill order', trim_scale(v_fills.qty), v_ordered)
+        WHEN v_fills.last < consign.order_time(p_payload->'order'->'requested_at') - interval '60 seconds' THEN
+            'completed_at is long before requested_at'
+    END;
+END $$;
+REVOKE ALL ON FUNCTION consign.order_statement_fault(jsonb, jsonb) FROM PUBLIC;
+
+-- What the attempt of a person's resolution of an order keeps, in the form the order sink has.
+CREATE FUNCTION consign.resolved_order(p_message consign.message, p_outcome text, p_result jsonb) RETURNS jsonb
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_order CONSTANT jsonb := p_message.payload->'order';
+    v_fault text;
+    v_all   record;
+BEGIN
+    IF p_outcome <> 'delivered' THEN
+        RETURN NULL;
+    END IF;
+    v_fault := consign.order_statement_fault(p_message.payload, p_result);
+    IF v_fault IS NOT NULL THEN
+        RAISE EXCEPTION 'result: %', v_fault USING ERRCODE = 'CN006', DETAIL = jsonb_build_object('id', p_message.id)::text;
+    END IF;
+    SELECT trim_scale(sum(f.qty)) AS qty, max(f.ts) AS last,
+           trim_scale(coalesce(consign.order_amount(p_result->'avg_price'), round(sum(f.px * f.qty)::numeric(60, 24) / sum(f.qty), 8))) AS average,
+           jsonb_agg(jsonb_build_object('px', trim_scale(f.px), 'qty', trim_scale(f.qty), 'ts', f.shown) ORDER BY f.ord) AS fills,
+           string_agg(format('{"px":%s,"qty":%s,"ts":"%s"}', trim_scale(f.px), trim_scale(f.qty), f.shown), ',' ORDER BY f.ord) AS canonical
+        INTO v_all FROM consign.order_fills(p_result->'fills') f;
+    RETURN jsonb_build_object(
+        'http_status', 200,
+        -- The canonical text of the eight stable fields.
+        'result_digest', 'sha256:' || encode(sha256(convert_to(format(
+            '{"avg_price":%s,"executed_qty":%s,"fills":[%s],"instrument":%s,"order_id":%s,"reason_code":null,"side":%s,"status":"ok"}',
+            v_all.average, v_all.qty, v_all.canonical, to_json(v_order->>'instrument'), to_json(normalize(v_order->>'order_id')),
+            to_json(v_order->>'side')), 'UTF8')), 'hex'),
+        'exec_result', (consign.order_result(v_order, p_message.payload->>'idempotency_key', NULL,
+                'the outcome was in doubt; an operator found it in the broker''s books',
+                greatest(v_all.last, consign.order_time(v_order->'requested_at')))::jsonb
+            || jsonb_build_object('fills', v_all.fills, 'executed_qty', v_all.qty, 'avg_price', v_all.average,
+                   'broker', jsonb_build_object('name', 'unknown', 'order_ref', p_result->'order_ref')))::text);
+END $$;
+REVOKE ALL ON FUNCTION consign.resolved_order(consign.message, text, jsonb) FROM PUBLIC;
 
 -- Whether this very transaction has recorded that it purges. A row that can be seen although the
 -- transaction that wrote it is still under way was written by oneself.

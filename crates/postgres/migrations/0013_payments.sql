@@ -129,6 +129,26 @@ CREATE FUNCTION consign.masked_code(p_code text) RETURNS text
     RETURN CASE WHEN p_code ~ '^[A-Za-z_.-]{0,64}[0-9]{0,5}$' THEN p_code ELSE left(consign.masked(p_code), 128) END;
 REVOKE ALL ON FUNCTION consign.masked_code(text) FROM PUBLIC;
 
+-- What the attempt of a person's resolution of a payment keeps. What was paid has a reference in the rail's
+-- books; what nobody knows stays held.
+CREATE FUNCTION consign.resolved_payment(p_message consign.message, p_outcome text, p_result jsonb) RETURNS jsonb
+    LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    IF p_outcome = 'unknown' THEN
+        RAISE EXCEPTION 'outcome: a payment of which nobody knows what became stays held until the rail''s books say'
+            USING ERRCODE = 'CN006', DETAIL = jsonb_build_object('id', p_message.id)::text;
+    ELSIF p_outcome = 'delivered' AND (jsonb_typeof(p_result) = 'object' AND p_result - 'rail_reference' = '{}'
+        AND jsonb_typeof(p_result->'rail_reference') = 'string' AND p_result->>'rail_reference' ~ '\S'
+        AND octet_length(p_result->>'rail_reference') <= 256) IS NOT TRUE
+    THEN
+        RAISE EXCEPTION 'result: a payment is dispatched only with the rail''s reference: {"rail_reference": "..."}, 1 to 256 bytes'
+            USING ERRCODE = 'CN006', DETAIL = jsonb_build_object('id', p_message.id)::text;
+    END IF;
+    RETURN p_result;
+END $$;
+REVOKE ALL ON FUNCTION consign.resolved_payment(consign.message, text, jsonb) FROM PUBLIC;
+
 -- Keeps others out of the lane: a message that is no payment would stop every worker that claims it.
 CREATE FUNCTION consign.require_payment() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp

@@ -1,6 +1,7 @@
 //! What people do to messages.
 
-use consign_kernel::{By, MessageId, Moved, Result};
+use consign_kernel::{By, Error, MessageId, Moved, Resolution, Result};
+use consign_orders::json;
 
 use crate::{PostgresStore, rows};
 
@@ -17,6 +18,28 @@ impl PostgresStore {
             .bind(&by.actor)
             .bind(&by.reason);
         let rows = self.fetch("move messages", statement).await?;
+        rows.iter().map(rows::moved).collect()
+    }
+
+    pub(crate) async fn resolve_impl(
+        &self,
+        ids: &[MessageId],
+        resolution: &Resolution,
+        by: &By,
+    ) -> Result<Vec<Moved>> {
+        by.validate()?;
+        if let Some(text) = resolution.result() {
+            // `jsonb` would keep the last of two equal names without a word.
+            json::parse_strict(text).map_err(|why| Error::invalid("result", why))?;
+        }
+        let sql = "SELECT * FROM consign.resolve($1, $2, $3, $4, $5::text::jsonb)";
+        let statement = sqlx::query(sql)
+            .bind(rows::ids(ids))
+            .bind(resolution.as_str())
+            .bind(&by.actor)
+            .bind(&by.reason)
+            .bind(resolution.result());
+        let rows = self.fetch("resolve messages", statement).await?;
         rows.iter().map(rows::moved).collect()
     }
 }

@@ -5,7 +5,8 @@ use consign_kernel::{
     Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DeadLetter, Enqueued, Expired,
     Explanation, Filter, Finding, Lane, LaneMinutes, LaneName, LanePolicy, LateResult, Lease,
     LeaseView, Listed, Message, MessageId, Moved, NewMessage, Page, Process, Pulse, Redrive,
-    RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report, Result, SettleAnswer, Store, Token,
+    RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report, Resolution, Result, SettleAnswer,
+    Store, Token,
 };
 use sqlx::{
     Postgres,
@@ -209,12 +210,13 @@ impl Store for PostgresStore {
         self.move_by_hand("SELECT * FROM consign.unhold($1, $2, $3)", ids, by)
             .await
     }
-    async fn resolve(&self, ids: &[MessageId], as_delivered: bool, by: &By) -> Result<Vec<Moved>> {
-        let function = match as_delivered {
-            true => "SELECT * FROM consign.resolve($1, true, $2, $3)",
-            false => "SELECT * FROM consign.resolve($1, false, $2, $3)",
-        };
-        self.move_by_hand(function, ids, by).await
+    async fn resolve(
+        &self,
+        ids: &[MessageId],
+        resolution: &Resolution,
+        by: &By,
+    ) -> Result<Vec<Moved>> {
+        self.resolve_impl(ids, resolution, by).await
     }
     async fn reveal(&self, id: MessageId, by: &By) -> Result<Option<Message>> {
         self.reveal_impl(id, by).await

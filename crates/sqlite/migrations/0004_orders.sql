@@ -92,7 +92,12 @@ SELECT id, created_at,
        substr(key, instr(key, '/') + 1) AS idempotency_key,
        payload ->> '$.request_digest' AS request_digest,
        coalesce(payload ->> '$.body', payload) AS body,
-       payload -> '$.order' AS facts
+       payload -> '$.order' AS facts,
+       CASE WHEN payload ->> '$.order.qty' GLOB '[0-9]*' AND json_valid(payload ->> '$.order.qty')
+            THEN payload ->> '$.order.qty' END AS qty_sent,
+       CASE WHEN payload ->> '$.order.price' GLOB '[0-9]*' AND json_valid(payload ->> '$.order.price')
+            THEN payload ->> '$.order.price' END AS price_sent,
+       CASE json_type(payload, '$.order.warnings') WHEN 'array' THEN payload -> '$.order.warnings' ELSE '[]' END AS warnings
 FROM message WHERE lane = 'orders' AND json_valid(payload);
 
 -- Delivered. Only the order sink gives a code, and people who resolve what was in doubt; messages
@@ -118,13 +123,15 @@ BEGIN
                                     || printf('.%06dZ', NEW.finished_at % 1000000),
                     'trace_id', facts ->> '$.trace_id',
                     'idempotency_key', idempotency_key,
+                    'qty_sent', json(qty_sent),
+                    'price_sent', json(price_sent),
                     'fills', json('[]'),
                     'executed_qty', 0,
                     'avg_price', NULL,
                     'broker', json_object('name', 'unknown', 'order_ref', NULL),
                     'latency_ms', json_object('queue', 0, 'broker_rtt', 0, 'total', 0),
                     'reason_code', NULL,
-                    'warnings', json_array('the order ended without a result from its broker'))
+                    'warnings', json_insert(json(warnings), '$[#]', 'the order ended without a result from its broker'))
                 FROM order_message WHERE id = NEW.message_id
             ) ORDER BY choice LIMIT 1
         )
@@ -133,12 +140,14 @@ BEGIN
 END;
 
 -- Dead orders that may have been executed: the last attempt that reached the broker is uncertain.
--- The sink says `dead` with an end of its own only where it is certain; a person knows anyway. A death
+-- The sink says `dead` with an end of its own only where it is certain; a person who says it knows. A death
 -- by somebody who does not say what became of the order ends no doubt.
 CREATE VIEW order_dead_in_doubt AS
 SELECT d.message_id
 FROM dead AS d
-WHERE d.lane = 'orders' AND d.code <> 'resolved'
+WHERE d.lane = 'orders'
+  AND NOT (d.code = 'resolved' AND (SELECT outcome FROM attempt
+                                    WHERE message_id = d.message_id AND attempt_no = d.attempt_no) = 'dead')
   AND NOT EXISTS (SELECT 1 FROM order_ended
                   WHERE message_id = d.message_id AND attempt_no = d.attempt_no
                     AND outcome = 'dead')
@@ -174,19 +183,25 @@ BEGIN
                                     || printf('.%06dZ', NEW.at % 1000000),
                     'trace_id', facts ->> '$.trace_id',
                     'idempotency_key', idempotency_key,
+                    'qty_sent', json(qty_sent),
+                    'price_sent', json(price_sent),
                     'fills', json('[]'),
                     'executed_qty', 0,
                     'avg_price', NULL,
                     'broker', json_object('name', 'unknown', 'order_ref', NULL),
                     'latency_ms', json_object('queue', 0, 'broker_rtt', 0, 'total', 0),
                     'reason_code', reason,
-                    'warnings', json('[]'))
+                    'warnings', json(warnings))
                 FROM order_message, (
                     SELECT 2 AS choice, 504 AS http_status, 'BROKER_TIMEOUT' AS reason,
                            'the order may have been executed: nobody knows what became of its last send' AS why
                     FROM order_dead_in_doubt WHERE message_id = NEW.message_id
                     UNION ALL
-                    SELECT 3, 500, 'INTERNAL_ERROR', 'the order ended without a result from its broker'
+                    SELECT 3, 400, 'BROKER_REJECTED',
+                           'the order was not executed: an operator found out after its outcome had been in doubt'
+                    WHERE NEW.code = 'resolved'
+                    UNION ALL
+                    SELECT 4, 500, 'INTERNAL_ERROR', 'the order ended without a result from its broker'
                     ORDER BY choice LIMIT 1)
                 WHERE id = NEW.message_id
             ) ORDER BY choice LIMIT 1

@@ -3,37 +3,55 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use consign_kernel::{
-    By, Fence, LaneName, LanePolicy, MessageId, Move, Moved, Outcome, Report, StateKind, Token,
-    codes,
+    By, Error, Fence, LaneName, LanePolicy, MessageId, Move, Moved, Report, Resolution, StateKind,
+    Token, after_resolution, codes,
 };
+use serde_json::Value;
 use sqlx::Row;
 use uuid::Uuid;
 
 use crate::{
     error::{Failure, Result},
     job::{Work, arguments},
+    read,
     rows::{self, Arrays, Entry, LeaseRow},
     sql,
 };
 
 impl Work<'_> {
-    /// Settles held messages as delivered or dead, under a lease of the person's own (in each lane)
-    /// that is taken and over in this transaction.
+    /// Settles held messages as a person says, under a lease of the person's own (in each lane) that
+    /// is taken and over in this transaction.
     pub(crate) async fn resolve(
         &mut self,
         ids: &[MessageId],
-        as_delivered: bool,
+        resolution: &Resolution,
         by: &By,
     ) -> Result<Vec<Moved>> {
         by.validate()?;
         let ids: BTreeSet<MessageId> = ids.iter().copied().collect();
+        resolution.validate(ids.len())?;
+        if let Some(text) = resolution.result() {
+            consign_orders::json::parse_strict(text)
+                .map_err(|why| Error::invalid("result", why))?;
+        }
         let found = self.states(&ids).await?;
+        for lane in found.values().map(|found| &found.lane) {
+            if ![consign_orders::LANE, consign_payments::LANE].contains(&lane.as_str()) {
+                resolution.refuse_result(lane)?;
+            }
+        }
         let held = |id: &&MessageId| {
             found
                 .get(id)
                 .is_some_and(|found| found.state == StateKind::Held)
         };
         let moving: Vec<MessageId> = ids.iter().filter(held).copied().collect();
+        // What is refused is refused before the first write.
+        let mut results = BTreeMap::new();
+        for id in &moving {
+            let result = self.result_of(&found[id].lane, *id, resolution).await?;
+            results.extend(result.map(|result| (*id, result)));
+        }
         let mut by_lane: BTreeMap<&LaneName, Vec<Entry>> = BTreeMap::new();
         for entry in self.take_out(sql!("held_take"), &moving).await? {
             let lane = &found[&entry.id].lane;
@@ -44,17 +62,14 @@ impl Work<'_> {
             .map(|id| (Some(&found[id].lane), Some(*id)))
             .collect();
         self.record_actions(by, "resolve", &actions).await?;
-        let (outcome, state) = match as_delivered {
-            true => (Outcome::Delivered, StateKind::Delivered),
-            false => (Outcome::Dead, StateKind::Dead),
-        };
+        let state = resolution.state();
         let mut policies = self.policies(by_lane.keys().copied()).await?;
         for (lane, entries) in by_lane {
             let policy = policies.remove(lane).ok_or_else(|| {
                 Failure::corrupt(format!("held messages are in unknown lane {lane}"))
             })?;
             let lease = self.lease_for(lane, policy, entries, by).await?;
-            self.settle_all(lease, outcome, by).await?;
+            self.settle_all(lease, resolution, &results, by).await?;
         }
         let answer = |id: &MessageId| {
             let answer = match found.get(id).map(|found| found.state) {
@@ -105,15 +120,43 @@ impl Work<'_> {
         })
     }
 
-    async fn settle_all(&mut self, lease: LeaseRow, outcome: Outcome, by: &By) -> Result<()> {
+    async fn settle_all(
+        &mut self,
+        lease: LeaseRow,
+        resolution: &Resolution,
+        results: &BTreeMap<MessageId, Value>,
+        by: &By,
+    ) -> Result<()> {
         let report = |entry: &Entry| Report {
             code: Some(codes::RESOLVED.to_owned()),
             detail: Some(by.reason.clone()),
-            ..Report::new(entry.id, outcome)
+            result: results.get(&entry.id).cloned(),
+            ..Report::new(entry.id, resolution.outcome())
         };
         let reports: Vec<Report> = lease.entries.iter().map(report).collect();
         let reports: Vec<&Report> = reports.iter().collect();
-        self.record(lease, &reports, 0.0).await?;
+        let next = |_: &Entry, _: &Report| after_resolution(resolution);
+        self.record_with(lease, &reports, next).await?;
         Ok(())
+    }
+
+    /// What the attempt keeps of a person's word about an order or a payment.
+    async fn result_of(
+        &mut self,
+        lane: &LaneName,
+        id: MessageId,
+        resolution: &Resolution,
+    ) -> Result<Option<Value>> {
+        Ok(match lane.as_str() {
+            consign_payments::LANE => consign_payments::resolved(resolution)?,
+            consign_orders::LANE if resolution.state() == StateKind::Delivered => {
+                let message = read::message(self.connection, id).await?;
+                let message =
+                    message.ok_or_else(|| Failure::corrupt(format!("{id} has no message")))?;
+                let statement = resolution.result();
+                Some(consign_orders::resolved(&message.payload, statement)?)
+            }
+            _ => None,
+        })
     }
 }

@@ -119,6 +119,19 @@ impl Work<'_> {
         reports: &[&Report],
         chance: f64,
     ) -> Result<Vec<(MessageId, Recorded)>> {
+        let policy = lease.policy.clone();
+        let next =
+            |entry: &Entry, report: &Report| after_settle(&policy, entry.tries, report, chance);
+        self.record_with(lease, reports, next).await
+    }
+
+    /// The same, where something else than the lane's policy says what happens next.
+    pub(crate) async fn record_with(
+        &mut self,
+        lease: LeaseRow,
+        reports: &[&Report],
+        next: impl Fn(&Entry, &Report) -> Next,
+    ) -> Result<Vec<(MessageId, Recorded)>> {
         let held: HashMap<MessageId, Entry> = lease.entries.iter().map(|e| (e.id, *e)).collect();
         let mut attempts = Vec::with_capacity(reports.len());
         let mut answers = Vec::with_capacity(reports.len());
@@ -126,7 +139,7 @@ impl Work<'_> {
         let mut departures = Departures::default();
         for report in reports {
             let entry = held[&report.id];
-            let next = after_settle(&lease.policy, entry.tries, report, chance);
+            let next = next(&entry, report);
             let (state, next_due_at) = match &next {
                 Next::Ready { delay } => (StateKind::Ready, Some(later(self.now, *delay))),
                 Next::Delivered => (StateKind::Delivered, None),

@@ -13,7 +13,8 @@ use consign_kernel::{
     Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DeadLetter, Enqueued, Error,
     Expired, Explanation, Filter, Finding, Lane, LaneMinutes, LaneName, LanePolicy, LateResult,
     Lease, LeaseView, Listed, Message, MessageId, Moved, NewMessage, Page, Process, Pulse, Redrive,
-    RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report, Result, SettleAnswer, Store, Token,
+    RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report, Resolution, Result, SettleAnswer,
+    Store, Token,
 };
 use sqlx::{Sqlite, SqliteConnection, SqlitePool, sqlite::SqlitePoolOptions};
 use uuid::Uuid;
@@ -297,10 +298,15 @@ impl Store for SqliteStore {
         write!(self, "unhold", (ids, by), |work| work.unhold(&ids, &by))
     }
 
-    async fn resolve(&self, ids: &[MessageId], as_delivered: bool, by: &By) -> Result<Vec<Moved>> {
-        write!(self, "resolve", (ids, by), |work| work.resolve(
+    async fn resolve(
+        &self,
+        ids: &[MessageId],
+        resolution: &Resolution,
+        by: &By,
+    ) -> Result<Vec<Moved>> {
+        write!(self, "resolve", (ids, resolution, by), |work| work.resolve(
             &ids,
-            as_delivered,
+            &resolution,
             &by
         ))
     }

@@ -1,6 +1,6 @@
 //! The record of what people do: who, what, when, why.
 
-use consign_kernel::{AuditEntry, By, OWNER_BYTES_MAX, StateKind};
+use consign_kernel::{AuditEntry, By, OWNER_BYTES_MAX, Resolution, StateKind};
 
 use crate::{
     Harness,
@@ -183,7 +183,10 @@ pub(crate) async fn nobody_acts_without_a_name_and_a_reason(harness: &dyn Harnes
         refused(store.requeue(&[id], &by).await, "invalid_input");
         refused(store.hold(&[id], &by).await, "invalid_input");
         refused(store.unhold(&[id], &by).await, "invalid_input");
-        refused(store.resolve(&[id], true, &by).await, "invalid_input");
+        refused(
+            store.resolve(&[id], &Resolution::DELIVERED, &by).await,
+            "invalid_input",
+        );
         refused(store.pause(lane, &by).await, "invalid_input");
         refused(store.resume(lane, &by).await, "invalid_input");
         let policy = crate::stage::policy();

@@ -1,7 +1,8 @@
 //! Order: in an ordered lane, one message of a group at a time, oldest first.
 
 use consign_kernel::{
-    LanePolicy, MessageId, Move, Moved, NewMessage, OnDead, Outcome, Report, State, StateKind,
+    LanePolicy, MessageId, Move, Moved, NewMessage, OnDead, Outcome, Report, Resolution, State,
+    StateKind,
 };
 
 use crate::{
@@ -244,14 +245,20 @@ pub(crate) async fn many_held_messages_keep_their_places(harness: &dyn Harness) 
     assert_eq!(stage.drain().await, [sent[2]]);
     assert_eq!(unhold(&stage, sent[0]).await, Move::Moved { state: Ready });
     assert_eq!(stage.drain().await, [sent[0]]);
-    let resolved = stage.store.resolve(&sent[4..], true, &by()).await;
+    let resolved = stage
+        .store
+        .resolve(&sent[4..], &Resolution::DELIVERED, &by())
+        .await;
     resolved.expect("resolve answers");
     assert_eq!(
         stage.kinds(&sent).await,
         [Delivered, Held, Delivered, Waiting, Delivered],
         "it had no turn to pass on"
     );
-    let resolved = stage.store.resolve(&sent[1..2], true, &by()).await;
+    let resolved = stage
+        .store
+        .resolve(&sent[1..2], &Resolution::DELIVERED, &by())
+        .await;
     resolved.expect("resolve answers");
     assert_eq!(stage.kind(sent[3]).await, Ready, "but that one had");
     assert_eq!(stage.drain().await, [sent[3]]);

@@ -2,18 +2,18 @@
 
 use consign_kernel::{
     Attempt, AttemptOutcome, By, LanePolicy, MessageId, Move, Moved, OnDead, OnUncertain, Outcome,
-    State, StateKind, codes,
+    Resolution, State, StateKind, codes,
 };
 
 use crate::{
     Harness,
-    stage::{Stage, by, ids, ordered, policy, s},
+    stage::{Stage, by, ids, ordered, policy, refused, s},
 };
 
 use StateKind::{Dead, Delivered, Held, Leased, Ready, Waiting};
 
-async fn resolve(stage: &Stage<'_>, ids: &[MessageId], as_delivered: bool) -> Vec<Move> {
-    let moved = stage.store.resolve(ids, as_delivered, &by()).await;
+async fn resolve(stage: &Stage<'_>, ids: &[MessageId], resolution: Resolution) -> Vec<Move> {
+    let moved = stage.store.resolve(ids, &resolution, &by()).await;
     let answers = moved.expect("resolve answers").into_iter();
     answers.map(|Moved { answer, .. }| answer).collect()
 }
@@ -40,7 +40,10 @@ pub(crate) async fn a_held_message_may_be_resolved_as_delivered(harness: &dyn Ha
     let (stage, id) = uncertain(harness).await;
     stage.advance(s(7)).await;
     let now = stage.now().await;
-    assert_eq!(resolve(&stage, &[id], true).await, [moved(Delivered)]);
+    assert_eq!(
+        resolve(&stage, &[id], Resolution::DELIVERED).await,
+        [moved(Delivered)]
+    );
     assert_eq!(stage.state(id).await, State::Delivered { at: now });
     let history = stage.history(id).await;
     let [first, last] = &history[..] else {
@@ -78,7 +81,10 @@ pub(crate) async fn a_held_message_may_be_resolved_as_delivered(harness: &dyn Ha
 pub(crate) async fn a_held_message_may_be_resolved_as_dead(harness: &dyn Harness) {
     let (stage, id) = uncertain(harness).await;
     let now = stage.now().await;
-    assert_eq!(resolve(&stage, &[id], false).await, [moved(Dead)]);
+    assert_eq!(
+        resolve(&stage, &[id], Resolution::Dead).await,
+        [moved(Dead)]
+    );
     let expected = State::Dead {
         at: now,
         code: codes::RESOLVED.into(),
@@ -92,6 +98,54 @@ pub(crate) async fn a_held_message_may_be_resolved_as_dead(harness: &dyn Harness
     let claimed = &lease.messages[0];
     assert_eq!((claimed.attempt_no, claimed.tries), (3, 0));
     assert!(!claimed.in_doubt, "a person has looked");
+}
+
+/// What nobody can find out is given up, and in doubt for whoever brings it back.
+pub(crate) async fn a_message_resolved_as_unknown_stays_in_doubt(harness: &dyn Harness) {
+    for on_uncertain in [OnUncertain::Hold, OnUncertain::Probe, OnUncertain::Resend] {
+        let stage = Stage::with(
+            harness,
+            LanePolicy {
+                on_uncertain,
+                ..policy()
+            },
+        )
+        .await;
+        let id = stage.enqueue_one().await;
+        stage.store.hold(&[id], &by()).await.expect("hold answers");
+        assert_eq!(
+            resolve(&stage, &[id], Resolution::Unknown).await,
+            [moved(Dead)]
+        );
+        let state = stage.state(id).await;
+        assert!(
+            matches!(&state, State::Dead { code, .. } if code == codes::RESOLVED),
+            "{state:?}"
+        );
+        let history = stage.history(id).await;
+        assert_eq!(history[0].outcome, AttemptOutcome::Uncertain);
+        let requeued = stage.store.requeue(&[id], &by()).await;
+        requeued.expect("requeue answers");
+        let lease = stage.claim(1).await;
+        assert!(lease.messages[0].in_doubt, "nobody knows");
+        stage.report(&lease, id, Outcome::Delivered).await;
+    }
+}
+
+/// A result means something to orders and payments only, and is about one message.
+pub(crate) async fn a_result_is_refused_where_it_means_nothing(harness: &dyn Harness) {
+    let stage = Stage::new(harness).await;
+    let sent = stage.enqueue(2).await;
+    let parked = stage.store.hold(&sent, &by()).await;
+    parked.expect("hold answers");
+    let resolution = Resolution::Delivered {
+        result: Some(r#"{"rail_reference":"R-1"}"#.to_owned()),
+    };
+    for ids in [&sent[..], &sent[..1], &[]] {
+        let answer = stage.store.resolve(ids, &resolution, &by()).await;
+        refused(answer, "invalid_input");
+    }
+    assert_eq!(stage.kinds(&sent).await, [Held, Held], "nothing was done");
 }
 
 pub(crate) async fn only_held_messages_can_be_resolved(harness: &dyn Harness) {
@@ -109,11 +163,18 @@ pub(crate) async fn only_held_messages_can_be_resolved(harness: &dyn Harness) {
         Move::NotHeld { state: Ready },
         Move::NoSuchMessage,
     ];
-    assert_eq!(resolve(&stage, &all, true).await, expected, "each id once");
-    assert_eq!(resolve(&stage, &[], true).await, []);
+    assert_eq!(
+        resolve(&stage, &all, Resolution::DELIVERED).await,
+        expected,
+        "each id once"
+    );
+    assert_eq!(resolve(&stage, &[], Resolution::DELIVERED).await, []);
     stage.report(&lease, sent[0], Outcome::Delivered).await;
     let delivered = [Move::NotHeld { state: Delivered }];
-    assert_eq!(resolve(&stage, &sent[..1], false).await, delivered);
+    assert_eq!(
+        resolve(&stage, &sent[..1], Resolution::Dead).await,
+        delivered
+    );
     let after = stage.store.audit(None, None, 100).await;
     let (before, after) = (before.expect("an audit"), after.expect("an audit"));
     assert_eq!(after, before, "nothing was done");
@@ -126,8 +187,14 @@ pub(crate) async fn a_resolved_message_lets_its_group_move_on(harness: &dyn Harn
     let parked = stage.store.hold(&held, &by()).await;
     parked.expect("hold answers");
     stage.advance(s(1)).await;
-    assert_eq!(resolve(&stage, &held[..1], true).await, [moved(Delivered)]);
-    assert_eq!(resolve(&stage, &held[1..], false).await, [moved(Dead)]);
+    assert_eq!(
+        resolve(&stage, &held[..1], Resolution::DELIVERED).await,
+        [moved(Delivered)]
+    );
+    assert_eq!(
+        resolve(&stage, &held[1..], Resolution::Dead).await,
+        [moved(Dead)]
+    );
     let kinds = [Delivered, Ready, Dead, Ready, Ready, Waiting];
     assert_eq!(stage.kinds(&sent).await, kinds);
     assert_eq!(stage.drain().await, [sent[4], sent[1], sent[3], sent[5]]);
@@ -138,7 +205,10 @@ pub(crate) async fn a_message_resolved_as_dead_blocks_its_group(harness: &dyn Ha
     let sent = stage.enqueue_groups("aa").await;
     let parked = stage.store.hold(&sent[..1], &by()).await;
     parked.expect("hold answers");
-    assert_eq!(resolve(&stage, &sent[..1], false).await, [moved(Dead)]);
+    assert_eq!(
+        resolve(&stage, &sent[..1], Resolution::Dead).await,
+        [moved(Dead)]
+    );
     stage.claim_nothing("the group is blocked").await;
     let requeued = stage.store.requeue(&sent[..1], &by()).await;
     requeued.expect("requeue answers");
@@ -150,8 +220,14 @@ pub(crate) async fn a_message_held_while_it_waited_passes_no_turn(harness: &dyn 
     let sent = stage.enqueue_groups("aaaa").await;
     let parked = stage.store.hold(&sent[1..3], &by()).await;
     parked.expect("hold answers");
-    assert_eq!(resolve(&stage, &sent[1..2], true).await, [moved(Delivered)]);
-    assert_eq!(resolve(&stage, &sent[2..3], false).await, [moved(Dead)]);
+    assert_eq!(
+        resolve(&stage, &sent[1..2], Resolution::DELIVERED).await,
+        [moved(Delivered)]
+    );
+    assert_eq!(
+        resolve(&stage, &sent[2..3], Resolution::Dead).await,
+        [moved(Dead)]
+    );
     let kinds = [Ready, Delivered, Dead, Waiting];
     assert_eq!(stage.kinds(&sent).await, kinds, "the turn stays");
     assert_eq!(stage.drain().await, [sent[0], sent[3]]);
@@ -166,7 +242,10 @@ pub(crate) async fn many_are_resolved_in_one_call(harness: &dyn Harness) {
     let parked = stage.store.hold(&sent, &by()).await;
     parked.expect("hold answers");
     let why = By::new("grace", "it is in their books");
-    let moved = stage.store.resolve(&sent, true, &why).await;
+    let moved = stage
+        .store
+        .resolve(&sent, &Resolution::DELIVERED, &why)
+        .await;
     let moved = moved.expect("resolve answers");
     assert_eq!(moved.iter().map(|m| m.id).collect::<Vec<_>>(), sent);
     for id in &sent {

@@ -5,7 +5,9 @@
 
 use std::time::Duration;
 
-use consign_kernel::{LaneName, LanePolicy, OnDead, OnUncertain, Outcome, RetrySchedule};
+use consign_kernel::{
+    LaneName, LanePolicy, OnDead, OnUncertain, Outcome, Resolution, RetrySchedule,
+};
 use proptest::{collection::vec, option, prelude::*, sample::select};
 
 /// One step.
@@ -69,7 +71,7 @@ pub(super) enum Op {
     Unhold(Vec<u16>),
     Resolve {
         ids: Vec<u16>,
-        as_delivered: bool,
+        resolution: Resolution,
     },
     StartRedrive {
         lane: Option<usize>,
@@ -367,6 +369,18 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
+fn resolution() -> impl Strategy<Value = Resolution> {
+    let result = Some("{}".to_owned());
+    select(vec![
+        Resolution::DELIVERED,
+        Resolution::DELIVERED,
+        Resolution::Dead,
+        Resolution::Dead,
+        Resolution::Unknown,
+        Resolution::Delivered { result },
+    ])
+}
+
 fn operate() -> impl Strategy<Value = Op> {
     let ids = || vec(any::<u16>(), 0..8);
     let code = option::weighted(0.2, select(vec!["gone", "attempts_exhausted"]));
@@ -391,7 +405,7 @@ fn operate() -> impl Strategy<Value = Op> {
         4 => ids().prop_map(Op::Requeue),
         2 => ids().prop_map(Op::Hold),
         3 => ids().prop_map(Op::Unhold),
-        2 => (ids(), any::<bool>()).prop_map(|(ids, as_delivered)| Op::Resolve { ids, as_delivered }),
+        2 => (ids(), resolution()).prop_map(|(ids, resolution)| Op::Resolve { ids, resolution }),
     ]
 }
 

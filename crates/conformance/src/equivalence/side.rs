@@ -128,9 +128,9 @@ impl Side {
             Op::Requeue(ids) => self.say(store.requeue(&self.messages_at(ids), &by()).await),
             Op::Hold(ids) => self.say(store.hold(&self.messages_at(ids), &by()).await),
             Op::Unhold(ids) => self.say(store.unhold(&self.messages_at(ids), &by()).await),
-            Op::Resolve { ids, as_delivered } => {
+            Op::Resolve { ids, resolution } => {
                 let ids = self.messages_at(ids);
-                self.say(store.resolve(&ids, *as_delivered, &by()).await)
+                self.say(store.resolve(&ids, resolution, &by()).await)
             }
             Op::StartRedrive {
                 lane,

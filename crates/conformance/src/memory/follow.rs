@@ -1,6 +1,8 @@
 //! Whatever moves a memory writes its audit (W1 to W14, E3, E4; the table of the port).
 
-use consign_kernel::{LanePolicy, Lease, MessageId, OnUncertain, Outcome, Report, SettleAnswer};
+use consign_kernel::{
+    LanePolicy, Lease, MessageId, OnUncertain, Outcome, Report, Resolution, SettleAnswer,
+};
 use consign_memory::{Action, Audit, AuditStatus, NewMemory};
 use serde_json::{Value, json};
 
@@ -304,13 +306,17 @@ pub(crate) async fn a_resolved_memory_is_audited(harness: &dyn Harness) {
         ..rules()
     };
     let shelf = Shelf::with(harness, held).await;
-    for (as_delivered, reason) in [(true, "outbox_flush_success"), (false, "outbox_flush_dead")] {
-        let id = shelf.put_text(reason).await;
+    for (resolution, reason) in [
+        (Resolution::DELIVERED, "outbox_flush_success"),
+        (Resolution::Dead, "outbox_flush_dead"),
+        (Resolution::Unknown, "outbox_flush_dead"),
+    ] {
+        let id = shelf.put_text(resolution.as_str()).await;
         shelf
             .work_off(|id| report(id, Outcome::Uncertain, "connection_error", None))
             .await;
         assert_eq!(shelf.audits_of(id).await, [], "nothing is decided");
-        let moved = shelf.stage.store.resolve(&[id], as_delivered, &by()).await;
+        let moved = shelf.stage.store.resolve(&[id], &resolution, &by()).await;
         moved.expect("resolve answers");
         assert_eq!(shelf.story(id).await, [reason]);
     }

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use consign_kernel::{MessageId, NewMessage, Outcome};
-use consign_orders::{Accepted, LANE, LedgerEntry, LedgerStatus, NewOrder};
+use consign_orders::{Accepted, LANE, LedgerEntry, LedgerFilter, LedgerStatus, NewOrder};
 use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::desk::{
-    Desk, TTL, client, digest, ended, is_conflict, is_new, is_same, key, order, order_of, twisted,
+    Desk, TTL, client, digest, ended, is_conflict, is_new, is_same, key, order, order_of,
+    real_order, twisted,
 };
 use crate::{
     Harness,
@@ -44,6 +45,7 @@ pub(crate) async fn an_accepted_order_is_a_row_and_a_message(harness: &dyn Harne
         http_status: 201,
         outbox_id: entry.outbox_id,
         conflicts: 0,
+        sent: None,
     };
     assert_eq!(*entry, expected);
     assert_eq!(desk.entry(&order).await, expected, "as it was answered");
@@ -324,4 +326,32 @@ pub(crate) async fn the_lane_of_orders_takes_nothing_else(harness: &dyn Harness)
     }
     assert_eq!(desk.message_count().await, 1);
     assert!(is_new(&desk.accept_one(&to_come).await), "its key is free");
+}
+
+/// Flooring is visible: what is sent is told at acceptance, at every repeat and to who asks.
+pub(crate) async fn what_is_sent_is_told_until_there_is_a_result(harness: &dyn Harness) {
+    let desk = Desk::new(harness).await;
+    let order = real_order("key-0001", r#","price":146.12345"#);
+    let first = desk.accept_one(&order).await;
+    let sent = first.entry().sent.clone().expect("what is sent");
+    assert_eq!(sent.qty.to_string(), "0.1", "of 0.1049");
+    assert_eq!(sent.price.expect("a limit").to_string(), "146.123");
+    assert_eq!(sent.warnings.len(), 2, "{sent:?}");
+    let again = desk.accept_one(&order).await;
+    assert!(is_same(&again), "{again:?}");
+    assert_eq!(again.entry().sent.as_ref(), Some(&sent));
+    assert_eq!(desk.entry(&order).await.sent.as_ref(), Some(&sent));
+    let listed = desk.ledger.entries(&LedgerFilter::default(), None, 1).await;
+    assert_eq!(listed.expect("a list")[0].sent.as_ref(), Some(&sent));
+    let id = first.entry().outbox_id.expect("a message");
+    desk.settle(id, Outcome::Delivered, "EXECUTED", &ended(200, "ok"))
+        .await;
+    assert_eq!(desk.entry(&order).await.sent, None, "the result says it");
+
+    let direct = real_order("key-0002", "");
+    let opened = desk.ledger.open_direct(&direct, s(10)).await;
+    let opened = opened.expect("open answers").entry().sent.clone();
+    let known = desk.entry(&direct).await.sent;
+    assert_eq!(opened, known);
+    assert_eq!(known.expect("what is sent").price, None);
 }

@@ -2,11 +2,13 @@
 
 use std::{str::FromStr, sync::Arc, time::Duration};
 
-use consign_kernel::{LanePolicy, Lease, MessageId, Outcome, Report};
+use consign_kernel::{LanePolicy, Lease, MessageId, OnUncertain, Outcome, Report, StateKind};
 use consign_orders::{
-    Accepted, Client, Ended, LANE, Ledger, LedgerEntry, LedgerStatus, NewOrder, OrderKey,
+    Accepted, Client, Ended, Filled, LANE, Ledger, LedgerEntry, LedgerStatus, NewOrder, OrderKey,
+    OrderRequest, Rules, Stored,
 };
 use serde_json::{Map, json};
+use uuid::Uuid;
 
 use crate::{
     Harness,
@@ -107,6 +109,22 @@ pub(crate) fn is_conflict(answer: &Accepted) -> bool {
     matches!(answer, Accepted::Conflict(_))
 }
 
+impl Desk<'_> {
+    /// Enters an order whose send ended without anybody knowing: held.
+    pub(crate) async fn in_doubt(&self, order: &NewOrder) -> MessageId {
+        let id = self.enter(order).await;
+        let unsure = ended(504, "error");
+        self.settle(id, Outcome::Uncertain, "BROKER_TIMEOUT", &unsure)
+            .await;
+        assert_eq!(self.stage.kind(id).await, StateKind::Held);
+        assert_eq!(
+            self.glance(order).await,
+            (LedgerStatus::Accepted, 201, None)
+        );
+        id
+    }
+}
+
 impl<'a> Desk<'a> {
     pub(crate) async fn new(harness: &'a dyn Harness) -> Self {
         Self::with(harness, policy()).await
@@ -194,5 +212,30 @@ impl<'a> Desk<'a> {
         };
         let page = self.stage.store.list(&filter, None, 1_000).await;
         page.expect("list answers").items.len()
+    }
+}
+
+/// A lane that holds what is in doubt.
+pub(crate) fn holding() -> LanePolicy {
+    LanePolicy {
+        on_uncertain: OnUncertain::Hold,
+        ..policy()
+    }
+}
+
+/// An order as the service makes one: what it stores can be read again. `more` goes into the body.
+pub(crate) fn real_order(of: &str, more: &str) -> NewOrder {
+    let body = format!(
+        r#"{{"instrument":"USDJPY","side":"BUY","qty":0.1049,"idempotency_key":"{of}","order_id":"ord-é"{more}}}"#
+    );
+    let rules = Rules::default();
+    let request = OrderRequest::parse(body.as_bytes(), &rules).expect("a good request");
+    let at = "2027-01-15T07:59:59Z".parse().expect("a time");
+    let filled = Filled::new(&request, &rules, at, Uuid::nil());
+    let stored = Stored::new(client("desk-1"), &request, filled, &body);
+    NewOrder {
+        request_digest: request.digest.clone(),
+        payload: stored.to_payload(),
+        ..order_of("desk-1", of, &body)
     }
 }

@@ -29,6 +29,7 @@ pub(crate) async fn a_direct_order_has_no_message(harness: &dyn Harness) {
         http_status: 201,
         outbox_id: None,
         conflicts: 0,
+        sent: None,
     };
     assert_eq!(answer, Accepted::New(expected.clone()));
     assert_eq!(desk.entry(&order).await, expected);

@@ -1,15 +1,13 @@
 //! The ledger follows the message (O-07, O-10 to O-15, W-102 to W-105).
 
-use consign_kernel::{
-    LanePolicy, OnUncertain, Outcome, RedrivePlan, Report, SettleAnswer, StateKind,
-};
-use consign_orders::{LedgerEntry, LedgerStatus, NewOrder};
+use consign_kernel::{Outcome, RedrivePlan, Report, Resolution, SettleAnswer, StateKind};
+use consign_orders::{ExecResult, ExecStatus, LedgerEntry, LedgerStatus, NewOrder};
 use serde_json::{Value, json};
 
-use super::desk::{Desk, TTL, ended, order, report};
+use super::desk::{Desk, TTL, ended, holding, order, real_order, report};
 use crate::{
     Harness,
-    stage::{self, after, by, ids, policy, s, settled},
+    stage::{self, after, by, ids, policy, refused, s, settled},
 };
 
 use LedgerStatus::{Accepted, Failed, Succeeded};
@@ -182,35 +180,142 @@ pub(crate) async fn a_redrive_brings_orders_back_too(harness: &dyn Harness) {
 
 /// CO-55: what a person finds out about an order whose outcome nobody knew.
 pub(crate) async fn a_held_order_is_resolved_either_way(harness: &dyn Harness) {
-    let rules = LanePolicy {
-        on_uncertain: OnUncertain::Hold,
-        ..policy()
-    };
-    let desk = Desk::with(harness, rules).await;
-    for (n, (as_delivered, status, http_status, word, reason)) in [
-        (true, Succeeded, 200, "ok", None),
-        (false, Failed, 500, "error", Some("INTERNAL_ERROR")),
+    let desk = Desk::with(harness, holding()).await;
+    for (n, (resolution, http_status, reason)) in [
+        (Resolution::Dead, 400, "BROKER_REJECTED"),
+        (Resolution::Unknown, 504, "BROKER_TIMEOUT"),
     ]
     .into_iter()
     .enumerate()
     {
         let order = order(&format!("key-{n:04}"));
-        let id = desk.enter(&order).await;
-        let unsure = ended(504, "error");
-        desk.settle(id, Outcome::Uncertain, "BROKER_TIMEOUT", &unsure)
-            .await;
-        assert_eq!(desk.stage.kind(id).await, StateKind::Held);
-        assert_eq!(desk.glance(&order).await, (Accepted, 201, None));
-        let moved = desk.stage.store.resolve(&[id], as_delivered, &by()).await;
+        let id = desk.in_doubt(&order).await;
+        let moved = desk.stage.store.resolve(&[id], &resolution, &by()).await;
         moved.expect("resolve answers");
         let entry = desk.entry(&order).await;
-        assert_eq!((entry.status, entry.http_status), (status, http_status));
+        assert_eq!((entry.status, entry.http_status), (Failed, http_status));
         assert_eq!(entry.result_digest, None, "a person is no adapter");
         let body: Value = serde_json::from_str(&entry.response.expect("an answer")).expect("JSON");
-        assert_eq!(body["status"], word);
+        assert_eq!(body["status"], "error");
         assert_eq!(body["order_id"], "ord-1");
-        assert_eq!(body["reason_code"].as_str(), reason);
+        assert_eq!(body["reason_code"], reason);
     }
+}
+
+/// A settle that says no more than that it was delivered, by hand or by another worker.
+pub(crate) async fn a_delivery_without_a_result_is_the_end_of_its_order(harness: &dyn Harness) {
+    let desk = Desk::new(harness).await;
+    let order = real_order("key-0001", "");
+    let id = desk.enter(&order).await;
+    let lease = desk.stage.claim(1).await;
+    let report = Report {
+        code: Some("BY_HAND".to_owned()),
+        ..Report::new(id, Outcome::Delivered)
+    };
+    let settled = desk.stage.store.settle(lease.token, &[report]).await;
+    settled.expect("settle answers");
+    let entry = desk.entry(&order).await;
+    assert_eq!((entry.status, entry.http_status), (Succeeded, 200));
+    assert_eq!((entry.result_digest, entry.sent), (None, None));
+    let result = ExecResult::parse(&entry.response.expect("an answer")).expect("a result");
+    assert_eq!((result.status, result.fills.len()), (ExecStatus::Ok, 0));
+    assert_eq!(result.qty_sent.expect("a quantity").to_string(), "0.1");
+    assert_eq!(
+        result.warnings.len(),
+        2,
+        "rounded, and without a result: {result:?}"
+    );
+}
+
+fn fill(px: &str, qty: &str) -> String {
+    format!(r#"{{"px":{px},"qty":{qty},"ts":"2027-01-15T08:00:00.5Z"}}"#)
+}
+
+/// What a person says of an order that was executed.
+fn found(fills: &[&str], more: &str) -> Resolution {
+    let fills = fills.join(",");
+    Resolution::Delivered {
+        result: Some(format!(r#"{{"order_ref":"B-17","fills":[{fills}]{more}}}"#)),
+    }
+}
+
+/// Statements about an order of 0.1, all or nothing, and what is wrong with them.
+fn wrong_statements() -> Vec<(Resolution, &'static str)> {
+    let (first, second) = (fill("146.123", "0.06"), fill("146.129", "0.04"));
+    let both = [first.as_str(), second.as_str()];
+    let early = first.replace("08:00:00.5", "07:58:00");
+    let early_rest = early.replace("0.06", "0.04");
+    let said = |text: &str| Resolution::Delivered {
+        result: Some(text.to_owned()),
+    };
+    let of = |fills: &[String]| {
+        let fills: Vec<&str> = fills.iter().map(String::as_str).collect();
+        found(&fills, "")
+    };
+    let more = |more: &str| found(&both, more);
+    let nameless = format!(r#"{{"order_ref":" ","fills":[{first},{second}]}}"#);
+    vec![
+        (Resolution::DELIVERED, "only with its result"),
+        (said("[]"), "object"),
+        (said("{"), "JSON"),
+        (said(&nameless), "order_ref"),
+        (more(r#","a":1,"a":2"#), "a comes more than once"),
+        (more(r#","colour":"red""#), "known fields: order_ref, fills"),
+        (
+            more(r#","avg_price":146.2"#),
+            "the average of the fills is 146.1254",
+        ),
+        (of(&[]), "fills must be a list of 1 to 1000"),
+        (
+            of(std::slice::from_ref(&first)),
+            "0.06 of 0.1 was executed of a fill-or-kill order",
+        ),
+        (
+            of(&[first.clone(), fill("146.1", "0.05")]),
+            "0.11 was executed, 0.1 was ordered",
+        ),
+        (of(&[fill("146.1", "0")]), "fills.0"),
+        (of(&[first.clone(), fill("-1", "0.04")]), "fills.1"),
+        (of(&[fill("146.1", "0.1000000000001")]), "fills.0"),
+        (of(&[first.replace("2027", "27")]), "fills.0"),
+        (of(&[early, early_rest]), "long before requested_at"),
+    ]
+}
+
+/// What was executed is known by its trades, not by a person's yes.
+pub(crate) async fn an_order_is_resolved_as_executed_only_with_its_result(harness: &dyn Harness) {
+    let desk = Desk::with(harness, holding()).await;
+    let order = real_order("key-0001", r#","time_in_force":"FOK""#);
+    let id = desk.in_doubt(&order).await;
+    for (resolution, why) in wrong_statements() {
+        let answer = desk.stage.store.resolve(&[id], &resolution, &by()).await;
+        let error = refused(answer, "invalid_input").to_string();
+        assert!(error.contains(why), "{resolution:?}: {error}");
+    }
+    let glance = desk.glance(&order).await;
+    assert_eq!(glance, (Accepted, 201, None), "nothing was written");
+
+    let (first, second) = (fill("146.123", "0.06"), fill("146.129", r#""0.04""#));
+    let resolution = found(&[&first, &second], r#","avg_price":"146.1254""#);
+    let moved = desk.stage.store.resolve(&[id], &resolution, &by()).await;
+    moved.expect("resolve answers");
+    let entry = desk.entry(&order).await;
+    assert_eq!((entry.status, entry.http_status), (Succeeded, 200));
+    let text = entry.response.expect("an answer");
+    let result = ExecResult::parse(&text).expect("a result");
+    assert_eq!((result.status, result.fills.len()), (ExecStatus::Ok, 2));
+    assert_eq!(result.executed_qty.to_string(), "0.1");
+    let average = result.avg_price.expect("an average");
+    assert_eq!(average.to_string(), "146.1254");
+    assert_eq!(result.broker.order_ref.as_deref(), Some("B-17"));
+    assert_eq!(result.completed_at.to_string(), "2027-01-15T08:00:00.5Z");
+    assert_eq!(result.qty_sent.expect("a quantity").to_string(), "0.1");
+    assert_eq!(result.idempotency_key.as_deref(), Some("key-0001"));
+    let digest = Some(result.digest());
+    assert_eq!(entry.result_digest, digest, "the same in both stores");
+    let last = desk.stage.history(id).await.pop().expect("an attempt");
+    assert_eq!(last.code.as_deref(), Some("resolved"));
+    assert!(last.result.is_some(), "the attempt keeps what was said");
 }
 
 /// O-12, S2 6: the row is not this message's to end.

@@ -1,16 +1,16 @@
 //! Payments that wait for a person (P-17, P-20).
 
-use consign_kernel::{Move, Outcome, Report, StateKind};
+use consign_kernel::{Move, Outcome, Report, Resolution, StateKind};
 use consign_payments::{
     AttemptState::{self, Dispatched, Retryable},
-    Completion, MISSING_RAIL_REFERENCE, NewPayment, OutboxId, PaymentState, RailResult,
+    Completion, MISSING_RAIL_REFERENCE, NewPayment, OutboxId, PaymentState, RailBooks, RailResult,
 };
 use uuid::Uuid;
 
-use super::till::{Till, dispatched, enqueued, failed, held_by, payment, retryable};
+use super::till::{Till, dispatched, enqueued, failed, held_by, paid, payment, retryable};
 use crate::{
     Harness,
-    stage::{TTL, by, s},
+    stage::{TTL, by, refused, s},
 };
 
 /// P-20, CP-26.
@@ -81,23 +81,18 @@ pub(crate) async fn payments_are_moved_by_their_own_ids(harness: &dyn Harness) {
             (waiting, Move::NotDead { state: held }),
         ]
     );
-    let moved = till
-        .payments
-        .resolve_payments(&[waiting, dead], true, &by())
-        .await;
-    let answers: Vec<Move> = moved
-        .expect("resolve answers")
-        .iter()
-        .map(|m| m.answer)
-        .collect();
     let delivered = StateKind::Delivered;
-    assert_eq!(
-        answers,
-        [
-            Move::Moved { state: delivered },
-            Move::NotHeld { state: ready }
-        ]
-    );
+    for (id, answer) in [
+        (stranger, Move::NoSuchMessage),
+        (waiting, Move::Moved { state: delivered }),
+        (dead, Move::NotHeld { state: ready }),
+    ] {
+        assert_eq!(till.resolve(id, &paid("REF-1")).await, answer);
+    }
+    let attempts = till.payments.payment_attempts(waiting).await;
+    let attempts = attempts.expect("attempts answer").expect("a payment");
+    let last = attempts.last().expect("an attempt");
+    assert_eq!(last.rail_reference.as_deref(), Some("REF-1"));
     assert_eq!(till.view(waiting).await.state, PaymentState::Dispatched);
     let reconciled = till
         .payments
@@ -107,7 +102,7 @@ pub(crate) async fn payments_are_moved_by_their_own_ids(harness: &dyn Harness) {
     assert_eq!(
         reconciled.missing_references,
         [],
-        "a person's word needs no reference"
+        "a person's word comes with the reference"
     );
 }
 
@@ -148,13 +143,8 @@ pub(crate) async fn a_success_without_a_reference_is_held(harness: &dyn Harness)
     let uncertain: Vec<OutboxId> = found.uncertain.iter().map(|view| view.outbox_id).collect();
     assert_eq!(uncertain, ids);
 
-    let moved = till.payments.resolve_payments(&ids[..1], true, &by()).await;
-    moved.expect("resolve answers");
-    let moved = till
-        .payments
-        .resolve_payments(&ids[1..], false, &by())
-        .await;
-    moved.expect("resolve answers");
+    till.resolve(ids[0], &paid("REF-1")).await;
+    till.resolve(ids[1], &RailBooks::Failed).await;
     assert_eq!(till.story(ids[0]).await, [Retryable, Dispatched]);
     assert_eq!(till.story(ids[1]).await, [Retryable, AttemptState::Failed]);
     let found = till
@@ -163,6 +153,48 @@ pub(crate) async fn a_success_without_a_reference_is_held(harness: &dyn Harness)
         .await
         .expect("reconcile answers");
     assert!(found.is_clean(), "cleared up: {found:?}");
+}
+
+/// Whoever says that a payment was dispatched says under which reference, by every way to say it.
+pub(crate) async fn a_payment_is_resolved_as_dispatched_only_with_a_reference(
+    harness: &dyn Harness,
+) {
+    let till = Till::new(harness).await;
+    let id = till.enqueue_one(&payment(1)).await;
+    let held = till.payments.hold_payments(&[id], &by()).await;
+    held.expect("hold answers");
+    let messages = till.payments.payment_messages(&[id]).await;
+    let message = messages.expect("messages answer")[0].expect("a message");
+    let said = |result: &str| Resolution::Delivered {
+        result: Some(result.to_owned()),
+    };
+    let long = format!(r#"{{"rail_reference":"{}"}}"#, "x".repeat(257));
+    for resolution in [
+        Resolution::DELIVERED,
+        Resolution::Unknown,
+        said("{}"),
+        said("7"),
+        said(r#"{"rail_reference":" "}"#),
+        said(r#"{"rail_reference":7}"#),
+        said(r#"{"rail_reference":"a","more":1}"#),
+        said(r#"{"rail_reference":"a","rail_reference":"b"}"#),
+        said(&long),
+    ] {
+        let answer = till
+            .stage
+            .store
+            .resolve(&[message], &resolution, &by())
+            .await;
+        refused(answer, "invalid_input");
+    }
+    let nameless = till.payments.resolve_payment(id, &paid(" "), &by()).await;
+    refused(nameless, "invalid_input");
+    assert_eq!(
+        till.view(id).await.state,
+        PaymentState::Held,
+        "nothing was written"
+    );
+    assert_eq!(till.story(id).await, []);
 }
 
 /// What may have been paid is not given up as failed.

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use consign_kernel::{LanePolicy, Lease, OnUncertain};
+use consign_kernel::{LanePolicy, Lease, Move, OnUncertain};
 use consign_payments::{
     AttemptState, AttemptView, CompleteAnswer, Completed, Completion, EnqueueAnswer, Enqueued,
-    LANE, NewPayment, OutboxId, PaymentView, Payments,
+    LANE, NewPayment, OutboxId, PaymentView, Payments, RailBooks,
 };
 use serde_json::{Map, json};
 
 use crate::{
     Harness,
-    stage::{Stage, lane, policy},
+    stage::{Stage, by, lane, policy},
 };
 
 /// Who works in the cases.
@@ -29,6 +29,13 @@ pub(crate) fn rules() -> LanePolicy {
         on_uncertain: OnUncertain::Probe,
         record_begin: true,
         ..policy()
+    }
+}
+
+/// What the rail's books say of a payment that was paid.
+pub(crate) fn paid(reference: &str) -> RailBooks {
+    RailBooks::Dispatched {
+        rail_reference: reference.to_owned(),
     }
 }
 
@@ -157,6 +164,12 @@ impl<'a> Till<'a> {
         let lease = self.stage.claim(1).await;
         let id = held_by(&lease)[0];
         self.complete(&lease, completion(id)).await
+    }
+
+    /// Says what a person found in the rail's books.
+    pub(crate) async fn resolve(&self, id: OutboxId, found: &RailBooks) -> Move {
+        let moved = self.payments.resolve_payment(id, found, &by()).await;
+        moved.expect("resolve answers").answer
     }
 
     pub(crate) async fn view(&self, id: OutboxId) -> PaymentView {

@@ -7,8 +7,8 @@ use consign_kernel::{
     Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DeadLetter, Enqueued, Expired,
     Explanation, Filter, Finding, Lane, LaneMinutes, LaneName, LanePolicy, LateResult, Lease,
     LeaseView, Listed, ManualClock, Message, MessageId, Moved, NewMessage, Page, Process, Pulse,
-    Redrive, RedriveId, RedrivePlan, ReferenceStore, ReleaseAnswer, RenewAnswer, Report, Result,
-    SettleAnswer, Store, Token,
+    Redrive, RedriveId, RedrivePlan, ReferenceStore, ReleaseAnswer, RenewAnswer, Report,
+    Resolution, Result, SettleAnswer, Store, Token,
 };
 use jiff::SignedDuration;
 
@@ -52,7 +52,7 @@ skewed! {
     fn requeue(ids: &[MessageId], by: &By) -> Vec<Moved>;
     fn hold(ids: &[MessageId], by: &By) -> Vec<Moved>;
     fn unhold(ids: &[MessageId], by: &By) -> Vec<Moved>;
-    fn resolve(ids: &[MessageId], as_delivered: bool, by: &By) -> Vec<Moved>;
+    fn resolve(ids: &[MessageId], resolution: &Resolution, by: &By) -> Vec<Moved>;
     fn start_redrive(plan: &RedrivePlan, by: &By) -> Redrive;
     fn step_redrive(limit: u32) -> Option<Redrive>;
     fn stop_redrive(id: RedriveId, by: &By) -> Redrive;

@@ -6,34 +6,36 @@ use jiff::Timestamp;
 
 use super::{Entry, LeaseRow, Reference};
 use crate::{
-    By, Fence, MessageId, Move, Moved, Outcome, Report, StateKind, Token, after_settle, codes,
-    error::Result,
+    By, Fence, MessageId, Move, Moved, Report, Resolution, StateKind, Token, after_resolution,
+    codes, error::Result,
 };
 
 impl Reference {
-    /// Settles held messages as delivered or dead, under a lease of the person's own that is taken
-    /// and over in this moment.
+    /// Settles held messages as a person says, under a lease of the person's own that is taken and
+    /// over in this moment.
     pub fn resolve(
         &mut self,
         now: Timestamp,
         token: Token,
         ids: &[MessageId],
-        as_delivered: bool,
+        resolution: &Resolution,
         by: &By,
     ) -> Result<Vec<Moved>> {
         by.validate()?;
+        let ids: BTreeSet<MessageId> = ids.iter().copied().collect();
+        resolution.validate(ids.len())?;
+        for message in ids.iter().filter_map(|id| self.messages.get(id)) {
+            resolution.refuse_result(&message.lane)?;
+        }
         self.last_fence += 1;
         let fence = Fence(self.last_fence);
-        let (outcome, state) = match as_delivered {
-            true => (Outcome::Delivered, StateKind::Delivered),
-            false => (Outcome::Dead, StateKind::Dead),
-        };
+        let state = resolution.state();
         let (mut answers, mut finished) = (Vec::new(), Vec::new());
-        for id in ids.iter().copied().collect::<BTreeSet<_>>() {
+        for id in ids {
             let answer = match self.state(id).map(|state| state.kind()) {
                 None => Move::NoSuchMessage,
                 Some(StateKind::Held) => {
-                    finished.extend(self.settle_held(now, (fence, token), id, outcome, by));
+                    finished.extend(self.settle_held(now, (fence, token), id, resolution, by));
                     Move::Moved { state }
                 }
                 Some(state) => Move::NotHeld { state },
@@ -52,7 +54,7 @@ impl Reference {
         now: Timestamp,
         (fence, token): (Fence, Token),
         id: MessageId,
-        outcome: Outcome,
+        resolution: &Resolution,
         by: &By,
     ) -> Option<(MessageId, bool)> {
         let entry = self.held.remove(&id).expect("invariant: held").entry;
@@ -69,16 +71,15 @@ impl Reference {
         let report = Report {
             code: Some(codes::RESOLVED.to_owned()),
             detail: Some(by.reason.clone()),
-            ..Report::new(id, outcome)
+            ..Report::new(id, resolution.outcome())
         };
-        let next = after_settle(self.policy(&lane), entry.tries, &report, 0.0);
         self.append_attempt(
             now,
             fence,
             &lease,
             entry,
             Some(&report),
-            outcome.into(),
+            report.outcome.into(),
             None,
         );
         let entry = Entry {
@@ -87,6 +88,7 @@ impl Reference {
             ..entry
         };
         self.record_action(now, by, "resolve", Some(&lane), Some(id));
+        let next = after_resolution(resolution);
         let finished = self.park_or_end(now, &lease, entry, next, &report.detail);
         // One that was held while it waited may have no turn to pass on yet.
         let has_turn = self.group_of(id).and_then(|group| self.turns.get(&group)) == Some(&id);

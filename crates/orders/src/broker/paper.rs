@@ -72,15 +72,6 @@ impl Paper {
         let qty = Amount::new(part).unwrap_or(order.qty);
         ExecResult {
             status: ExecStatus::Ok,
-            error: None,
-            message: None,
-            order_id: order.order_id.clone(),
-            instrument: order.instrument.clone(),
-            side: Some(order.side),
-            requested_at: order.requested_at,
-            completed_at: order.requested_at,
-            trace_id: order.trace_id.clone(),
-            idempotency_key: Some(order.idempotency_key.as_str().to_owned()),
             fills: vec![Fill {
                 px,
                 qty,
@@ -88,8 +79,6 @@ impl Paper {
             }],
             avg_price: Some(px),
             executed_qty: qty,
-            cost: None,
-            slippage: None,
             broker: BrokerRef {
                 name: self.name().to_owned(),
                 order_ref: Some(format!("paper-{}", order.order_id)),
@@ -99,8 +88,7 @@ impl Paper {
                 broker_rtt: rtt_ms,
                 total: rtt_ms,
             },
-            reason_code: None,
-            warnings: Vec::new(),
+            ..ExecResult::nothing(order.into())
         }
     }
 }

@@ -26,7 +26,7 @@ fn good(order: &Order) -> ExecResult {
     let text = format!(
         r#"{{"status":"ok","order_id":"{}","instrument":"USDJPY","side":"BUY",
             "requested_at":"2025-08-24T00:00:00Z","completed_at":"2025-08-24T00:00:01Z",
-            "trace_id":"{}","idempotency_key":"key-00001","fills":[{{"px":146.1,"qty":0.1,"ts":"2025-08-24T00:00:01Z"}}],
+            "trace_id":"{}","idempotency_key":"key-00001","qty_sent":0.1,"fills":[{{"px":146.1,"qty":0.1,"ts":"2025-08-24T00:00:01Z"}}],
             "avg_price":146.1,"executed_qty":0.1,"broker":{{"name":"http","order_ref":"7"}}}}"#,
         order.order_id, order.trace_id
     );

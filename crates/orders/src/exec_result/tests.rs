@@ -254,7 +254,7 @@ fn a11_results_are_written_and_read_alike() {
     result.avg_price = Some(amount("146.1254"));
     result.cost = Some(amount("14.61254"));
     let text = result.to_json();
-    let expected = r#"{"status":"ok","order_id":"ord-1","instrument":"USDJPY","side":"BUY","requested_at":"2025-08-24T00:00:00Z","completed_at":"2025-08-24T00:00:01Z","trace_id":"trace-1","idempotency_key":"key-00001","fills":[{"px":146.123,"qty":0.06,"ts":"2025-08-24T00:00:01Z"},{"px":146.129,"qty":0.04,"ts":"2025-08-24T00:00:01Z"}],"avg_price":146.1254,"executed_qty":0.1,"cost":14.61254,"slippage":null,"broker":{"name":"paper","order_ref":null},"latency_ms":{"queue":0,"broker_rtt":0,"total":0},"reason_code":null,"warnings":[]}"#;
+    let expected = r#"{"status":"ok","order_id":"ord-1","instrument":"USDJPY","side":"BUY","requested_at":"2025-08-24T00:00:00Z","completed_at":"2025-08-24T00:00:01Z","trace_id":"trace-1","idempotency_key":"key-00001","qty_sent":0.1,"price_sent":null,"fills":[{"px":146.123,"qty":0.06,"ts":"2025-08-24T00:00:01Z"},{"px":146.129,"qty":0.04,"ts":"2025-08-24T00:00:01Z"}],"avg_price":146.1254,"executed_qty":0.1,"cost":14.61254,"slippage":null,"broker":{"name":"paper","order_ref":null},"latency_ms":{"queue":0,"broker_rtt":0,"total":0},"reason_code":null,"warnings":[]}"#;
     assert_eq!(text, expected);
     assert_eq!(ExecResult::parse(&text).unwrap(), result);
 }

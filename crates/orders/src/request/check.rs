@@ -82,7 +82,7 @@ fn fields(
     let risk_members = risk_members(&mut fields);
     let trace_id = line(&mut fields, "trace_id", 0);
     let idempotency_key = idempotency_key(&mut fields);
-    let requested_at = match fields.take("requested_at") {
+    let requested_at = match fields.given("requested_at") {
         Some(value) => fields.instant("requested_at", value).map(Some),
         None => Some(None),
     };
@@ -150,8 +150,8 @@ fn qty(fields: &mut Fields<'_, '_>, grid: Option<&Instrument>) -> Option<Amount>
 /// `Some(None)`: at the market.
 fn price(fields: &mut Fields<'_, '_>, on: Option<(&Instrument, Side)>) -> Option<Option<Amount>> {
     let accepted = "a number above 0, or null for an order at the market";
-    let price = match fields.take("price") {
-        None | Some(Json::Null) => return Some(None),
+    let price = match fields.given("price") {
+        None => return Some(None),
         Some(value) => fields.amount("price", value, accepted)?,
     };
     if !price.is_positive() {
@@ -169,7 +169,7 @@ fn price(fields: &mut Fields<'_, '_>, on: Option<(&Instrument, Side)>) -> Option
 }
 
 fn time_in_force(fields: &mut Fields<'_, '_>) -> Option<TimeInForce> {
-    let Some(value) = fields.take("time_in_force") else {
+    let Some(value) = fields.given("time_in_force") else {
         return Some(TimeInForce::Ioc);
     };
     let is_one = |word: &str| TimeInForce::from_word(word).is_some();
@@ -179,7 +179,7 @@ fn time_in_force(fields: &mut Fields<'_, '_>) -> Option<TimeInForce> {
 
 fn tags(fields: &mut Fields<'_, '_>) -> Option<Vec<String>> {
     let accepted = format!("at most {TAGS_MAX} texts of at most {TAG_CHARS_MAX} characters");
-    let items = match fields.take("tags") {
+    let items = match fields.given("tags") {
         None => return Some(Vec::new()),
         Some(Json::List(items)) => items,
         Some(_) => {
@@ -202,7 +202,7 @@ fn tags(fields: &mut Fields<'_, '_>) -> Option<Vec<String>> {
 /// A text that goes into logs and headers, where a line end would be a forgery. `Some(None)`: the
 /// client gave none.
 fn line(fields: &mut Fields<'_, '_>, name: &str, chars_min: usize) -> Option<Option<String>> {
-    let Some(value) = fields.take(name) else {
+    let Some(value) = fields.given(name) else {
         return Some(None);
     };
     let accepted =
@@ -223,7 +223,7 @@ fn idempotency_key(fields: &mut Fields<'_, '_>) -> Option<OrderKey> {
 
 /// `Some(None)`: the client gave none.
 fn risk_members<'a>(fields: &mut Fields<'a, '_>) -> Option<Option<&'a [(String, Json)]>> {
-    match fields.take("risk_constraints") {
+    match fields.given("risk_constraints") {
         None => Some(None),
         Some(Json::Object(members)) => Some(Some(members)),
         Some(_) => {
@@ -258,7 +258,7 @@ fn risk(members: &[(String, Json)], problems: &mut Vec<Problem>) -> RiskConstrai
 
 fn not_negative(fields: &mut Fields<'_, '_>, name: &str) -> Option<Amount> {
     let accepted = "a number, 0 or more";
-    let value = fields.take(name)?;
+    let value = fields.given(name)?;
     let amount = fields.amount(name, value, accepted)?;
     if amount < Amount::ZERO {
         fields.complain(name, "is below 0", accepted);

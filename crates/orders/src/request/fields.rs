@@ -50,6 +50,12 @@ impl<'a, 'p> Fields<'a, 'p> {
         Some(value)
     }
 
+    /// Takes a member that may be left out: `null` is as good as absent. It is another request all
+    /// the same, see the digest.
+    pub(super) fn given(&mut self, name: &str) -> Option<&'a Json> {
+        self.take(name).filter(|value| **value != Json::Null)
+    }
+
     /// Takes a member that must be there.
     pub(super) fn demand(&mut self, name: &str, accepted: &str) -> Option<&'a Json> {
         let value = self.take(name);
@@ -112,7 +118,7 @@ impl<'a, 'p> Fields<'a, 'p> {
 }
 
 /// The parser of times knows more forms than RFC 3339, so the shape is looked at first.
-fn utc(text: &str) -> Option<Timestamp> {
+pub(crate) fn utc(text: &str) -> Option<Timestamp> {
     let (date_time, rest) = text.split_at_checked(19)?;
     let shape = date_time.bytes().map(|byte| match byte {
         b'0'..=b'9' => b'0',

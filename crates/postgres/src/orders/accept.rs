@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use consign_kernel::Result;
-use consign_orders::{Accepted, Ended, LedgerEntry, LedgerStatus, NewOrder};
+use consign_orders::{Accepted, Ended, LedgerEntry, LedgerStatus, NewOrder, Sent};
 use serde_json::{Map, Value};
 use sqlx::{postgres::PgRow, types::Json};
 
@@ -16,7 +16,8 @@ macro_rules! answer_from {
         concat!(
             "SELECT answer, client, idempotency_key, request_digest, result_digest, status, \
              first_seen_at, last_seen_at, expires_at, order_expires_at, \
-             response_payload_json::text AS response, http_status, outbox_id, conflicts FROM ",
+             response_payload_json::text AS response, http_status, outbox_id, conflicts, \
+             sent::text AS sent FROM ",
             $function
         )
     };
@@ -33,7 +34,8 @@ impl PostgresStore {
             let what = "orders were answered with another number of rows";
             return Err(rows::corrupt(what));
         }
-        rows.iter().map(accepted).collect()
+        let answers = rows.iter().zip(orders);
+        answers.map(|(row, order)| accepted(row, order)).collect()
     }
 
     pub(crate) async fn open_direct_impl(
@@ -51,7 +53,8 @@ impl PostgresStore {
             .bind(rows::interval(give_up_after));
         let rows = self.fetch("open an order", statement).await?;
         let row = rows.first();
-        accepted(row.ok_or_else(|| rows::corrupt("an order was not answered"))?)
+        let row = row.ok_or_else(|| rows::corrupt("an order was not answered"))?;
+        accepted(row, order)
     }
 
     pub(crate) async fn close_direct_impl(
@@ -110,10 +113,14 @@ fn texts<'o>(orders: &'o [NewOrder], text: impl Fn(&'o NewOrder) -> &'o str) -> 
     orders.iter().map(text).collect()
 }
 
-fn accepted(row: &PgRow) -> Result<Accepted> {
+fn accepted(row: &PgRow, order: &NewOrder) -> Result<Accepted> {
     let entry = entry(row)?;
     match rows::column::<&str>(row, "answer")? {
-        "new" => Ok(Accepted::New(entry)),
+        // What the caller has just handed over is not sent back by the database.
+        "new" => Ok(Accepted::New(LedgerEntry {
+            sent: Sent::of_payload(&order.payload),
+            ..entry
+        })),
         "same" => Ok(Accepted::Same(entry)),
         "conflict" => Ok(Accepted::Conflict(entry)),
         other => Err(rows::corrupt(format!("answer {other:?}"))),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use consign_kernel::{MessageId, PAGE_ENTRIES_MAX, Result};
-use consign_orders::{Client, LedgerEntry, LedgerFilter, LedgerStatus, OrderKey, Verified};
+use consign_orders::{Client, LedgerEntry, LedgerFilter, LedgerStatus, OrderKey, Sent, Verified};
 use jiff::Timestamp;
 use jiff_sqlx::ToSqlx;
 use sqlx::postgres::PgRow;
@@ -96,6 +96,7 @@ pub(super) fn entry(row: &PgRow) -> Result<LedgerEntry> {
             .map_err(|_| rows::corrupt(format!("http_status is {http_status}")))?,
         outbox_id: outbox_id.map(MessageId),
         conflicts: rows::count(row, "conflicts")?,
+        sent: rows::column::<Option<&str>>(row, "sent")?.and_then(Sent::of_order),
     })
 }
 

@@ -142,7 +142,7 @@ async fn a_hold_that_meets_a_claim_leaves_nobody_waiting_for_ever() {
 async fn a_held_message_that_is_taken_out_meanwhile_leaves_nobody_waiting_for_ever() {
     for taken_out in [
         "SELECT consign.unhold(ARRAY[$1], 'me', 'why')",
-        "SELECT consign.resolve(ARRAY[$1], true, 'me', 'why')",
+        "SELECT consign.resolve(ARRAY[$1], 'delivered', 'me', 'why')",
     ] {
         let (_database, store) = ordered().await;
         let waiting = open_turn(&store, 2).await;

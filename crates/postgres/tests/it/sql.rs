@@ -240,10 +240,21 @@ const REFUSED: &[(&str, &str)] = &[
         "CN006",
     ),
     (
+        "SELECT consign.resolve(ARRAY[1], 'sent', 'me', 'why')",
+        "CN006",
+    ),
+    (
+        "SELECT consign.resolve(ARRAY[1], 'dead', 'me', 'why', '{}')",
+        "CN006",
+    ),
+    (
         "SELECT consign.resolve(ARRAY[1], NULL, 'me', 'why')",
         "CN006",
     ),
-    ("SELECT consign.resolve(ARRAY[1], true, 'me', '')", "CN006"),
+    (
+        "SELECT consign.resolve(ARRAY[1], 'dead', 'me', '')",
+        "CN006",
+    ),
     ("SELECT consign.step_redrive(0)", "CN006"),
     ("SELECT consign.step_redrive(NULL)", "CN006"),
     ("SELECT consign.stop_redrive(7, 'me', 'why')", "CN008"),

@@ -3,8 +3,9 @@
 use askama::Template;
 use axum::{Extension, Json, extract::State, response::Response};
 use consign_kernel::{
-    Attempt, AuditEntry, Explanation, LateResult, MessageId, State as Place, StateKind,
+    Attempt, AuditEntry, Explanation, LateResult, MessageId, Resolution, State as Place, StateKind,
 };
+use consign_orders::{Execution, Fill};
 use jiff::Timestamp;
 use serde::Deserialize;
 
@@ -21,7 +22,7 @@ use crate::{
     problem::Problem,
     routes::messages::Action,
     state::AppState,
-    wire::operate::{Resolution, by},
+    wire::operate::by,
 };
 
 /// What people did to one message, at most.
@@ -289,18 +290,38 @@ pub(super) async fn resolve(
     form: Form,
 ) -> Result<Response, Problem> {
     let resolution = match form.get("outcome") {
-        Some("delivered") => Resolution::Delivered,
+        Some("delivered") => Resolution::Delivered {
+            result: found(&form)?,
+        },
         Some("dead") => Resolution::Dead,
-        _ => return Err(Problem::invalid("outcome", "must be delivered or dead")),
+        Some("unknown") => Resolution::Unknown,
+        _ => {
+            let why = "must be delivered, dead or unknown";
+            return Err(Problem::invalid("outcome", why));
+        }
     };
-    act(
-        state,
-        caller,
-        id,
-        &form,
-        (Action::Resolve(resolution), "resolve"),
-    )
-    .await
+    let action = (Action::Resolve(resolution), "resolve");
+    act(state, caller, id, &form, action).await
+}
+
+/// What the form says about an order or a payment; the store says what is missing.
+fn found(form: &Form) -> Result<Option<String>, Problem> {
+    if let Some(reference) = form.get("rail_reference") {
+        return Ok(Some(
+            serde_json::json!({ "rail_reference": reference }).to_string(),
+        ));
+    }
+    let Some(fills) = form.get("fills") else {
+        return Ok(None);
+    };
+    let lines = fills.lines().filter(|line| !line.trim().is_empty());
+    let fills: Result<Vec<Fill>, String> = lines.map(str::parse).collect();
+    let execution = Execution {
+        order_ref: form.get("order_ref").unwrap_or_default().to_owned(),
+        fills: fills.map_err(|why| Problem::invalid("fills", &why))?,
+        avg_price: None,
+    };
+    Ok(Some(execution.to_json()))
 }
 
 /// Does what the API would do, and shows what has become of it.

@@ -6,7 +6,7 @@ use axum::{
     http::{HeaderName, header},
     response::IntoResponse,
 };
-use consign_kernel::{By, LaneName, MessageId, Move, Moved, StateKind, nearest};
+use consign_kernel::{By, LaneName, MessageId, Move, Moved, Resolution, StateKind, nearest};
 use serde_json::json;
 
 use super::{lanes::unknown, next_link};
@@ -20,7 +20,7 @@ use crate::{
             AttemptList, AttemptView, DeadPage, DeadParams, LateView, ListParams, MessagePage,
             MessageView, Selection,
         },
-        operate::{MoveAnswer, MoveBody, ReasonBody, Resolution, ResolveBody, ResolveManyBody, by},
+        operate::{MoveAnswer, MoveBody, ReasonBody, ResolveBody, ResolveManyBody, by, resolution},
         shapes,
     },
 };
@@ -141,7 +141,7 @@ fn link(
 }
 
 /// What can be done to messages by hand.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Action {
     Requeue,
     Hold,
@@ -161,10 +161,7 @@ impl Action {
             Self::Requeue => store.requeue(ids, by).await?,
             Self::Hold => store.hold(ids, by).await?,
             Self::Unhold => store.unhold(ids, by).await?,
-            Self::Resolve(resolution) => {
-                let delivered = resolution == Resolution::Delivered;
-                store.resolve(ids, delivered, by).await?
-            }
+            Self::Resolve(resolution) => store.resolve(ids, &resolution, by).await?,
         })
     }
 
@@ -262,7 +259,7 @@ action!(Unhold:
 /// Say what has become of a held message
 ///
 /// For a delivery nobody was sure about, once a person has found out. Recorded as an attempt with
-/// the code `resolved`.
+/// the code `resolved`. An order or a payment is delivered only with its result.
 #[utoipa::path(
     post, path = "/v1/messages/{id}/resolve", tag = "operate",
     params(("id" = i64, Path, description = "The message")),
@@ -275,7 +272,8 @@ pub(crate) async fn resolve(
     InPath(id): InPath<MessageId>,
     Json(body): Json<ResolveBody>,
 ) -> Result<Answer<Moved>, Problem> {
-    let action = Action::Resolve(body.outcome);
+    let result = body.result.map(|result| result.get().to_owned());
+    let action = Action::Resolve(resolution(body.outcome, result)?);
     action.one(&state, &caller, id, body.reason).await
 }
 
@@ -297,7 +295,7 @@ pub(crate) async fn resolve_many(
         outcome,
         reason,
     } = body;
-    let action = Action::Resolve(outcome);
+    let action = Action::Resolve(resolution(outcome, None)?);
     let body = MoveBody { ids, reason };
     action.many(&state, &caller, body).await
 }

@@ -10,7 +10,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use consign_kernel::{By, Move};
-use consign_payments::{OutboxId, PayCall, PaymentState};
+use consign_payments::{OutboxId, PayCall, PaymentState, RailBooks};
 use serde_json::Map;
 use uuid::Uuid;
 
@@ -24,8 +24,8 @@ use crate::{
         messages::page_size,
         operate::{ReasonBody, by},
         payments::{
-            PaymentMoved, PaymentPage, PaymentParams, PaymentRequest, PaymentResolution,
-            PaymentResolveBody, PaymentTaken, PaymentWithAttempts, outbox_id,
+            PaymentMoved, PaymentPage, PaymentParams, PaymentRequest, PaymentResolveBody,
+            PaymentTaken, PaymentWithAttempts, outbox_id,
         },
     },
 };
@@ -137,12 +137,11 @@ fn rendered(answer: consign_payments::Answer) -> Response {
 }
 
 /// What can be done to a payment by hand.
-#[derive(Clone, Copy)]
 enum Action {
     Requeue,
     Hold,
     Release,
-    Resolve(PaymentResolution),
+    Resolve(RailBooks),
 }
 
 impl Action {
@@ -189,10 +188,7 @@ impl Action {
             Self::Requeue => store.requeue_payments(&ids, by).await?,
             Self::Hold => store.hold_payments(&ids, by).await?,
             Self::Release => store.release_payments(&ids, by).await?,
-            Self::Resolve(resolution) => {
-                let as_dispatched = resolution == PaymentResolution::Dispatched;
-                store.resolve_payments(&ids, as_dispatched, by).await?
-            }
+            Self::Resolve(found) => vec![store.resolve_payment(id, &found, by).await?],
         };
         let first = moved.first().map(|moved| moved.answer);
         Ok(first.unwrap_or(Move::NoSuchMessage))
@@ -233,7 +229,7 @@ action!(Release release "/v1/payments/{outbox_id}/release" "release_payment"
 /// Say what has become of a held payment
 ///
 /// For a dispatch nobody was sure about, once a person has looked into the rail's books. Nothing is
-/// sent.
+/// sent. `dispatched` needs the rail's reference.
 #[utoipa::path(
     post, path = "/v1/payments/{outbox_id}/resolve", operation_id = "resolve_payment",
     tag = "payments",
@@ -248,6 +244,6 @@ pub(crate) async fn resolve(
     body: Result<Json<PaymentResolveBody>, Problem>,
 ) -> Result<Answer<PaymentMoved>, Flat> {
     let Json(body) = body?;
-    let action = Action::Resolve(body.outcome);
+    let action = Action::Resolve(body.found()?);
     action.run(&state, &caller, id, body.reason).await
 }

@@ -1,7 +1,8 @@
 //! What operators do.
 
-use consign_kernel::{AuditEntry, By, MessageId, Moved};
+use consign_kernel::{AuditEntry, By, MessageId, Moved, Resolution};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
 use super::shapes;
@@ -35,7 +36,12 @@ pub(crate) struct MoveBody {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ResolveBody {
-    pub(crate) outcome: Resolution,
+    pub(crate) outcome: ResolutionWord,
+    /// What came of it; an order or a payment is delivered only with it. An order:
+    /// `{"order_ref": "B-17", "fills": [{"px": 146.12, "qty": 0.1, "ts": "2026-11-17T10:00:00Z"}]}`
+    /// and `avg_price`, if known, to be checked; a payment: `{"rail_reference": "..."}`.
+    #[schema(value_type = Option<Object>)]
+    pub(crate) result: Option<Box<RawValue>>,
     /// Why, or how it was found out; the audit keeps it.
     #[schema(required, value_type = String)]
     pub(crate) reason: Option<String>,
@@ -48,7 +54,7 @@ pub(crate) struct ResolveManyBody {
     /// Which; 1,000 at most.
     #[schema(value_type = Vec<i64>)]
     pub(crate) ids: Vec<MessageId>,
-    pub(crate) outcome: Resolution,
+    pub(crate) outcome: ResolutionWord,
     /// Why, or how it was found out; the audit keeps it.
     #[schema(required, value_type = String)]
     pub(crate) reason: Option<String>,
@@ -57,11 +63,29 @@ pub(crate) struct ResolveManyBody {
 /// What a person found out about a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Resolution {
+pub(crate) enum ResolutionWord {
     /// It has arrived.
     Delivered,
     /// It has not, and shall not be tried again.
     Dead,
+    /// It cannot be found out: dead, and in doubt should it be requeued.
+    Unknown,
+}
+
+/// What the store is told. A result beside another word than `delivered` is a contradiction.
+pub(crate) fn resolution(
+    word: ResolutionWord,
+    result: Option<String>,
+) -> Result<Resolution, Problem> {
+    match (word, result) {
+        (ResolutionWord::Delivered, result) => Ok(Resolution::Delivered { result }),
+        (ResolutionWord::Dead, None) => Ok(Resolution::Dead),
+        (ResolutionWord::Unknown, None) => Ok(Resolution::Unknown),
+        (_, Some(_)) => Err(Problem::invalid(
+            "result",
+            "only what was delivered has one",
+        )),
+    }
 }
 
 /// What became of each message, by id.

@@ -16,9 +16,11 @@ pub(crate) struct OrderRequest {
     /// What to trade: 3 to 20 of A-Z 0-9 . _ -
     instrument: String,
     side: Side,
-    /// More than 0, a multiple of the instrument's step.
+    /// More than 0. What is not a multiple of the instrument's step is rounded down to one: see
+    /// `qty_sent` and `warnings` in the answer.
     qty: f64,
-    /// More than 0; none or null for an order at the market.
+    /// More than 0; none or null for an order at the market. Rounded to the instrument's tick, down
+    /// to buy and up to sell: see `price_sent`.
     price: Option<f64>,
     /// IOC unless said.
     time_in_force: Option<TimeInForce>,
@@ -77,6 +79,12 @@ pub(crate) struct OrderTaken {
     request_digest: Option<String>,
     /// Until when the key is remembered.
     expires_at: Option<Timestamp>,
+    /// How much is sent to the broker.
+    qty_sent: Option<f64>,
+    /// The limit that is sent; null for an order at the market.
+    price_sent: Option<f64>,
+    /// In what that differs from what was asked.
+    warnings: Option<Vec<String>>,
 }
 
 /// What came of an order.
@@ -93,6 +101,10 @@ pub(crate) struct ExecResult {
     requested_at: Timestamp,
     completed_at: Timestamp,
     trace_id: String,
+    /// How much was sent to the broker; null only where a stored request could not be read.
+    qty_sent: Option<f64>,
+    /// The limit that was sent; null for an order at the market.
+    price_sent: Option<f64>,
     /// Empty if it failed.
     fills: Vec<Fill>,
     executed_qty: f64,
@@ -103,6 +115,7 @@ pub(crate) struct ExecResult {
     latency_ms: Latency,
     /// Why it failed.
     reason_code: Option<String>,
+    /// In what was sent differs from what was asked, and what else is strange about it.
     warnings: Option<Vec<String>>,
 }
 
@@ -160,6 +173,12 @@ pub(crate) struct OrderState {
     expires_at: Timestamp,
     /// Until when it may be sent.
     order_expires_at: Option<Timestamp>,
+    /// How much is sent, while accepted; then `exec_result` has it.
+    qty_sent: Option<f64>,
+    /// The limit that is sent, likewise.
+    price_sent: Option<f64>,
+    /// In what that differs from what was asked, likewise.
+    warnings: Option<Vec<String>>,
     exec_result: Option<ExecResult>,
 }
 

@@ -5,7 +5,7 @@ pub(crate) mod books;
 pub(crate) mod work;
 
 use consign_kernel::Cursor;
-use consign_payments::{OutboxId, PaymentFilter, PaymentState, PaymentView};
+use consign_payments::{OutboxId, PaymentFilter, PaymentState, PaymentView, RailBooks};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -229,9 +229,27 @@ pub(crate) struct PaymentMoved {
 #[serde(deny_unknown_fields)]
 pub(crate) struct PaymentResolveBody {
     pub(crate) outcome: PaymentResolution,
+    /// By which the rail knows it: needed with `dispatched`.
+    pub(crate) rail_reference: Option<String>,
     /// Why, or how it was found out; the audit keeps it.
     #[schema(required, value_type = String)]
     pub(crate) reason: Option<String>,
+}
+
+impl PaymentResolveBody {
+    /// What the rail's books say.
+    pub(crate) fn found(&self) -> Result<RailBooks, Problem> {
+        match (self.outcome, &self.rail_reference) {
+            (PaymentResolution::Dispatched, reference) => Ok(RailBooks::Dispatched {
+                rail_reference: reference.clone().unwrap_or_default(),
+            }),
+            (PaymentResolution::Failed, None) => Ok(RailBooks::Failed),
+            (PaymentResolution::Failed, Some(_)) => {
+                let why = "only what was dispatched has one";
+                Err(Problem::invalid("rail_reference", why))
+            }
+        }
+    }
 }
 
 /// What a person found in the rail's books.

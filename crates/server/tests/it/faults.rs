@@ -11,7 +11,7 @@ use consign_kernel::{
     Attempt, AuditEntry, BeginAnswer, By, Certainty, Claim, Counts, Cursor, DeadLetter, Enqueued,
     Error, Expired, Explanation, Filter, Finding, Lane, LaneMinutes, LaneName, LanePolicy,
     LateResult, Lease, LeaseView, Listed, Message, MessageId, Moved, NewMessage, Page, Process,
-    Pulse, Redrive, RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report, Result,
+    Pulse, Redrive, RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report, Resolution, Result,
     SettleAnswer, Store, Token,
 };
 use tokio::sync::Semaphore;
@@ -122,7 +122,7 @@ pass_on! {
     requeue(ids: &[MessageId], by: &By) -> Vec<Moved>;
     hold(ids: &[MessageId], by: &By) -> Vec<Moved>;
     unhold(ids: &[MessageId], by: &By) -> Vec<Moved>;
-    resolve(ids: &[MessageId], as_delivered: bool, by: &By) -> Vec<Moved>;
+    resolve(ids: &[MessageId], resolution: &Resolution, by: &By) -> Vec<Moved>;
     start_redrive(plan: &RedrivePlan, by: &By) -> Redrive;
     step_redrive(limit: u32) -> Option<Redrive>;
     stop_redrive(id: RedriveId, by: &By) -> Redrive;

@@ -161,6 +161,11 @@ async fn a_person_says_what_has_become_of_a_held_message(bench: Bench) {
         .post(&path, json!({"outcome": "lost", "reason": "x"}))
         .await;
     word.is_problem(400, "bad_json");
+    let result = json!({"outcome": "delivered", "reason": "x", "result": {"a": 1}});
+    bench
+        .post(&path, result)
+        .await
+        .is_problem(400, "invalid_input");
     bench.post(&path, body).await.is(200);
     assert_eq!(bench.state_of(one).await, "delivered");
     let body = json!({"ids": [one, two], "outcome": "dead", "reason": "too late"});

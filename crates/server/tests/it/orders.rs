@@ -437,3 +437,90 @@ async fn a_trace_goes_with_the_order() {
         json!({"traceparent": parent, "tracestate": "v=1"})
     );
 }
+
+/// What the document allows to be null is taken as null: each such field of an order in turn.
+#[tokio::test]
+async fn a_field_that_may_be_null_is_accepted_as_null() {
+    let bench = Bench::sqlite().await;
+    let document = bench.get("/openapi.json").await.json;
+    let schemas = &document["components"]["schemas"];
+    let is_nullable = |schema: &Value| {
+        let kinds = schema["type"]
+            .as_array()
+            .is_some_and(|kinds| kinds.contains(&json!("null")));
+        let mut choices = schema["oneOf"].as_array().into_iter().flatten();
+        kinds || choices.any(|choice| choice["type"] == "null")
+    };
+    let nullable = |name: &str| {
+        let properties = schemas[name]["properties"].as_object().unwrap();
+        let nullable = properties.iter().filter(|(_, schema)| is_nullable(schema));
+        nullable.map(|(name, _)| name.clone()).collect::<Vec<_>>()
+    };
+    let mut bodies: Vec<Value> = Vec::new();
+    for field in nullable("OrderRequest") {
+        bodies.push(json!({field: null}));
+    }
+    for field in nullable("RiskConstraints") {
+        bodies.push(json!({"risk_constraints": {field: null}}));
+    }
+    assert_eq!(bodies.len(), 10, "price and nine more: {bodies:?}");
+    for (n, more) in bodies.iter().enumerate() {
+        let key = format!("null-{n:04}");
+        let mut body = order(&key);
+        for (name, value) in more.as_object().unwrap() {
+            body[name] = value.clone();
+        }
+        let answer = bench.call(placing(&key, &body, &[])).await;
+        assert_eq!(answer.status, 201, "{body}: {}", answer.text);
+    }
+}
+
+/// Rounding is told at acceptance, at a repeat and to who asks.
+#[tokio::test]
+async fn a_rounded_order_says_what_is_sent() {
+    let bench = Bench::sqlite().await;
+    let mut body = order(KEY);
+    body["qty"] = json!(0.019);
+    let first = bench.call(placing(KEY, &body, &[])).await;
+    first.is(201);
+    let again = bench.call(placing(KEY, &body, &[])).await;
+    for answer in [first, again, look(&bench, KEY).await] {
+        assert_eq!(answer.json["qty_sent"], json!(0.01), "{}", answer.text);
+        assert_eq!(answer.json["price_sent"], json!(null));
+        let warning = answer.json["warnings"][0].as_str().unwrap();
+        assert!(
+            warning.starts_with("qty 0.019 is sent as 0.01"),
+            "{warning}"
+        );
+    }
+    let exact = place(&bench, "order-0002").await;
+    assert_eq!(exact.json["warnings"], json!([]));
+}
+
+/// A person says what the broker's books say; the client's repeat returns it.
+#[tokio::test]
+async fn a_held_order_is_resolved_with_its_result() {
+    let bench = Bench::sqlite().await;
+    let placed = place(&bench, KEY).await;
+    let id = &placed.json["outbox_id"];
+    let reason = json!({"reason": "in doubt"});
+    bench
+        .post(&format!("/v1/messages/{id}/hold"), reason)
+        .await
+        .is(200);
+    let path = format!("/v1/messages/{id}/resolve");
+    let mut found = json!({"outcome": "delivered", "reason": "their blotter has it"});
+    bench
+        .post(&path, found.clone())
+        .await
+        .is_problem(400, "invalid_input");
+    let fill = json!({"px": 146.125, "qty": 0.1, "ts": "2030-01-01T00:00:00Z"});
+    found["result"] = json!({"order_ref": "B-17", "fills": [fill]});
+    bench.post(&path, found).await.is(200);
+    let replay = place(&bench, KEY).await;
+    replay.is(200);
+    assert_eq!(replay.json["executed_qty"], json!(0.1), "{}", replay.text);
+    assert_eq!(replay.json["fills"], json!([fill]));
+    assert_eq!(replay.json["broker"]["order_ref"], "B-17");
+    assert_eq!(place(&bench, KEY).await.text, replay.text, "byte for byte");
+}

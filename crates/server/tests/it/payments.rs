@@ -207,6 +207,16 @@ async fn a_person_moves_payments_by_their_outbox_id() {
     assert_eq!(show(&bench, &id).await.json["state"], "FAILED");
     let requeued = act("requeue", reason.clone()).await;
     assert_eq!(requeued.json["state"], "PENDING");
+    act("hold", reason.clone()).await.is(200);
+    let mut paid = json!({"outcome": "dispatched", "reason": "it is in the rail's books"});
+    let nameless = act("resolve", paid.clone()).await;
+    nameless.is_flat(400, "INVALID_INPUT");
+    paid["rail_reference"] = json!("R-17");
+    let resolved = act("resolve", paid).await;
+    assert_eq!(resolved.json["state"], "DISPATCHED", "{}", resolved.json);
+    let attempts = show(&bench, &id).await.json["attempts"].clone();
+    let last = attempts.as_array().unwrap().last().unwrap();
+    assert_eq!(last["rail_reference"], "R-17", "{attempts}");
     let nowhere = format!("/v1/payments/{TENANT}/hold");
     bench.post(&nowhere, reason).await.is_flat(404, "NOT_FOUND");
     show(&bench, TENANT).await.is_flat(404, "NOT_FOUND");

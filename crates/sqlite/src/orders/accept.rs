@@ -3,7 +3,7 @@
 use std::{collections::HashMap, time::Duration};
 
 use consign_kernel::{Error, LaneName, MessageId, NewMessage};
-use consign_orders::{Accepted, LANE, LedgerEntry, LedgerStatus, NewOrder};
+use consign_orders::{Accepted, LANE, LedgerEntry, LedgerStatus, NewOrder, Sent};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
@@ -282,5 +282,6 @@ fn entry_of(order: &NewOrder, outbox_id: Option<MessageId>, now: Timestamp) -> L
         http_status: 201,
         outbox_id,
         conflicts: 0,
+        sent: Sent::of_payload(&order.payload),
     }
 }

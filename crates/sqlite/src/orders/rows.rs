@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use consign_kernel::{MessageId, PAGE_ENTRIES_MAX};
-use consign_orders::{Client, LedgerEntry, LedgerFilter, LedgerStatus, OrderKey, Verified};
+use consign_orders::{Client, LedgerEntry, LedgerFilter, LedgerStatus, OrderKey, Sent, Verified};
 use jiff::Timestamp;
 use sqlx::{Row as _, SqliteConnection, sqlite::SqliteRow};
 
@@ -59,6 +59,9 @@ impl Row {
                 .map_err(|_| Failure::corrupt(format!("{http_status} is not an HTTP status")))?,
             outbox_id: row.try_get::<Option<i64>, _>("outbox_id")?.map(MessageId),
             conflicts: row.try_get::<i64, _>("conflicts")?.unsigned_abs(),
+            sent: row
+                .try_get::<Option<&str>, _>("sent")?
+                .and_then(Sent::of_order),
         };
         Ok(Self {
             ledger_row: row.try_get("ledger_row")?,

@@ -2,7 +2,7 @@
 
 use clap::{ArgGroup, Args};
 use consign_kernel::{By, Move, Outcome, StateKind};
-use consign_payments::{OutboxId, PaymentState, Payments, RailResult};
+use consign_payments::{OutboxId, PaymentState, Payments, RailBooks, RailResult};
 use serde::Serialize;
 use serde_json::json;
 
@@ -55,12 +55,17 @@ pub(super) struct Release {
 }
 
 /// Record what became of held payments, as you found in the rail's books. Nothing is sent.
+///
+/// What was paid has a reference there: one payment at a time.
 #[derive(Args, Debug)]
 #[command(group = ArgGroup::new("outcome").required(true).args(["dispatched", "failed"]))]
 pub(super) struct Resolve {
-    /// The rail has paid them
-    #[arg(long)]
+    /// The rail has paid it
+    #[arg(long, requires = "rail_reference")]
     dispatched: bool,
+    /// By which the rail knows it
+    #[arg(long, value_name = "TEXT", requires = "dispatched")]
+    rail_reference: Option<String>,
     /// The rail has not paid them, and shall not
     #[arg(long)]
     failed: bool,
@@ -88,34 +93,39 @@ impl Release {
 
 impl Resolve {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
-        let as_dispatched = self.dispatched;
-        self.moving
-            .run(context, Action::Resolve { as_dispatched })
-            .await
+        let found = match self.rail_reference {
+            Some(_) if self.moving.which.len() > 1 => {
+                let why = "--rail-reference is about one payment; resolve one at a time";
+                return Err(Failure::usage(why));
+            }
+            Some(rail_reference) => RailBooks::Dispatched { rail_reference },
+            None => RailBooks::Failed,
+        };
+        self.moving.run(context, Action::Resolve(found)).await
     }
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 enum Action {
     Requeue,
     Hold,
     Release,
-    Resolve { as_dispatched: bool },
+    Resolve(RailBooks),
 }
 
 impl Action {
     /// Unless another reason was given.
-    fn reason(self) -> &'static str {
+    fn reason(&self) -> &'static str {
         match self {
             Self::Requeue => "requeued by hand",
             Self::Hold => "held by hand",
             Self::Release => "released by hand",
-            Self::Resolve { .. } => "resolved by hand",
+            Self::Resolve(_) => "resolved by hand",
         }
     }
 
     async fn run(
-        self,
+        &self,
         payments: &dyn Payments,
         id: OutboxId,
         by: &By,
@@ -125,20 +135,18 @@ impl Action {
             Self::Requeue => payments.requeue_payments(&ids, by).await?,
             Self::Hold => payments.hold_payments(&ids, by).await?,
             Self::Release => payments.release_payments(&ids, by).await?,
-            Self::Resolve { as_dispatched } => {
-                payments.resolve_payments(&ids, as_dispatched, by).await?
-            }
+            Self::Resolve(found) => vec![payments.resolve_payment(id, found, by).await?],
         };
         Ok(moved.first().map(|moved| moved.answer))
     }
 
     /// Whether a worker gets the payment afterwards.
-    fn may_send(self) -> bool {
+    fn may_send(&self) -> bool {
         matches!(self, Self::Requeue | Self::Release)
     }
 
     /// What would become of a payment in this place.
-    fn preview(self, place: StateKind) -> Move {
+    fn preview(&self, place: StateKind) -> Move {
         match (self, place) {
             (Self::Requeue, StateKind::Dead) | (Self::Release, StateKind::Held) => Move::Moved {
                 state: StateKind::Ready,
@@ -148,13 +156,13 @@ impl Action {
                 state: StateKind::Held,
             },
             (Self::Hold, state) => Move::NotHoldable { state },
-            (Self::Resolve { as_dispatched }, StateKind::Held) => Move::Moved {
-                state: match as_dispatched {
-                    true => StateKind::Delivered,
-                    false => StateKind::Dead,
+            (Self::Resolve(found), StateKind::Held) => Move::Moved {
+                state: match found {
+                    RailBooks::Dispatched { .. } => StateKind::Delivered,
+                    RailBooks::Failed => StateKind::Dead,
                 },
             },
-            (Self::Release | Self::Resolve { .. }, state) => Move::NotHeld { state },
+            (Self::Release | Self::Resolve(_), state) => Move::NotHeld { state },
         }
     }
 }

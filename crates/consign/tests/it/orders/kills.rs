@@ -129,8 +129,21 @@ fn o_08_without_keys_and_queries_a_person_decides() {
         let id = row["id"].to_string();
         let shown = bench.consign.json(["show", &id]);
         assert_eq!(shown["state"]["state"], "held", "{shown}");
-        bench.consign.run(["resolve", &id, "--delivered"]).expect(0);
+        let bare = bench.consign.run(["resolve", &id, "--delivered"]);
+        let said = bare.expect(3).stderr;
+        assert!(said.contains("only with its result"), "{said}");
+        let fill = "--fill=0.1@146.125@2030-01-01T00:00:00Z";
+        let found = ["resolve", &id, "--delivered", fill, "--order-ref", "B-17"];
+        bench.consign.run(found).expect(0);
         bench.becomes("key-held", "succeeded", "succeeded").await;
+        let row = bench.ledger("key-held").await;
+        let result = &row["response_payload_json"];
+        let parsed = result
+            .as_str()
+            .map(|text| serde_json::from_str(text).unwrap());
+        let result: serde_json::Value = parsed.unwrap_or_else(|| result.clone());
+        assert_eq!(result["broker"]["order_ref"], "B-17", "{row}");
+        assert_eq!(result["fills"].as_array().map(Vec::len), Some(1), "{row}");
         assert_eq!(bench.broker.send_count(), 1);
         heir.stop().await;
         bench.doctor();

@@ -110,7 +110,9 @@ fn p_17_without_a_reference_a_payment_is_held_and_a_reused_one_is_told() {
         assert_eq!(reused["outbox_ids"], json!([first, second]));
 
         let arguments = ["payments", "resolve", &nameless, "--dispatched"];
-        bench.consign.run(arguments).expect(0);
+        bench.consign.run(arguments).expect(2);
+        let found = arguments.into_iter().chain(["--rail-reference", "R-8"]);
+        bench.consign.run(found).expect(0);
         let row = becomes(&bench, &nameless, "DISPATCHED").await;
         assert_eq!(attempts(&row).len(), 2, "{row}");
         assert_eq!(

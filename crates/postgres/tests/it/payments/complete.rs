@@ -320,7 +320,7 @@ async fn a_success_without_a_reference_is_held_until_a_person_decides() {
             Some("MISSING_RAIL_REFERENCE".to_owned())
         )]
     );
-    desk.run("SELECT consign.resolve(ARRAY(SELECT message_id FROM consign.payment), true, 'me', 'the rail has it as 4711')")
+    desk.run("SELECT consign.resolve(ARRAY(SELECT message_id FROM consign.payment), 'delivered', 'me', 'in its books', '{\"rail_reference\": \"4711\"}')")
         .await;
     assert_eq!(desk.states(id).await, ["RETRYABLE", "DISPATCHED"]);
     assert_eq!(desk.count(alarm).await, 0);

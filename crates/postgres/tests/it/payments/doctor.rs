@@ -99,8 +99,8 @@ async fn payments_that_somebody_must_look_at_are_named() {
 #[tokio::test]
 async fn what_a_person_resolved_is_not_looked_at_again() {
     for resolve in [
-        "SELECT consign.resolve(ARRAY(SELECT message_id FROM consign.payment), true, 'me', 'it is in the books')",
-        "SELECT consign.resolve(ARRAY(SELECT message_id FROM consign.payment), false, 'me', 'it is not')",
+        r#"SELECT consign.resolve(ARRAY(SELECT message_id FROM consign.payment), 'delivered', 'me', 'it is in the books', '{"rail_reference": "R-1"}')"#,
+        "SELECT consign.resolve(ARRAY(SELECT message_id FROM consign.payment), 'dead', 'me', 'it is not')",
     ] {
         let mut desk = Desk::frozen().await;
         desk.enqueue("p", 1).await;

@@ -73,7 +73,8 @@ async fn a_held_one_in_the_middle_is_passed_by_nobody() {
     let held = "SELECT consign.hold(ARRAY(SELECT message_id FROM consign.payment WHERE sequence_id IN (2, 4)), 'me', 'look')";
     let release =
         "SELECT consign.unhold(ARRAY(SELECT min(message_id) FROM consign.held), 'me', 'fine')";
-    let resolve = "SELECT consign.resolve(ARRAY(SELECT min(message_id) FROM consign.held), true, 'me', 'paid by hand')";
+    let resolve = "SELECT consign.resolve(ARRAY(SELECT min(message_id) FROM consign.held), 'delivered', 'me', 'paid by hand',
+        jsonb_build_object('rail_reference', gen_random_uuid()))";
     for (enqueue, hold) in [(enqueued_held, ""), (enqueued, held)] {
         for (ending, is_sent) in [(release, true), (resolve, false)] {
             let mut desk = Desk::frozen().await;
@@ -120,7 +121,10 @@ async fn order_survives_holds_at_every_moment() {
                 let sql = match person {
                     0 => "SELECT consign.hold(ARRAY(SELECT message_id FROM consign.payment WHERE sequence_id % 40 = $1 % 40), 'a', 'b')",
                     1 => "SELECT consign.unhold(ARRAY(SELECT message_id FROM consign.held WHERE message_id % 3 <> $1 % 3), 'a', 'b')",
-                    _ => "SELECT consign.resolve(ARRAY(SELECT message_id FROM consign.held WHERE message_id % 20 = $1 % 20), true, 'a', 'b')",
+                    _ => {
+                        "SELECT consign.resolve(ARRAY[h.message_id], 'delivered', 'a', 'b', jsonb_build_object('rail_reference', h.message_id::text))
+                            FROM (SELECT message_id FROM consign.held WHERE message_id % 20 = $1 % 20) h"
+                    }
                 };
                 sqlx::query(sql)
                     .bind(round)

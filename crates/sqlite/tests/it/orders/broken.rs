@@ -79,7 +79,7 @@ async fn a_delivery_that_is_not_followed_is_caught() {
             "WHEN 0 AND NEW.outcome",
             &[
                 "every_end_of_a_message_is_the_end_of_its_order",
-                "a_held_order_is_resolved_either_way",
+                "an_order_is_resolved_as_executed_only_with_its_result",
                 "a_key_with_another_body_is_a_conflict_in_every_state",
             ][..],
         ),
@@ -96,7 +96,7 @@ async fn a_delivery_that_is_not_followed_is_caught() {
         (
             "SELECT 2, 200, NULL",
             "SELECT 2, 200, 'x'",
-            &["a_held_order_is_resolved_either_way"],
+            &["a_delivery_without_a_result_is_the_end_of_its_order"],
         ),
         (
             "AND attempt_no = NEW.attempt_no",
@@ -146,7 +146,7 @@ async fn a_death_that_is_not_followed_is_caught() {
         ),
         (
             "SELECT 2 AS choice, 504",
-            "SELECT 4 AS choice, 504",
+            "SELECT 5 AS choice, 504",
             &["an_order_that_dies_in_doubt_may_have_been_executed"],
         ),
         (
