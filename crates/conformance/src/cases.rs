@@ -15,6 +15,7 @@ pub(crate) mod list;
 pub(crate) mod operate;
 pub(crate) mod order;
 pub(crate) mod pages;
+pub(crate) mod payload;
 pub(crate) mod poison;
 pub(crate) mod pulse;
 pub(crate) mod races;
@@ -277,6 +278,11 @@ macro_rules! each_case {
                 a_page_of_nothing_has_no_next
                 a_filter_with_nul_finds_nothing
                 a_list_by_state_shows_no_other_state;
+            payload:
+                a_payload_is_kept_to_the_last_digit
+                a_key_compares_numbers_by_value
+                a_payload_is_measured_written_out
+                a_payload_may_be_as_deep_as_the_limit;
             limits:
                 a_payload_may_be_as_large_as_its_lane_allows
                 a_megabyte_of_payload_survives

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    LEASE_TTL_MAX,
+    LEASE_TTL_MAX, PAYLOAD_BYTES_MAX,
     error::{Error, Result},
     retry::RetrySchedule,
 };
@@ -159,7 +159,7 @@ impl LanePolicy {
                 "must be from 1 to 10000",
             ));
         }
-        if !(1..=64 * 1024 * 1024).contains(&self.payload_max_bytes) {
+        if !(1..=PAYLOAD_BYTES_MAX).contains(&self.payload_max_bytes) {
             return Err(Error::invalid(
                 "policy.payload_max_bytes",
                 "must be from 1 to 64 MiB",

@@ -30,12 +30,12 @@ pub use lease::{
 };
 pub use limits::{
     CODE_BYTES_MAX, DELAY_MAX, DETAIL_BYTES_MAX, HEADERS_BYTES_MAX, KEY_BYTES_MAX,
-    LEASE_MESSAGES_MAX, LEASE_TTL_MAX, OWNER_BYTES_MAX, PAGE_ENTRIES_MAX, PAYLOAD_DEPTH_MAX,
-    RUN_MESSAGES_MAX,
+    LEASE_MESSAGES_MAX, LEASE_TTL_MAX, OWNER_BYTES_MAX, PAGE_ENTRIES_MAX, PAYLOAD_BYTES_MAX,
+    PAYLOAD_DEPTH_MAX, RUN_MESSAGES_MAX,
 };
 pub use message::{CORRELATION_ID, Enqueued, Message, MessageId, NewMessage};
 pub use operator::{AuditEntry, By, Move, Moved, Resolution};
-pub use payload::same_payload;
+pub use payload::{Payload, PayloadError};
 pub use pulse::{Done, LaneMinutes, LanePulse, PULSE_STEP_MAX, PULSES_KEPT, Process, Pulse};
 pub use redrive::{Redrive, RedriveId, RedrivePlan, RedriveState, redrive_by};
 pub use reference_store::{ManualClock, ReferenceStore};

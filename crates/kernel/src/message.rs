@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    DELAY_MAX, HEADERS_BYTES_MAX, KEY_BYTES_MAX, LaneName, LanePolicy, PAYLOAD_DEPTH_MAX,
+    DELAY_MAX, HEADERS_BYTES_MAX, KEY_BYTES_MAX, LaneName, LanePolicy, PAYLOAD_DEPTH_MAX, Payload,
     StateKind,
     error::{Error, Result},
     payload::{contains_nul, deeper_than, json_bytes},
@@ -34,7 +34,7 @@ pub struct NewMessage {
     /// Ordering key, honoured in ordered lanes.
     pub group: Option<String>,
     /// What to deliver.
-    pub payload: Value,
+    pub payload: Payload,
     /// What travels beside the payload; not part of the key's identity.
     pub headers: Map<String, Value>,
     /// How long to rest before the first try.
@@ -43,12 +43,12 @@ pub struct NewMessage {
 
 impl NewMessage {
     /// A message with only a lane and a payload.
-    pub fn new(lane: LaneName, payload: Value) -> Self {
+    pub fn new(lane: LaneName, payload: impl Into<Payload>) -> Self {
         Self {
             lane,
             key: None,
             group: None,
-            payload,
+            payload: payload.into(),
             headers: Map::new(),
             delay: Duration::ZERO,
         }
@@ -88,19 +88,13 @@ impl NewMessage {
                 );
             }
         }
-        let headers = self.headers.values();
-        if headers
-            .chain([&self.payload])
-            .any(|value| deeper_than(value, PAYLOAD_DEPTH_MAX))
-        {
-            let why = format!("is nested more than {PAYLOAD_DEPTH_MAX} levels deep");
-            return refuse("payload or headers", why);
+        if let Some(refusal) = self.payload.refusal() {
+            return Err(refusal.clone().named(&format!("message {index}: payload")));
         }
-        if contains_nul(&self.payload) {
-            return refuse(
-                "payload",
-                "contains U+0000, which JSON columns cannot store".into(),
-            );
+        let mut headers = self.headers.values();
+        if headers.any(|value| deeper_than(value, PAYLOAD_DEPTH_MAX)) {
+            let why = format!("are nested more than {PAYLOAD_DEPTH_MAX} levels deep");
+            return refuse("headers", why);
         }
         if self
             .headers
@@ -118,7 +112,7 @@ impl NewMessage {
         if self.delay > DELAY_MAX {
             return refuse("delay", "is more than a year".into());
         }
-        let bytes = json_bytes(&self.payload);
+        let bytes = self.payload.as_str().len();
         let bytes_max = policy.payload_max_bytes;
         if bytes > bytes_max {
             let lane = self.lane.clone();
@@ -145,7 +139,7 @@ pub struct Message {
     /// Its ordering key.
     pub group: Option<String>,
     /// What to deliver.
-    pub payload: Value,
+    pub payload: Payload,
     /// What travels beside the payload.
     pub headers: Map<String, Value>,
     /// When it was enqueued.

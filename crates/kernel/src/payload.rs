@@ -1,144 +1,238 @@
-//! What makes two payloads the same payload.
+//! Payloads: JSON documents, kept exactly.
+//!
+//! Numbers are decimals of any size and never pass through floating point; texts are kept code
+//! point by code point; an object holds each name once; the order of names and white space are not
+//! kept. A payload is its canonical text, so that every store holds and every sink sends the same
+//! bytes. PostgreSQL's `jsonb` draws the same distinctions, which a test of the PostgreSQL store
+//! checks against a server.
 
-use serde_json::{Number, Value};
+mod canonical;
+mod error;
+mod number;
+mod value;
 
-/// Whether two payloads mean the same: object keys in any order, numbers compared by value.
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    fmt,
+    hash::{Hash, Hasher},
+    str::FromStr,
+};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de, de::DeserializeOwned, ser};
+use serde_json::{Value, value::RawValue};
+
+pub use self::error::PayloadError;
+pub(crate) use self::value::{contains_nul, deeper_than, json_bytes, without_nul};
+use self::{canonical::canonical, error::Fault};
+use crate::PAYLOAD_BYTES_MAX;
+
+/// What a message delivers: a JSON document as its canonical text.
 ///
-/// PostgreSQL compares `jsonb` this way (`1` equals `1.0`); every store must agree, or a repeated
-/// key would be a replay in one and a conflict in the other.
-pub fn same_payload(a: &Value, b: &Value) -> bool {
-    match (a, b) {
-        (Value::Number(a), Value::Number(b)) => same_number(a, b),
-        (Value::Array(a), Value::Array(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_payload(a, b))
-        }
-        (Value::Object(a), Value::Object(b)) => {
-            a.len() == b.len()
-                && a.iter()
-                    .all(|(key, a)| b.get(key).is_some_and(|b| same_payload(a, b)))
-        }
-        _ => a == b,
+/// The text has its names sorted, no white space, and numbers as PostgreSQL's `numeric` prints
+/// them: no exponent, the scale kept. Two payloads are equal when `jsonb` calls them equal: numbers
+/// by value, names in any order.
+#[derive(Clone)]
+pub struct Payload {
+    text: Box<str>,
+    /// Why no store can keep it: a [`Value`] may hold what a payload must not, and is refused when
+    /// it is enqueued.
+    refusal: Option<Box<PayloadError>>,
+}
+
+impl Payload {
+    /// Reads a JSON text.
+    pub fn parse(text: &str) -> Result<Self, PayloadError> {
+        Self::parse_within(text, PAYLOAD_BYTES_MAX)
     }
-}
 
-fn same_number(a: &Number, b: &Number) -> bool {
-    match (integer(a), integer(b)) {
-        (Some(a), Some(b)) => a == b,
-        // Squeezing a large integer through f64 would call different numbers the same.
-        (Some(whole), None) => is_exactly(b, whole),
-        (None, Some(whole)) => is_exactly(a, whole),
-        (None, None) => a.as_f64() == b.as_f64(),
-    }
-}
-
-fn integer(number: &Number) -> Option<i128> {
-    number
-        .as_i64()
-        .map(i128::from)
-        .or_else(|| number.as_u64().map(i128::from))
-}
-
-fn is_exactly(float: &Number, whole: i128) -> bool {
-    float
-        .as_f64()
-        .is_some_and(|float| float.fract() == 0.0 && float as i128 == whole)
-}
-
-/// Whether `value` is nested more than `levels` deep.
-pub(crate) fn deeper_than(value: &Value, levels: usize) -> bool {
-    let inside = |value: &Value| levels == 0 || deeper_than(value, levels - 1);
-    match value {
-        Value::Array(items) => items.iter().any(inside),
-        Value::Object(map) => map.values().any(inside),
-        _ => false,
-    }
-}
-
-/// Whether any string or object key in `value` contains U+0000, which PostgreSQL cannot store.
-pub(crate) fn contains_nul(value: &Value) -> bool {
-    match value {
-        Value::String(text) => text.contains('\0'),
-        Value::Array(items) => items.iter().any(contains_nul),
-        Value::Object(map) => map
-            .iter()
-            .any(|(key, value)| key.contains('\0') || contains_nul(value)),
-        _ => false,
-    }
-}
-
-/// `value` with every U+0000 replaced by U+FFFD.
-pub(crate) fn without_nul(value: Value) -> Value {
-    if !contains_nul(&value) {
-        return value;
-    }
-    let clean = |text: String| text.replace('\0', "\u{FFFD}");
-    match value {
-        Value::String(text) => Value::String(clean(text)),
-        Value::Array(items) => items.into_iter().map(without_nul).collect(),
-        Value::Object(map) => map
-            .into_iter()
-            .map(|(key, value)| (clean(key), without_nul(value)))
-            .collect(),
-        other => other,
-    }
-}
-
-/// Length of the compact JSON text of `value`.
-pub(crate) fn json_bytes(value: &impl serde::Serialize) -> usize {
-    struct Counter(usize);
-    impl std::io::Write for Counter {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
+    /// The same, refused where its canonical text is longer than `bytes_max`. Eight bytes such as
+    /// `1e131071` can be 128 KiB written out; what is too long is not built.
+    pub fn parse_within(text: &str, bytes_max: usize) -> Result<Self, PayloadError> {
+        match canonical(text, bytes_max) {
+            Ok(canonical) => Ok(Self {
+                text: canonical.into(),
+                refusal: None,
+            }),
+            Err(located) if located.fault == Fault::Syntax => Err(not_json(text)),
+            Err(located) => Err(located.into_error()),
         }
     }
-    let mut counter = Counter(0);
-    serde_json::to_writer(&mut counter, value).expect("invariant: JSON values serialise");
-    counter.0
+
+    /// The payload of a Rust value. Raw JSON in it ([`RawValue`], another payload) stays exact.
+    pub fn of(value: &impl Serialize) -> Result<Self, PayloadError> {
+        let text = serde_json::to_string(value).map_err(|error| PayloadError {
+            place: String::new(),
+            why: format!("cannot be written as JSON: {error}"),
+            is_syntax: false,
+        })?;
+        Self::parse(&text)
+    }
+
+    /// The same, never failing: a value that no store can keep (U+0000 in a text, too deep, too
+    /// long) makes a payload whose enqueue is refused.
+    pub fn deferred(value: &impl Serialize) -> Self {
+        Self::of(value).unwrap_or_else(|error| Self {
+            text: serde_json::to_string(value).unwrap_or_default().into(),
+            refusal: Some(Box::new(error)),
+        })
+    }
+
+    /// The canonical text: what stores keep and sinks send.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Reads the document into a Rust value. A [`Value`] turns numbers that are no 64-bit integer
+    /// into floating point, so read amounts into something else.
+    pub fn read<T: DeserializeOwned>(&self) -> serde_json::Result<T> {
+        serde_json::from_str(&self.text)
+    }
+
+    /// The members of an object by their names; none if it is none.
+    pub fn members(&self) -> Option<BTreeMap<String, Self>> {
+        if !self.text.starts_with('{') {
+            return None;
+        }
+        // Parts of a canonical text are canonical.
+        let member = |(name, raw): (String, &RawValue)| {
+            let text = raw.get().into();
+            let refusal = None;
+            (name, Self { text, refusal })
+        };
+        let members: BTreeMap<String, &RawValue> = serde_json::from_str(&self.text).ok()?;
+        Some(members.into_iter().map(member).collect())
+    }
+
+    /// The text of a JSON string; none if it is none.
+    pub fn text(&self) -> Option<String> {
+        self.text.starts_with('"').then(|| self.read().ok())?
+    }
+
+    /// Why no store can keep it, if that is so.
+    pub(crate) fn refusal(&self) -> Option<&PayloadError> {
+        self.refusal.as_deref()
+    }
+
+    /// A text that is the same for all payloads that are equal: without the zeros that end a
+    /// fraction.
+    fn identity(&self) -> Cow<'_, str> {
+        if !self.text.contains('.') {
+            return Cow::Borrowed(&self.text);
+        }
+        let mut identity = String::with_capacity(self.text.len());
+        let mut rest = &*self.text;
+        // A number begins outside of texts only, so texts are copied whole.
+        while let Some(at) = rest.find(|c: char| c == '"' || c.is_ascii_digit()) {
+            identity.push_str(&rest[..at]);
+            rest = &rest[at..];
+            let end = if rest.starts_with('"') {
+                end_of_string(rest)
+            } else {
+                let is_number = |c: char| c.is_ascii_digit() || c == '.';
+                rest.find(|c| !is_number(c)).unwrap_or(rest.len())
+            };
+            let token = &rest[..end];
+            let is_fraction = !token.starts_with('"') && token.contains('.');
+            identity.push_str(match is_fraction {
+                true => token.trim_end_matches('0').trim_end_matches('.'),
+                false => token,
+            });
+            rest = &rest[end..];
+        }
+        identity.push_str(rest);
+        Cow::Owned(identity)
+    }
+}
+
+/// Where the text that `json` begins with ends, its closing quote included.
+fn end_of_string(json: &str) -> usize {
+    let mut is_escaped = false;
+    let is_end = |(_, byte): &(usize, u8)| {
+        let is_end = *byte == b'"' && !is_escaped;
+        is_escaped = *byte == b'\\' && !is_escaped;
+        is_end
+    };
+    let end = json.bytes().enumerate().skip(1).find(is_end);
+    end.map_or(json.len(), |(at, _)| at + 1)
+}
+
+/// The parser's words for a mistake of form, with line and column.
+fn not_json(text: &str) -> PayloadError {
+    let why = match serde_json::from_str::<de::IgnoredAny>(text) {
+        Err(error) => error.to_string(),
+        Ok(_) => "is not JSON".to_owned(),
+    };
+    PayloadError {
+        place: String::new(),
+        why,
+        is_syntax: true,
+    }
+}
+
+/// As [`Payload::deferred`].
+impl From<Value> for Payload {
+    fn from(value: Value) -> Self {
+        Self::deferred(&value)
+    }
+}
+
+impl FromStr for Payload {
+    type Err = PayloadError;
+
+    fn from_str(text: &str) -> Result<Self, PayloadError> {
+        Self::parse(text)
+    }
+}
+
+impl PartialEq for Payload {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text || self.identity() == other.identity()
+    }
+}
+
+impl Eq for Payload {}
+
+impl PartialEq<Value> for Payload {
+    fn eq(&self, other: &Value) -> bool {
+        let other = Self::deferred(other);
+        *self == other
+    }
+}
+
+impl Hash for Payload {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.identity().hash(state);
+    }
+}
+
+impl fmt::Display for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Debug for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Payload({})", self.text)
+    }
+}
+
+impl Serialize for Payload {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let raw: &RawValue = serde_json::from_str(&self.text).map_err(ser::Error::custom)?;
+        raw.serialize(serializer)
+    }
+}
+
+/// From `serde_json` only; not inside flattened, untagged or internally tagged types, which turn
+/// numbers into floating point before they reach it.
+impl<'de> Deserialize<'de> for Payload {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        Self::parse(raw.get()).map_err(de::Error::custom)
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn numbers_compare_by_value_and_objects_by_content() {
-        assert!(same_payload(
-            &json!({"a": 1, "b": [2.0]}),
-            &json!({"b": [2], "a": 1.0})
-        ));
-        assert!(!same_payload(&json!({"a": 1}), &json!({"a": "1"})));
-        assert!(!same_payload(&json!([1, 2]), &json!([2, 1])));
-        assert!(!same_payload(&json!({"a": null}), &json!({})));
-        let (a, b) = (
-            json!(9_007_199_254_740_993_i64),
-            json!(9_007_199_254_740_992_i64),
-        );
-        assert!(
-            !same_payload(&a, &b),
-            "integers are not squeezed through f64"
-        );
-    }
-
-    #[test]
-    fn depth_counts_lists_and_objects() {
-        assert!(!deeper_than(&json!(1), 0));
-        assert!(!deeper_than(&json!([{"a": 1}]), 2));
-        assert!(deeper_than(&json!([{"a": [1]}]), 2));
-    }
-
-    #[test]
-    fn nul_is_found_in_keys_and_values_at_any_depth() {
-        assert!(contains_nul(&json!({"a": [{"b": "x\u{0}"}]})));
-        assert!(contains_nul(&json!({"a\u{0}": 1})));
-        assert!(!contains_nul(&json!({"a": "\\u0000"})));
-        assert_eq!(
-            without_nul(json!({"a\u{0}": ["\u{0}"]})),
-            json!({"a\u{FFFD}": ["\u{FFFD}"]})
-        );
-    }
-}
+mod tests;

@@ -178,7 +178,7 @@ impl Sink for OrderSink {
     }
 
     async fn probe(&self, delivery: &Delivery) -> Probe {
-        let read = Stored::parse(&delivery.message.payload)
+        let read = Stored::read(&delivery.message.payload)
             .and_then(|stored| Ok((stored.order()?, stored)));
         let (order, stored) = match read {
             Ok(read) => read,

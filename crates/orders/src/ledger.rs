@@ -93,7 +93,8 @@ pub struct NewOrder {
     pub key: OrderKey,
     /// `sha256:` and the digest of the canonical request.
     pub request_digest: String,
-    /// The message's payload: see [`Stored`](crate::Stored). It holds `request_digest` too.
+    /// The message's payload: see [`Stored`](crate::Stored). It holds `request_digest` too, and
+    /// every number as text.
     pub payload: Value,
     /// The message's headers.
     pub headers: Map<String, Value>,

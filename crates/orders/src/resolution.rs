@@ -9,7 +9,7 @@
 //! (`consign.resolved_order`), because people resolve orders there; the conformance suite holds the
 //! two together.
 
-use consign_kernel::{Error, Result};
+use consign_kernel::{Error, Payload, Result};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -106,14 +106,14 @@ impl Execution {
 
 /// What the attempt of a person's resolution as executed keeps: the ledger's [`Ended`](crate::Ended).
 /// `payload` is the message's, `statement` what the person said.
-pub fn resolved(payload: &Value, statement: Option<&str>) -> Result<Value> {
+pub fn resolved(payload: &Payload, statement: Option<&str>) -> Result<Value> {
     let Some(statement) = statement else {
         let why = "an order is executed only with its result: order_ref and fills (px, qty, ts), \
                    as in the broker's books; without them say dead (not executed) or unknown";
         return Err(refuse(why));
     };
     let execution = Execution::parse(statement)?;
-    let order = Stored::parse(payload).and_then(|stored| stored.order());
+    let order = Stored::read(payload).and_then(|stored| stored.order());
     let order = order.map_err(|malformed| refuse(malformed.to_string()))?;
     Ok(json!(execution.exec_result(&order)?.ended()))
 }

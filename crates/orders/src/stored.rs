@@ -11,6 +11,7 @@
 //! `body` is the request as it came, as text: its numbers must not pass through floating point.
 //! `order` is what the server filled in. Amounts in it are text for the same reason.
 
+use consign_kernel::Payload;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -77,6 +78,13 @@ impl Stored {
             },
             "body": self.body,
         })
+    }
+
+    /// The order of a message's payload.
+    pub fn read(payload: &Payload) -> Result<Self, Malformed> {
+        let payload = payload.read();
+        let payload: Value = payload.map_err(|error| Malformed::new(error.to_string()))?;
+        Self::parse(&payload)
     }
 
     /// Reads a payload. Its parts are there and of the right kind then; whether the body is the one
@@ -234,7 +242,8 @@ pub struct Subject {
 impl Subject {
     /// What can still be read of a payload, however damaged. What cannot is empty; the time is
     /// `otherwise_at` then.
-    pub fn of_payload(payload: &Value, otherwise_at: Timestamp) -> Self {
+    pub fn of_payload(payload: &Payload, otherwise_at: Timestamp) -> Self {
+        let payload: Value = payload.read().unwrap_or_default();
         let order = &payload["order"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         Self {

@@ -1,8 +1,10 @@
 //! What must be right with a payment before a rail is called: if it is not, it fails at once, with
 //! no call made.
 
+use std::collections::BTreeMap;
+
+use consign_kernel::Payload;
 use consign_worker::Delivery;
-use serde_json::{Map, Value};
 
 use crate::{OutboxId, rail::Dispatch, stored::Stored};
 
@@ -12,6 +14,9 @@ pub(crate) struct Unfit {
     pub(crate) code: &'static str,
     pub(crate) why: String,
 }
+
+/// The caller's object.
+type Members = BTreeMap<String, Payload>;
 
 fn unfit(code: &'static str, why: impl Into<String>) -> Unfit {
     let why = why.into();
@@ -25,12 +30,12 @@ pub(crate) fn dispatch(delivery: &Delivery) -> Result<Dispatch, Unfit> {
         let why = format!("the message is not a payment: {error}");
         unfit("INVALID_PAYLOAD", why)
     })?;
-    let Value::Object(payload) = &stored.payload else {
+    let Some(payload) = stored.payload.members() else {
         return Err(unfit("INVALID_PAYLOAD", "payload is not an object"));
     };
-    let amount_minor = amount(payload)?;
-    let currency = currency(payload)?.to_owned();
-    let destination = destination(payload)?.to_owned();
+    let amount_minor = amount(&payload)?;
+    let currency = currency(&payload)?;
+    let destination = destination(&payload)?;
     Ok(Dispatch {
         reference: stored.outbox_id,
         amount_minor,
@@ -53,19 +58,20 @@ pub(crate) fn name(delivery: &Delivery) -> Option<(OutboxId, String)> {
     if let Ok(stored) = Stored::read(payload) {
         return Some((stored.outbox_id, stored.rail_type));
     }
-    let rail_type = payload.get("rail_type")?.as_str()?.to_owned();
+    let rail_type = payload.members()?.get("rail_type")?.text()?;
     let outbox_id = delivery.message.key.as_deref()?.parse().ok()?;
     Some((outbox_id, rail_type))
 }
 
-/// In minor units, because a fraction would have been through floating point by now, and an
-/// `amount` does not say its unit.
-fn amount(payload: &Map<String, Value>) -> Result<u64, Unfit> {
-    let why = match payload.get("amount_minor") {
-        Some(Value::Number(number)) => match number.as_u64() {
-            Some(amount) if amount > 0 && i64::try_from(amount).is_ok() => return Ok(amount),
-            _ => "amount_minor is not a positive whole number",
-        },
+/// In minor units: an `amount` does not say its unit.
+fn amount(payload: &Members) -> Result<u64, Unfit> {
+    let why = match payload.get("amount_minor").map(Payload::as_str) {
+        Some(number) if number.starts_with(|c: char| c == '-' || c.is_ascii_digit()) => {
+            match number.parse() {
+                Ok(amount) if amount > 0 && i64::try_from(amount).is_ok() => return Ok(amount),
+                _ => "amount_minor is not a positive whole number",
+            }
+        }
         Some(_) => "amount_minor is not a number",
         None if payload.contains_key("amount") => {
             "amount has no unit; send amount_minor, a whole number of minor units"
@@ -75,9 +81,9 @@ fn amount(payload: &Map<String, Value>) -> Result<u64, Unfit> {
     Err(unfit("INVALID_AMOUNT", why))
 }
 
-fn currency(payload: &Map<String, Value>) -> Result<&str, Unfit> {
+fn currency(payload: &Members) -> Result<String, Unfit> {
     let code = text(payload, ["currency_code", "currency"]);
-    if is_currency(code) {
+    if is_currency(&code) {
         return Ok(code);
     }
     let why = "currency_code is not three capital letters";
@@ -88,7 +94,7 @@ pub(crate) fn is_currency(code: &str) -> bool {
     code.len() == 3 && code.bytes().all(|byte| byte.is_ascii_uppercase())
 }
 
-fn destination(payload: &Map<String, Value>) -> Result<&str, Unfit> {
+fn destination(payload: &Members) -> Result<String, Unfit> {
     let destination = text(payload, ["destination", "beneficiary_ref_hash"]);
     if destination.trim().is_empty() {
         let why = "destination (or beneficiary_ref_hash) is missing or blank";
@@ -98,14 +104,14 @@ fn destination(payload: &Map<String, Value>) -> Result<&str, Unfit> {
 }
 
 /// The first of these names that is there, as text.
-fn text<'p>(payload: &'p Map<String, Value>, names: [&str; 2]) -> &'p str {
+fn text(payload: &Members, names: [&str; 2]) -> String {
     let found = names.into_iter().find_map(|name| payload.get(name));
-    found.and_then(Value::as_str).unwrap_or_default()
+    found.and_then(Payload::text).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::relayer::tests::delivery;

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use consign_kernel::{Claim, Error, Fence, Lease, Result, Token};
+use consign_kernel::{Claim, Error, Fence, Lease, Payload, Result, Token};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use uuid::Uuid;
 
 use crate::{OutboxId, Stored, lane};
@@ -46,7 +45,7 @@ pub struct ClaimedPayment {
     /// Whose it is.
     pub tenant_id: Option<Uuid>,
     /// The caller's object.
-    pub payload: Value,
+    pub payload: Payload,
     /// Attempts recorded so far.
     pub attempt_count: u32,
     /// Whether the rail may have it already: ask by `outbox_id` before sending.

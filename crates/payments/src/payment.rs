@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use consign_kernel::{Error, MessageId, Result, StateKind};
+use consign_kernel::{Error, MessageId, Payload, Result, StateKind};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -49,7 +49,7 @@ pub struct NewPayment {
     pub correlation_id: Option<Uuid>,
     /// The caller's object: `amount_minor`, `currency_code`, a destination, and what else the rail
     /// wants.
-    pub payload: Value,
+    pub payload: Payload,
     /// The message's headers: trace context and the like. Not compared either.
     pub headers: Map<String, Value>,
     /// Whether it starts held: it is never claimed until somebody releases it.
@@ -70,10 +70,18 @@ impl NewPayment {
                 return Err(Error::invalid(what, why));
             }
         }
-        match self.payload {
-            Value::Object(_) => Ok(()),
-            _ => Err(Error::invalid("payload", "must be a JSON object")),
+        if !self.payload.as_str().starts_with('{') {
+            return Err(Error::invalid("payload", "must be a JSON object"));
         }
+        // As deep as it stands in the message.
+        #[derive(Serialize)]
+        struct Inner<'a> {
+            payload: &'a Payload,
+        }
+        let payload = &self.payload;
+        let checked = Payload::of(&Inner { payload });
+        checked.map_err(|error| Error::invalid(error.place, error.why))?;
+        Ok(())
     }
 }
 

@@ -18,7 +18,7 @@
 //! `(instruction_id, idempotency_key)` names a payment, compared byte by byte. Repeated, these are
 //! compared with what is stored, in this order: `tenant_id` (absent differs from present),
 //! `participant_id`, `rail_type`, each as text; then `payload`, as PostgreSQL compares `jsonb`: keys in
-//! any order, numbers by value (`consign_kernel::same_payload`); then `kyc_hold`. The first that
+//! any order, numbers by value (`consign_kernel::Payload`); then `kyc_hold`. The first that
 //! differs is the conflict (`P7004` in SQL). `correlation_id` and headers are not compared.
 //!
 //! # A success without a reference
@@ -33,11 +33,11 @@ use std::{collections::BTreeMap, time::Duration};
 
 use async_trait::async_trait;
 use consign_kernel::{
-    By, Cursor, Error, Fence, LateResult, MessageId, Move, Page, Result, StateKind, Store, Token,
+    By, Cursor, Error, Fence, LateResult, MessageId, Move, Page, Payload, Result, StateKind, Store,
+    Token,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use uuid::Uuid;
 
 use crate::{
@@ -273,7 +273,7 @@ pub trait Payments: Store {
     async fn enqueue_payments(&self, payments: &[NewPayment]) -> Result<Vec<EnqueueAnswer>>;
 
     /// A payment with its payload.
-    async fn payment(&self, id: OutboxId) -> Result<Option<(PaymentView, Value)>>;
+    async fn payment(&self, id: OutboxId) -> Result<Option<(PaymentView, Payload)>>;
 
     /// Payments, newest first, below the cursor (the last one's `message_id`); at most `limit`, and
     /// at most 1,000.

@@ -6,7 +6,7 @@ mod simulated;
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use consign_kernel::Fence;
+use consign_kernel::{Fence, Payload};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::Value;
 use uuid::Uuid;
@@ -36,7 +36,7 @@ pub struct Dispatch {
     /// Whose it is.
     pub tenant_id: Option<Uuid>,
     /// The caller's object, whole.
-    pub payload: Value,
+    pub payload: Payload,
     /// Which attempt it is; the reference says more.
     #[serde(skip)]
     pub attempt_no: u32,

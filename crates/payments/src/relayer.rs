@@ -188,7 +188,7 @@ pub(crate) mod tests {
 
     fn delivery_of_type(payload: Value, rail_type: &str) -> Delivery {
         let new = crate::NewPayment {
-            payload,
+            payload: payload.into(),
             rail_type: rail_type.to_owned(),
             ..payment()
         };
@@ -335,7 +335,7 @@ pub(crate) mod tests {
         let mut unfit = vec![delivery(json!({"amount_minor": "5"}))];
         let mut broken = delivery(fit("SIMULATE_SUCCESS"));
         let message = Arc::get_mut(&mut broken.message).unwrap();
-        message.payload = json!({"rail_type": "PAYMENT", "sequence_id": "one"});
+        message.payload = json!({"rail_type": "PAYMENT", "sequence_id": "one"}).into();
         unfit.push(broken);
         for delivery in unfit {
             let probe = sink.probe(&delivery).await;
@@ -343,7 +343,7 @@ pub(crate) mod tests {
         }
         assert_eq!(rail.queries(ID), 2);
         let mut nameless = delivery(fit("SIMULATE_SUCCESS"));
-        Arc::get_mut(&mut nameless.message).unwrap().payload = json!("?");
+        Arc::get_mut(&mut nameless.message).unwrap().payload = json!("?").into();
         let probe = sink.probe(&nameless).await;
         assert!(matches!(probe, Probe::CannotTell(_)), "{probe:?}");
         // One that the rail never got is sent to its end: its own verdict says why.

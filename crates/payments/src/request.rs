@@ -1,9 +1,11 @@
 //! A payment as it is handed in over HTTP: every wrong field is named, and nothing is guessed.
 
-use consign_kernel::Error;
+use std::collections::BTreeMap;
+
+use consign_kernel::{Error, Payload};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value, value::RawValue};
 use uuid::Uuid;
 
 use crate::{NewPayment, check::is_currency, options::PaymentsOptions};
@@ -40,7 +42,7 @@ struct Written {
     correlation_id: Option<Value>,
     kyc_hold: Option<Value>,
     /// What else the rail wants to know.
-    details: Option<Value>,
+    details: Option<Box<RawValue>>,
 }
 
 /// The payment a request asks for.
@@ -92,12 +94,12 @@ impl Reader {
         }
         let amount = self.amount(&written.amount_minor, options.amount_minor_max);
         let beneficiary = self.text("beneficiary_ref_hash", &written.beneficiary_ref_hash);
-        let payload = json!({
-            "amount_minor": amount,
-            "currency_code": currency,
-            "beneficiary_ref_hash": beneficiary,
-            "submitted_at_utc": submitted_at,
-        });
+        let own = [
+            ("amount_minor", Payload::from(Value::from(amount))),
+            ("currency_code", Value::from(currency).into()),
+            ("beneficiary_ref_hash", Value::from(beneficiary).into()),
+            ("submitted_at_utc", Value::from(submitted_at).into()),
+        ];
         NewPayment {
             instruction_id: instruction.map(|id| id.to_string()).unwrap_or_default(),
             idempotency_key: self.text("idempotency_key", &written.idempotency_key),
@@ -105,7 +107,7 @@ impl Reader {
             rail_type,
             tenant_id,
             correlation_id: self.uuid("correlation_id", &written.correlation_id, false),
-            payload: self.with_details(payload, written.details),
+            payload: self.with_details(own, written.details.as_deref(), options),
             headers: Map::new(),
             kyc_hold: self.flag("kyc_hold", &written.kyc_hold),
         }
@@ -170,21 +172,44 @@ impl Reader {
     }
 
     /// The rail gets one object; what the protocol says in it is not to be said otherwise.
-    fn with_details(&mut self, mut payload: Value, details: Option<Value>) -> Value {
-        match details {
-            None | Some(Value::Null) => {}
-            Some(Value::Object(details)) => {
-                for (name, value) in details {
-                    if payload.get(&name).is_some() || DISPATCHED_NAMES.contains(&name.as_str()) {
-                        self.refuse("details", format!("must not hold {name}"));
-                    } else {
-                        payload[name] = value;
-                    }
-                }
+    fn with_details(
+        &mut self,
+        own: [(&str, Payload); 4],
+        details: Option<&RawValue>,
+        options: &PaymentsOptions,
+    ) -> Payload {
+        let own = own.map(|(name, value)| (name.to_owned(), value));
+        let mut payload = BTreeMap::from(own);
+        for (name, value) in self.details(details, options).unwrap_or_default() {
+            if payload.contains_key(&name) || DISPATCHED_NAMES.contains(&name.as_str()) {
+                self.refuse("details", format!("must not hold {name}"));
+            } else {
+                payload.insert(name, value);
             }
-            Some(_) => self.refuse("details", "must be an object"),
         }
-        payload
+        Payload::deferred(&payload)
+    }
+
+    /// As they were written, number for number.
+    fn details(
+        &mut self,
+        details: Option<&RawValue>,
+        options: &PaymentsOptions,
+    ) -> Option<BTreeMap<String, Payload>> {
+        let bytes_max = options.request_bytes_max;
+        let details = match Payload::parse_within(details?.get(), bytes_max) {
+            Ok(details) if details.as_str() == "null" => return None,
+            Ok(details) => details,
+            Err(error) => {
+                self.refuse("details", error.to_string());
+                return None;
+            }
+        };
+        let members = details.members();
+        if members.is_none() {
+            self.refuse("details", "must be an object");
+        }
+        members
     }
 }
 
@@ -197,6 +222,8 @@ fn is_utc(text: &str) -> bool {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use serde_json::json;
+
     use super::*;
 
     pub(crate) fn good() -> Value {
@@ -278,7 +305,34 @@ pub(crate) mod tests {
         let mut body = good();
         body["details"] = json!({"scenario": "SIMULATE_SUCCESS"});
         let payment = read(body.to_string().as_bytes(), &PaymentsOptions::default()).unwrap();
-        assert_eq!(payment.payload["scenario"], "SIMULATE_SUCCESS");
-        assert_eq!(payment.payload["amount_minor"], 1250);
+        assert_eq!(
+            payment.payload.as_str(),
+            "{\"amount_minor\":1250,\"beneficiary_ref_hash\":\"9f2c\",\"currency_code\":\"ZMW\",\
+             \"scenario\":\"SIMULATE_SUCCESS\",\"submitted_at_utc\":\"2026-11-16T03:00:00Z\"}"
+        );
+    }
+
+    #[test]
+    fn details_keep_every_digit_and_hold_each_name_once() {
+        let read_with = |details: &str| {
+            let body = good().to_string();
+            let body = body.replacen('{', &format!(r#"{{"details":{details},"#), 1);
+            read(body.as_bytes(), &PaymentsOptions::default())
+        };
+        let payment = read_with(r#"{"rate":0.12345678901234567890,"n":12345678901234567890123}"#);
+        let payload = payment.unwrap().payload;
+        let members = payload.members().unwrap();
+        assert_eq!(members["rate"].as_str(), "0.12345678901234567890");
+        assert_eq!(members["n"].as_str(), "12345678901234567890123");
+        for (details, place) in [
+            (r#"{"a":1,"a":1}"#, "a: "),
+            (r#"{"x":[{"a":1,"a":2}]}"#, "x[0].a: "),
+        ] {
+            let Err(Refusal::Fields(wrong)) = read_with(details) else {
+                panic!("{details} was accepted");
+            };
+            assert_eq!(wrong[0].field, "details");
+            assert!(wrong[0].message.starts_with(place), "{}", wrong[0].message);
+        }
     }
 }

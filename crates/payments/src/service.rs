@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use consign_kernel::{Error, Result};
+use consign_kernel::{Error, Payload, Result};
 use consign_worker::park::park;
 use metrics::counter;
 use ring::digest::{SHA256, digest};
@@ -164,11 +164,10 @@ impl PaymentService {
     }
 }
 
-/// `sha256:` and the digest of the payload as compact JSON with sorted keys. Ours, whatever the
-/// caller may have sent.
-pub fn payload_hash(payload: &Value) -> String {
-    // Maps of serde_json are sorted.
-    let digest = digest(&SHA256, payload.to_string().as_bytes());
+/// `sha256:` and the digest of the payload's canonical text. Ours, whatever the caller may have
+/// sent.
+pub fn payload_hash(payload: &Payload) -> String {
+    let digest = digest(&SHA256, payload.as_str().as_bytes());
     let hex: String = digest.as_ref().iter().map(|b| format!("{b:02x}")).collect();
     format!("sha256:{hex}")
 }
@@ -220,12 +219,12 @@ mod tests {
 
     #[test]
     fn a_hash_does_not_depend_on_the_order_of_keys() {
-        let one: Value = serde_json::from_str(r#"{"b": 1, "a": [2, {"d": 3, "c": 4}]}"#).unwrap();
-        let two: Value = serde_json::from_str(r#"{"a":[2,{"c":4,"d":3}],"b":1}"#).unwrap();
+        let one = Payload::parse(r#"{"b": 1, "a": [2, {"d": 3, "c": 4}]}"#).unwrap();
+        let two = Payload::parse(r#"{"a":[2,{"c":4,"d":3}],"b":1}"#).unwrap();
         assert_eq!(payload_hash(&one), payload_hash(&two));
-        assert_ne!(payload_hash(&one), payload_hash(&json!({"a": 1})));
+        assert_ne!(payload_hash(&one), payload_hash(&json!({"a": 1}).into()));
         // printf '{}' | sha256sum
         let empty = "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a";
-        assert_eq!(payload_hash(&json!({})), empty);
+        assert_eq!(payload_hash(&json!({}).into()), empty);
     }
 }

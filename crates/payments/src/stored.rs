@@ -1,8 +1,7 @@
 //! A payment as its message holds it.
 
-use consign_kernel::{CORRELATION_ID, LaneName, NewMessage, same_payload};
+use consign_kernel::{CORRELATION_ID, LaneName, NewMessage, Payload};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use uuid::Uuid;
 
 use crate::{EnqueueAnswer, LANE, NewPayment, OutboxId};
@@ -32,7 +31,7 @@ pub struct Stored {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub kyc_hold: bool,
     /// The caller's object.
-    pub payload: Value,
+    pub payload: Payload,
 }
 
 impl Stored {
@@ -53,20 +52,19 @@ impl Stored {
     }
 
     /// What a message's payload says; none if it is no payment.
-    pub fn read(payload: &Value) -> Result<Self, serde_json::Error> {
-        Self::deserialize(payload)
+    pub fn read(payload: &Payload) -> Result<Self, serde_json::Error> {
+        payload.read()
     }
 
     /// The message of a payment: its key is its identity, its group its participant.
     pub fn message(&self, payment: &NewPayment) -> NewMessage {
-        let payload = serde_json::to_value(self).expect("invariant: a payment is JSON");
         let mut headers = payment.headers.clone();
         if let Some(id) = payment.correlation_id {
             headers.insert(CORRELATION_ID.to_owned(), id.to_string().into());
         }
         NewMessage {
             headers,
-            ..NewMessage::new(lane(), payload)
+            ..NewMessage::new(lane(), Payload::deferred(self))
                 .with_key(self.outbox_id.to_string())
                 .with_group(self.participant_id.clone())
         }
@@ -82,7 +80,7 @@ impl Stored {
                 self.participant_id == payment.participant_id,
             ),
             ("rail_type", self.rail_type == payment.rail_type),
-            ("payload", same_payload(&self.payload, &payment.payload)),
+            ("payload", self.payload == payment.payload),
             ("kyc_hold", self.kyc_hold == payment.kyc_hold),
         ];
         let different = fields.into_iter().find(|(_, is_same)| !is_same);
@@ -116,7 +114,8 @@ pub(crate) mod tests {
             rail_type: "PAYMENT".into(),
             tenant_id: None,
             correlation_id: None,
-            payload: json!({"amount_minor": 1250, "currency_code": "ZMW", "destination": "acc-9"}),
+            payload: json!({"amount_minor": 1250, "currency_code": "ZMW", "destination": "acc-9"})
+                .into(),
             headers: Map::new(),
             kyc_hold: false,
         }
@@ -133,7 +132,7 @@ pub(crate) mod tests {
             (|p| p.kyc_hold = true, Some("kyc_hold")),
             (
                 |p| {
-                    p.payload = json!({"destination": "acc-9", "currency_code": "ZMW", "amount_minor": 1250.0});
+                    p.payload = json!({"destination": "acc-9", "currency_code": "ZMW", "amount_minor": 1250.0}).into();
                 },
                 None,
             ),
@@ -147,7 +146,10 @@ pub(crate) mod tests {
                 |p| p.tenant_id = Some(Uuid::from_u128(2)),
                 Some("tenant_id"),
             ),
-            (|p| p.payload["amount_minor"] = json!(999), Some("payload")),
+            (
+                |p| p.payload = json!({"amount_minor": 999}).into(),
+                Some("payload"),
+            ),
             (
                 |p| {
                     p.tenant_id = Some(Uuid::from_u128(2));
@@ -177,6 +179,6 @@ pub(crate) mod tests {
         assert_eq!(Stored::read(&message.payload).unwrap(), stored);
         assert_eq!(message.key.unwrap(), stored.outbox_id.to_string());
         assert_eq!(message.group.unwrap(), "bank-a");
-        assert!(Stored::read(&json!({"amount": 1})).is_err());
+        assert!(Stored::read(&json!({"amount": 1}).into()).is_err());
     }
 }

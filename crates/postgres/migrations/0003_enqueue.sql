@@ -89,12 +89,14 @@ DECLARE
     v_bytes_max bigint := (p_lane.policy->>'payload_max_bytes')::bigint;
     v_wrong     record;
 BEGIN
-    -- Payloads far below the limit are not turned into text at all.
-    SELECT coalesce(p_positions[m.index], m.index) - 1 AS index, m.bytes > v_bytes_max AS too_large, m.bytes INTO v_wrong
-        FROM (SELECT *, CASE WHEN pg_column_size(payload) > v_bytes_max / 8 THEN consign.compact_bytes(payload) END AS bytes
+    -- The text is what is sent, and only it tells its length: 1e1000 is a few bytes of jsonb. Its spaces do not
+    -- count, and are taken off where they could matter.
+    SELECT coalesce(p_positions[m.index], m.index) - 1 AS index, m.bytes > v_bytes_max AS too_large, m.bytes, m.is_deep INTO v_wrong
+        FROM (SELECT *, CASE WHEN octet_length(payload::text) > v_bytes_max THEN consign.compact_bytes(payload) END AS bytes,
+                     jsonb_path_exists(payload, 'strict $.**{100} ? (@.type() == "array" || @.type() == "object")') AS is_deep
                   FROM unnest(p_payloads, p_keys, p_groups, p_headers)
                       WITH ORDINALITY AS u (payload, key, "group", headers, index)) m
-        WHERE m.payload IS NULL OR m.bytes > v_bytes_max
+        WHERE m.payload IS NULL OR m.bytes > v_bytes_max OR m.is_deep
             OR m.key = '' OR octet_length(m.key) > 512 OR m."group" = '' OR octet_length(m."group") > 512
             OR jsonb_typeof(m.headers) <> 'object' OR CASE WHEN pg_column_size(m.headers) > 8192 THEN consign.compact_bytes(m.headers) > 65536 ELSE false END
         ORDER BY m.index LIMIT 1;
@@ -102,6 +104,8 @@ BEGIN
         RAISE EXCEPTION 'message %: payload is % bytes, the lane allows %', v_wrong.index, v_wrong.bytes, v_bytes_max
             USING ERRCODE = 'CN005', HINT = 'Store the data elsewhere and send a reference, or raise payload_max_bytes.',
                   DETAIL = jsonb_build_object('lane', p_lane.name, 'index', v_wrong.index, 'bytes', v_wrong.bytes, 'bytes_max', v_bytes_max)::text;
+    ELSIF FOUND AND v_wrong.is_deep THEN
+        RAISE EXCEPTION 'message %: payload is nested more than 100 levels deep', v_wrong.index USING ERRCODE = 'CN006';
     ELSIF FOUND THEN
         RAISE EXCEPTION 'message %: the payload must not be null, key and group must be 1 to 512 bytes, headers an object of at most 64 KiB', v_wrong.index
             USING ERRCODE = 'CN006';

@@ -1,7 +1,7 @@
 //! What a claim hands over: one row of arrays, turned into messages.
 
 use consign_kernel::{
-    ClaimedMessage, LaneName, Message, MessageId, Outcome, Report, Result, codes,
+    ClaimedMessage, LaneName, Message, MessageId, Outcome, Payload, Report, Result, codes,
 };
 use serde_json::{Map, Value, value::RawValue};
 use sqlx::postgres::PgRow;
@@ -42,16 +42,6 @@ pub(crate) fn contents(row: &PgRow, lane: &LaneName) -> Result<Contents> {
         messages: Vec::with_capacity(columns.ids.len()),
         unreadable: Vec::new(),
     };
-    // Nearly always everything can be read, and at once.
-    if headers.is_none()
-        && let Ok(payloads) = serde_json::from_str::<Vec<Value>>(&payloads)
-    {
-        for (index, payload) in payloads.into_iter().enumerate() {
-            let message = columns.message(index, lane, (payload, Map::new()))?;
-            contents.messages.push(message);
-        }
-        return Ok(contents);
-    }
     let payloads = documents(&payloads)?;
     let headers = headers.as_deref().map(documents).transpose()?;
     for (index, payload) in payloads.iter().enumerate() {
@@ -60,7 +50,7 @@ pub(crate) fn contents(row: &PgRow, lane: &LaneName) -> Result<Contents> {
             Ok(parts) => contents.messages.push(columns.message(index, lane, parts)?),
             Err(error) => contents.unreadable.push(Report {
                 code: Some(codes::UNREADABLE.to_owned()),
-                detail: Some(error.to_string()),
+                detail: Some(error),
                 ..Report::new(MessageId(columns.id(index)?), Outcome::Dead)
             }),
         }
@@ -80,14 +70,11 @@ fn documents(list: &str) -> Result<Vec<&RawValue>> {
 fn parsed(
     payload: &RawValue,
     headers: Option<&RawValue>,
-) -> serde_json::Result<(Value, Map<String, Value>)> {
-    let headers = headers
-        .map(|headers| serde_json::from_str(headers.get()))
-        .transpose()?;
-    Ok((
-        serde_json::from_str(payload.get())?,
-        headers.unwrap_or_default(),
-    ))
+) -> std::result::Result<(Payload, Map<String, Value>), String> {
+    let payload = Payload::parse(payload.get()).map_err(|error| error.to_string())?;
+    let headers = headers.map(|headers| serde_json::from_str(headers.get()));
+    let headers = headers.transpose().map_err(|error| error.to_string())?;
+    Ok((payload, headers.unwrap_or_default()))
 }
 
 impl Columns {
@@ -99,7 +86,7 @@ impl Columns {
         &mut self,
         index: usize,
         lane: &LaneName,
-        (payload, headers): (Value, Map<String, Value>),
+        (payload, headers): (Payload, Map<String, Value>),
     ) -> Result<ClaimedMessage> {
         let text = |column: &mut Option<Vec<Option<String>>>| {
             column

@@ -12,12 +12,11 @@ pub use enqueue::enqueue_payments_in;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use consign_kernel::{Cursor, MessageId, Page, Result, Token};
+use consign_kernel::{Cursor, MessageId, Page, Payload, Result, Token};
 use consign_payments::{
     ClaimedPayments, CompleteAnswer, Completion, EnqueueAnswer, ImportReport, InFlight, NewPayment,
     OutboxId, PaymentFilter, PaymentView, Payments, PaymentsStatus, Reconciliation, Repaired,
 };
-use serde_json::Value;
 use uuid::Uuid;
 
 use crate::PostgresStore;
@@ -27,7 +26,7 @@ impl Payments for PostgresStore {
     async fn enqueue_payments(&self, payments: &[NewPayment]) -> Result<Vec<EnqueueAnswer>> {
         self.enqueue_payments_impl(payments).await
     }
-    async fn payment(&self, id: OutboxId) -> Result<Option<(PaymentView, Value)>> {
+    async fn payment(&self, id: OutboxId) -> Result<Option<(PaymentView, Payload)>> {
         self.payment_impl(id).await
     }
     async fn payments(

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use consign_kernel::Message;
+use consign_kernel::{Message, Payload};
 use consign_worker::Delivery;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -70,7 +70,7 @@ pub(crate) fn document(delivery: &Delivery, defaults: &EventDefaults) -> Vec<u8>
         #[serde(flatten)]
         attributes: Map<String, Value>,
         datacontenttype: &'a str,
-        data: &'a Value,
+        data: &'a Payload,
     }
     let attributes = attributes(delivery, defaults)
         .into_iter()

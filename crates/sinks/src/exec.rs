@@ -175,12 +175,11 @@ impl Sink for Exec {
     }
 
     async fn deliver(&self, delivery: &Delivery) -> Verdict {
-        let input = serde_json::to_vec(&delivery.message.payload)
-            .expect("invariant: JSON values serialise");
+        let input = delivery.message.payload.as_str().as_bytes();
         let limit = own_limit(delivery.timeout);
         let mut output = Output::default();
         let command = self.command(delivery);
-        let end = process::run(command, &input, &mut output, Instant::now() + limit).await;
+        let end = process::run(command, input, &mut output, Instant::now() + limit).await;
         let exit_code = end.exit_code();
         let verdict = self.verdict(end, limit);
         if self.config.keep_output {

@@ -9,7 +9,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use consign_kernel::{LaneName, Outcome};
+use consign_kernel::{LaneName, Outcome, Payload};
 use consign_worker::{About, Delivery, Sink, Verdict};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -74,7 +74,7 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     headers: Option<&'a Map<String, Value>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    payload: Option<&'a Value>,
+    payload: Option<&'a Payload>,
 }
 
 impl Log {

@@ -203,7 +203,7 @@ fn fields(delivery: &Delivery) -> Vec<String> {
     if let Some(group) = &message.group {
         add("group", group.clone());
     }
-    add("payload", message.payload.to_string());
+    add("payload", message.payload.as_str().to_owned());
     if !message.headers.is_empty() {
         add("headers", json!(message.headers).to_string());
     }

@@ -326,7 +326,7 @@ fn together(answers: &[Vec<SqliteRow>]) -> Result<(Fence, Vec<Message>)> {
             lane: rows::lane_name(&lane)?,
             key,
             group,
-            payload: rows::document(payload.get())?,
+            payload: rows::payload(payload.get())?,
             headers: rows::document(headers.get())?,
             created_at: rows::timestamp(created_at)?,
         })

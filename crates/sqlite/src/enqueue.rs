@@ -6,9 +6,8 @@ use std::{
 };
 
 use consign_kernel::{
-    Enqueued, Error, LaneName, LanePolicy, MessageId, NewMessage, StateKind, same_payload,
+    Enqueued, Error, LaneName, LanePolicy, MessageId, NewMessage, Payload, StateKind,
 };
-use serde_json::Value;
 use sqlx::Row;
 
 use crate::{
@@ -170,7 +169,7 @@ impl Work<'_> {
             .fetch_all(&mut *self.connection)
             .await?;
         let stored = |(index, id, group, payload): (i64, i64, _, String)| {
-            let payload: Value = rows::document(&payload)?;
+            let payload = rows::payload(&payload)?;
             Ok((keys[index as usize], (MessageId(id), group, payload)))
         };
         found.into_iter().map(stored).collect()
@@ -188,7 +187,7 @@ impl Work<'_> {
             if !matches!(twin, Twin::None) {
                 continue;
             }
-            let (headers, payload) = (rows::json(&message.headers), rows::json(&message.payload));
+            let (headers, payload) = (rows::json(&message.headers), message.payload.as_str());
             let NewMessage {
                 lane, key, group, ..
             } = message;
@@ -322,7 +321,7 @@ fn give_ids(mut last: i64, twins: &[Twin]) -> Vec<MessageId> {
 }
 
 /// A message that holds a key: its id, group and payload.
-type Stored = (MessageId, Option<String>, Value);
+type Stored = (MessageId, Option<String>, Payload);
 
 fn fresh_entry(id: MessageId) -> Entry {
     Entry {
@@ -335,10 +334,10 @@ fn fresh_entry(id: MessageId) -> Entry {
 fn same_or_conflict(
     message: &NewMessage,
     id: Option<MessageId>,
-    payload: &Value,
+    payload: &Payload,
     group: &Option<String>,
 ) -> Result<(), Failure> {
-    if same_payload(&message.payload, payload) && message.group == *group {
+    if message.payload == *payload && message.group == *group {
         return Ok(());
     }
     Err(conflict(message, id))

@@ -11,12 +11,11 @@ pub(crate) use self::reconcile::reused_with_messages;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use consign_kernel::{Cursor, Error, MessageId, Page, Result, Token};
+use consign_kernel::{Cursor, Error, MessageId, Page, Payload, Result, Token};
 use consign_payments::{
     ClaimedPayments, CompleteAnswer, Completion, EnqueueAnswer, InFlight, NewPayment, OutboxId,
     PaymentFilter, PaymentView, Payments, PaymentsStatus, Reconciliation, Repaired, claim_of,
 };
-use serde_json::Value;
 use sqlx::SqliteConnection;
 use uuid::Uuid;
 
@@ -34,7 +33,7 @@ impl Payments for SqliteStore {
         Ok(answers)
     }
 
-    async fn payment(&self, id: OutboxId) -> Result<Option<(PaymentView, Value)>> {
+    async fn payment(&self, id: OutboxId) -> Result<Option<(PaymentView, Payload)>> {
         let now = self.inner.clock.now();
         snapshot!(self, "read a payment", |tx| rows::one(&mut tx, now, id))
     }

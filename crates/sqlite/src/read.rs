@@ -207,7 +207,7 @@ pub(crate) async fn message(
             lane: rows::lane_name(&lane)?,
             key,
             group,
-            payload: rows::document(&payload)?,
+            payload: rows::payload(&payload)?,
             headers: rows::document(&headers)?,
             created_at: rows::timestamp(created_at)?,
         })

@@ -3,7 +3,8 @@
 use std::{collections::BTreeSet, str::FromStr, time::Duration};
 
 use consign_kernel::{
-    Attempt, AttemptOutcome, AuditEntry, Fence, Lane, LaneName, LanePolicy, MessageId, Token,
+    Attempt, AttemptOutcome, AuditEntry, Fence, Lane, LaneName, LanePolicy, MessageId, Payload,
+    Token,
 };
 use jiff::{SignedDuration, Timestamp};
 use serde::de::DeserializeOwned;
@@ -134,6 +135,11 @@ pub(crate) fn policy(lane: &str, text: &str) -> Result<LanePolicy> {
 pub(crate) fn document<T: DeserializeOwned>(text: &str) -> Result<T> {
     serde_json::from_str(text)
         .map_err(|error| Failure::corrupt(format!("a stored document is {error}")))
+}
+
+pub(crate) fn payload(text: &str) -> Result<Payload> {
+    Payload::parse(text)
+        .map_err(|error| Failure::corrupt(format!("a stored payload cannot be read: {error}")))
 }
 
 pub(crate) type LaneColumns = (String, String, Option<i64>);

@@ -214,6 +214,7 @@ pub(crate) async fn groups_stay_in_order_under_many_workers(harness: &dyn Harnes
     all(workers).await;
     let mut next: BTreeMap<u64, u64> = BTreeMap::new();
     for payload in delivered.lock().await.iter() {
+        let payload: serde_json::Value = payload.read().expect("as it was sent");
         let (group, n) = (payload["group"].as_u64(), payload["n"].as_u64());
         let expected = next.entry(group.expect("a number")).or_default();
         assert_eq!(n, Some(*expected), "order within {payload}");

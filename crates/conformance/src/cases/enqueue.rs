@@ -1,6 +1,6 @@
 //! Enqueueing: all messages or none, one message per key (G1, G2, G8).
 
-use consign_kernel::{Error, MessageId, NewMessage, Report, State, StateKind, same_payload};
+use consign_kernel::{Error, MessageId, NewMessage, Payload, Report, State, StateKind};
 use serde_json::{Value, json};
 
 use crate::{
@@ -44,7 +44,7 @@ pub(crate) async fn a_committed_enqueue_is_delivered(harness: &dyn Harness) {
     let written = harness.enqueue_in_transaction(&messages).await;
     written.expect("the caller's transaction commits");
     let lease = stage.claim(10).await;
-    let payloads: Vec<&Value> = lease.messages.iter().map(|m| &m.message.payload).collect();
+    let payloads: Vec<&Payload> = lease.messages.iter().map(|m| &m.message.payload).collect();
     assert_eq!(payloads, [&messages[0].payload, &messages[1].payload]);
     stage.deliver(&lease).await;
 }
@@ -252,7 +252,7 @@ pub(crate) async fn every_kind_of_payload_survives(harness: &dyn Harness) {
     assert_eq!(lease.messages.len(), payloads.len());
     for (claimed, sent) in lease.messages.iter().zip(&payloads) {
         let got = &claimed.message.payload;
-        assert!(same_payload(got, sent), "sent {sent}, got {got}");
+        assert!(got == sent, "sent {sent}, got {got}");
     }
 }
 

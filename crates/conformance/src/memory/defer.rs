@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use consign_kernel::{LanePolicy, MessageId, NewMessage, StateKind};
+use consign_kernel::{LanePolicy, MessageId, NewMessage, Payload, StateKind};
 use consign_memory::{
     Action, AuditEnd, AuditStatus, Deferred, EnqueuedMemory, Found, NewMemory, OutboxStatus, Twin,
     message_key, payload_sha,
@@ -263,20 +263,24 @@ pub(crate) async fn the_lane_of_memories_takes_memories_only(harness: &dyn Harne
     let good = memory("text").message();
     let sha = payload_sha("text");
     let lane = || shelf.stage.lane.clone();
-    let keyed = |payload, key: &str| NewMessage::new(lane(), payload).with_key(key);
+    let keyed = |payload: Payload, key: &str| NewMessage::new(lane(), payload).with_key(key);
     let key = message_key("team:p", &sha);
     for wrong in [
         NewMessage::new(lane(), good.payload.clone()),
         keyed(good.payload.clone(), "another key"),
         keyed(good.payload.clone(), &message_key("team:q", &sha)),
-        keyed(json!("text"), &key),
-        keyed(json!({"target_space": "team:p", "payload_sha": sha}), &key),
+        keyed(json!("text").into(), &key),
         keyed(
-            json!({"target_space": "team:p", "payload_sha": sha, "payload_md": "other"}),
+            json!({"target_space": "team:p", "payload_sha": sha}).into(),
             &key,
         ),
         keyed(
-            json!({"target_space": "team:p", "payload_sha": sha, "payload_md": "text", "more": 1}),
+            json!({"target_space": "team:p", "payload_sha": sha, "payload_md": "other"}).into(),
+            &key,
+        ),
+        keyed(
+            json!({"target_space": "team:p", "payload_sha": sha, "payload_md": "text", "more": 1})
+                .into(),
             &key,
         ),
         good.clone().with_group("g"),

@@ -75,7 +75,8 @@ pub(crate) async fn a_repeated_payment_is_the_first(harness: &dyn Harness) {
     till.stage.advance(s(60)).await;
     let again = NewPayment {
         correlation_id: Some(Uuid::from_u128(9)),
-        payload: json!({"destination": "acc-1", "currency_code": "ZMW", "amount_minor": 1001.0}),
+        payload: json!({"destination": "acc-1", "currency_code": "ZMW", "amount_minor": 1001.0})
+            .into(),
         ..payment(1)
     };
     let repeated = enqueued(&till.try_enqueue(&[again]).await[0]);
@@ -144,7 +145,7 @@ pub(crate) async fn a_payment_that_differs_under_its_key_is_a_conflict(harness: 
         (
             "payload",
             NewPayment {
-                payload: json!({"amount_minor": 999}),
+                payload: json!({"amount_minor": 999}).into(),
                 ..payment(1)
             },
         ),
@@ -160,7 +161,7 @@ pub(crate) async fn a_payment_that_differs_under_its_key_is_a_conflict(harness: 
     };
     let both = NewPayment {
         rail_type: "REFUND".into(),
-        payload: json!({}),
+        payload: json!({}).into(),
         ..payment(1)
     };
     for round in ["ready", "leased", "dispatched"] {
@@ -280,7 +281,7 @@ pub(crate) async fn numbers_run_per_participant_without_gaps(harness: &dyn Harne
     };
     till.try_enqueue(&[differing]).await;
     let unfit = NewPayment {
-        payload: json!([]),
+        payload: json!([]).into(),
         ..payment(5)
     };
     let answer = till.payments.enqueue_payments(&[payment(4), unfit]).await;
@@ -362,10 +363,10 @@ pub(crate) async fn payments_nobody_could_keep_are_refused(harness: &dyn Harness
         |p| p.idempotency_key = "  ".into(),
         |p| p.participant_id = "x".repeat(257),
         |p| p.rail_type = "a\0b".into(),
-        |p| p.payload = json!([1, 2]),
-        |p| p.payload = json!("text"),
-        |p| p.payload = json!(null),
-        |p| p.payload = json!({"x": "\0"}),
+        |p| p.payload = json!([1, 2]).into(),
+        |p| p.payload = json!("text").into(),
+        |p| p.payload = json!(null).into(),
+        |p| p.payload = json!({"x": "\0"}).into(),
     ];
     for (index, change) in table.into_iter().enumerate() {
         let mut unfit = payment(index);
@@ -374,7 +375,7 @@ pub(crate) async fn payments_nobody_could_keep_are_refused(harness: &dyn Harness
         refused(answer, "invalid_input");
     }
     let large = NewPayment {
-        payload: json!({"x": "y".repeat(rules().payload_max_bytes)}),
+        payload: json!({"x": "y".repeat(rules().payload_max_bytes)}).into(),
         ..payment(1)
     };
     let answer = till.payments.enqueue_payments(&[payment(100), large]).await;

@@ -48,7 +48,8 @@ pub(crate) fn payment_of(participant: &str, n: usize) -> NewPayment {
         rail_type: "PAYMENT".to_owned(),
         tenant_id: None,
         correlation_id: None,
-        payload: json!({"amount_minor": 1_000 + n, "currency_code": "ZMW", "destination": "acc-1"}),
+        payload: json!({"amount_minor": 1_000 + n, "currency_code": "ZMW", "destination": "acc-1"})
+            .into(),
         headers: Map::new(),
         kyc_hold: false,
     }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use clap::Args;
-use consign_kernel::{Enqueued, LaneName, NewMessage};
+use consign_kernel::{Enqueued, LaneName, NewMessage, Payload};
 use serde_json::Value;
 
 use crate::{
@@ -70,7 +70,7 @@ impl Enqueue {
     }
 }
 
-fn parse_payload(argument: String) -> Result<Value, Failure> {
+fn parse_payload(argument: String) -> Result<Payload, Failure> {
     let (text, place) = if argument == "-" {
         let mut bytes = Vec::new();
         let read = io::stdin().lock().read_to_end(&mut bytes);
@@ -83,7 +83,10 @@ fn parse_payload(argument: String) -> Result<Value, Failure> {
     } else {
         (argument, "the payload")
     };
-    serde_json::from_str(&text).map_err(|error| {
+    Payload::parse(&text).map_err(|error| {
+        if !error.is_syntax {
+            return Failure::from(error.named("payload"));
+        }
         let text = text.trim();
         let is_meant_as_json = text.starts_with(|c: char| "{[\"-0123456789".contains(c));
         let hint = match text.parse::<LaneName>() {

@@ -6,9 +6,8 @@ use jiff::Timestamp;
 
 use super::{Entry, Reference, groups::Place, later};
 use crate::{
-    Enqueued, LaneName, Message, MessageId, NewMessage, StateKind,
+    Enqueued, LaneName, Message, MessageId, NewMessage, Payload, StateKind,
     error::{Error, Result},
-    payload::same_payload,
 };
 
 impl Reference {
@@ -68,10 +67,10 @@ impl Reference {
         &self,
         message: &NewMessage,
         id: Option<MessageId>,
-        payload: &serde_json::Value,
+        payload: &Payload,
         group: &Option<String>,
     ) -> Result<()> {
-        if same_payload(&message.payload, payload) && message.group == *group {
+        if message.payload == *payload && message.group == *group {
             return Ok(());
         }
         let key = message

@@ -1,15 +1,16 @@
 //! A memory as its message holds it.
 
-use consign_kernel::Message;
+use consign_kernel::{Message, Payload};
 use serde_json::{Map, Value};
 
 use crate::{NewMemory, message_key};
 
 /// The memory of a message; why not, if it is none.
 pub(crate) fn read(message: &Message) -> Result<NewMemory, String> {
-    let text = |name: &str| match message.payload.get(name) {
-        Some(Value::String(text)) => Ok(text.clone()),
-        _ => Err(format!("its payload has no text {name:?}")),
+    let payload = message.payload.members().unwrap_or_default();
+    let text = |name: &str| {
+        let text = payload.get(name).and_then(Payload::text);
+        text.ok_or_else(|| format!("its payload has no text {name:?}"))
     };
     let header = |name: &str| message.headers.get(name);
     let word = |name: &str| header(name).and_then(Value::as_str).map(str::to_owned);
@@ -92,12 +93,17 @@ mod tests {
             payload_md: "test".to_owned(),
             ..NewMemory::default()
         };
+        fn change(message: &mut Message, name: &str, value: Value) {
+            let mut payload: Value = message.payload.read().unwrap();
+            payload[name] = value;
+            message.payload = payload.into();
+        }
         type Damage = fn(&mut Message);
         let damages: [Damage; 5] = [
-            |message| message.payload = json!("test"),
-            |message| message.payload["payload_md"] = json!(7),
-            |message| message.payload["payload_md"] = json!("Test"),
-            |message| message.payload["target_space"] = json!("team:q"),
+            |message| message.payload = json!("test").into(),
+            |message| change(message, "payload_md", json!(7)),
+            |message| change(message, "payload_md", json!("Test")),
+            |message| change(message, "target_space", json!("team:q")),
             |message| message.key = None,
         ];
         for (index, damage) in damages.into_iter().enumerate() {

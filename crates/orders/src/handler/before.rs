@@ -24,7 +24,7 @@ impl OrderSink {
         &self,
         delivery: &Delivery,
     ) -> std::result::Result<(Stored, Order), Box<Verdict>> {
-        let stored = Stored::parse(&delivery.message.payload)
+        let stored = Stored::read(&delivery.message.payload)
             .map_err(|malformed| self.malformed(delivery, &malformed.to_string()))?;
         let started = Instant::now();
         let verified = self.look(&stored).await;

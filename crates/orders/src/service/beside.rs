@@ -37,7 +37,7 @@ impl OrderService {
         let Some(entry) = self.ledger.entry(&client, &key).await? else {
             return Ok(None);
         };
-        let stored = Stored::parse(&message.payload).ok();
+        let stored = Stored::read(&message.payload).ok();
         let filled = stored.map(|stored| stored.filled);
         let (order_id, trace_id) = filled
             .map(|filled| (filled.order_id, filled.trace_id))

@@ -193,9 +193,9 @@ fn o11_what_a_client_gave_is_not_filled_in_otherwise() {
 #[test]
 fn a_result_can_be_made_of_whatever_is_left() {
     let at: Timestamp = "2026-01-02T00:00:00Z".parse().unwrap();
-    let whole = Subject::of_payload(&stored().to_payload(), at);
+    let whole = Subject::of_payload(&stored().to_payload().into(), at);
     assert_eq!(whole, Subject::from(&stored().order().unwrap()));
-    let nothing = Subject::of_payload(&json!(7), at);
+    let nothing = Subject::of_payload(&json!(7).into(), at);
     assert_eq!((nothing.side, nothing.requested_at), (None, at));
     let result = crate::ExecResult::failed(
         nothing,

@@ -29,7 +29,6 @@ use std::{
 };
 
 use async_trait::async_trait;
-use serde_json::Value;
 use tokio::time::timeout;
 
 use super::{Cancelled, Dispatch, Known, Rail, RailReply, Submitted};
@@ -110,10 +109,13 @@ impl SimulatedRail {
 
     /// What it does with a submission; none: it stays silent.
     fn decide(&self, dispatch: &Dispatch) -> Option<Submitted> {
-        let scenario = match dispatch.payload.get("scenario") {
-            None | Some(Value::Null) => "SIMULATE_SUCCESS",
-            Some(word) => word.as_str().unwrap_or_default(),
+        let mut members = dispatch.payload.members().unwrap_or_default();
+        let scenario = match members.remove("scenario") {
+            None => "SIMULATE_SUCCESS".to_owned(),
+            Some(word) if word.as_str() == "null" => "SIMULATE_SUCCESS".to_owned(),
+            Some(word) => word.text().unwrap_or_default(),
         };
+        let scenario = scenario.as_str();
         let mut books = self.books();
         let entry = books.entry(dispatch.reference);
         entry.submissions += 1;

@@ -26,7 +26,7 @@ fn dispatch() -> Dispatch {
         sequence_id: 3,
         rail_type: "PAYMENT".to_owned(),
         tenant_id: None,
-        payload: json!({"note": "x"}),
+        payload: json!({"note": "x"}).into(),
         attempt_no: 2,
         fence: Fence(41),
     }

@@ -59,7 +59,7 @@ impl Shop {
             rail_type: "PAYMENT".to_owned(),
             tenant_id: None,
             correlation_id: None,
-            payload,
+            payload: payload.into(),
             headers: Default::default(),
             kyc_hold: false,
         };

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use consign_kernel::{Cursor, Fence, MessageId, PAGE_ENTRIES_MAX, Page, Result, StateKind};
+use consign_kernel::{
+    Cursor, Fence, MessageId, PAGE_ENTRIES_MAX, Page, Payload, Result, StateKind,
+};
 use consign_payments::{
     InFlight, OutboxId, PaymentFilter, PaymentState, PaymentView, PaymentsStatus,
 };
-use serde_json::Value;
 use sqlx::{postgres::PgRow, types::Json};
 use uuid::Uuid;
 
@@ -14,7 +15,10 @@ use super::complete::attempt_state;
 use crate::{PostgresStore, list::holds_nul, rows};
 
 impl PostgresStore {
-    pub(super) async fn payment_impl(&self, id: OutboxId) -> Result<Option<(PaymentView, Value)>> {
+    pub(super) async fn payment_impl(
+        &self,
+        id: OutboxId,
+    ) -> Result<Option<(PaymentView, Payload)>> {
         let statement = sqlx::query(include_str!("../../sql/payment_get.sql")).bind(id.0);
         let rows = self.read("read a payment", statement).await?;
         let Some(row) = rows.first() else {

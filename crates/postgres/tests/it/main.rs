@@ -15,6 +15,7 @@ mod memory;
 mod migrate;
 mod orders;
 mod orders_attack;
+mod payload;
 mod payments;
 mod plans;
 mod pooler;

@@ -64,6 +64,15 @@ const REFUSED: &[(&str, &str)] = &[
         "SELECT consign.enqueue('default', to_jsonb(repeat('x', 2000000)))",
         "CN005",
     ),
+    // Few bytes of jsonb, many of text.
+    (
+        "SELECT consign.enqueue('default', '[1e131071,1e131071,1e131071,1e131071,1e131071,1e131071,1e131071,1e131071]')",
+        "CN005",
+    ),
+    (
+        "SELECT consign.enqueue('default', (repeat('[', 101) || repeat(']', 101))::jsonb)",
+        "CN006",
+    ),
     ("SELECT consign.enqueue('default', NULL)", "CN006"),
     (
         "SELECT consign.enqueue('default', '1', p_key => '')",

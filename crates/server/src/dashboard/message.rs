@@ -14,7 +14,7 @@ use super::{
     form::Form,
     live::Topic,
     shell::{Shell, rendered, see_other, text},
-    words::{Moment, json, took},
+    words::{Moment, json, pretty, took},
 };
 use crate::{
     extract::{InPath, Params},
@@ -131,7 +131,7 @@ pub(super) async fn reveal(
     let message = state.store.reveal(id, &by).await?;
     let message = message.ok_or_else(|| Problem::no_such_message(id))?;
     let shell = Shell::new(format!("Message {id}"), "/ui/messages", &caller);
-    page(&state, shell, id, Some(json(&message.payload))).await
+    page(&state, shell, id, Some(pretty(&message.payload))).await
 }
 
 async fn page(

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use askama::filters::HtmlSafe;
+use consign_kernel::Payload;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
@@ -85,6 +86,50 @@ impl HtmlSafe for Moment {}
 /// A document over several lines.
 pub(super) fn json(value: &Value) -> String {
     serde_json::to_string_pretty(value).expect("invariant: JSON values serialise")
+}
+
+/// A payload in lines, its numbers as they are.
+pub(super) fn pretty(payload: &Payload) -> String {
+    let mut lines = String::new();
+    let mut depth = 0;
+    let mut is_text = false;
+    let mut is_escaped = false;
+    let mut characters = payload.as_str().chars().peekable();
+    while let Some(c) = characters.next() {
+        if is_text {
+            is_text = is_escaped || c != '"';
+            is_escaped = c == '\\' && !is_escaped;
+            lines.push(c);
+            continue;
+        }
+        match c {
+            '{' | '[' if !matches!(characters.peek(), Some('}' | ']')) => {
+                depth += 1;
+                lines.push(c);
+                new_line(&mut lines, depth);
+            }
+            '}' | ']' if !lines.ends_with(['{', '[']) => {
+                depth -= 1;
+                new_line(&mut lines, depth);
+                lines.push(c);
+            }
+            ',' => {
+                lines.push(c);
+                new_line(&mut lines, depth);
+            }
+            ':' => lines.push_str(": "),
+            _ => {
+                is_text = c == '"';
+                lines.push(c);
+            }
+        }
+    }
+    lines
+}
+
+fn new_line(lines: &mut String, depth: usize) {
+    lines.push('\n');
+    lines.extend(std::iter::repeat_n("  ", depth));
 }
 
 #[cfg(test)]

@@ -17,7 +17,9 @@ use crate::{
     metrics::ENQUEUED,
     problem::{Problem, codes},
     state::AppState,
-    wire::enqueue::{BatchAnswer, BatchBody, EnqueuedBody, LaneMessageBody, NewMessageBody},
+    wire::enqueue::{
+        BatchAnswer, BatchBody, EnqueuedBody, LaneMessageBody, NewMessageBody, into_messages,
+    },
 };
 
 const NDJSON: &str = "application/x-ndjson";
@@ -45,6 +47,7 @@ const TRACE_BYTES_MAX: usize = 1_024;
 )]
 pub(crate) async fn one(
     State(state): State<AppState>,
+    axum::Extension(shared): axum::Extension<std::sync::Arc<Shared>>,
     InPath(lane): InPath<LaneName>,
     headers: HeaderMap,
     Json(mut body): Json<NewMessageBody>,
@@ -56,7 +59,7 @@ pub(crate) async fn one(
         }
         body.key = Some(key);
     }
-    let mut message = body.into_message(lane);
+    let mut message = body.into_message(lane, shared.options.body_max_bytes)?;
     continue_trace(&headers, &mut message.headers);
     let enqueued = enqueue(&state, &[message]).await?;
     let first = *enqueued
@@ -107,7 +110,7 @@ pub(crate) async fn batch(
         ));
     }
     let key = idempotency_key(&headers)?;
-    let mut messages: Vec<NewMessage> = messages.into_iter().map(NewMessage::from).collect();
+    let mut messages = into_messages(messages, shared.options.body_max_bytes)?;
     for (index, message) in messages.iter_mut().enumerate() {
         if let (Some(key), None) = (&key, &message.key) {
             message.key = Some(format!("{key}/{index}"));

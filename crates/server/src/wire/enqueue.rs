@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use consign_kernel::{Enqueued, LaneName, MessageId, NewMessage, StateKind};
+use consign_kernel::{Enqueued, LaneName, MessageId, NewMessage, Payload, Result, StateKind};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, value::RawValue};
 use utoipa::ToSchema;
 
 use super::shapes;
@@ -13,8 +13,9 @@ use super::shapes;
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewMessageBody {
-    /// What to deliver: any JSON.
-    payload: Value,
+    /// What to deliver: any JSON, kept exactly.
+    #[schema(value_type = Value)]
+    payload: Box<RawValue>,
     /// Idempotency key, unique in its lane; the `Idempotency-Key` header says the same.
     #[serde(default)]
     pub(crate) key: Option<String>,
@@ -31,15 +32,16 @@ pub(crate) struct NewMessageBody {
 }
 
 impl NewMessageBody {
-    pub(crate) fn into_message(self, lane: LaneName) -> NewMessage {
-        NewMessage {
+    /// The message, if its payload takes no more than `bytes_max`.
+    pub(crate) fn into_message(self, lane: LaneName, bytes_max: usize) -> Result<NewMessage> {
+        Ok(NewMessage {
             lane,
             key: self.key,
             group: self.group,
-            payload: self.payload,
+            payload: payload(&self.payload, 0, bytes_max)?,
             headers: self.headers,
             delay: Duration::from_millis(self.delay_ms),
-        }
+        })
     }
 }
 
@@ -50,8 +52,9 @@ pub(crate) struct LaneMessageBody {
     /// Where it goes.
     #[schema(value_type = String)]
     lane: LaneName,
-    /// What to deliver: any JSON.
-    payload: Value,
+    /// What to deliver: any JSON, kept exactly.
+    #[schema(value_type = Value)]
+    payload: Box<RawValue>,
     /// Idempotency key, unique in its lane.
     #[serde(default)]
     key: Option<String>,
@@ -67,17 +70,31 @@ pub(crate) struct LaneMessageBody {
     delay_ms: u64,
 }
 
-impl From<LaneMessageBody> for NewMessage {
-    fn from(body: LaneMessageBody) -> Self {
-        Self {
+/// The messages of a batch, if their payloads take no more than `bytes_max` together.
+pub(crate) fn into_messages(
+    bodies: Vec<LaneMessageBody>,
+    mut bytes_max: usize,
+) -> Result<Vec<NewMessage>> {
+    let message = |(index, body): (usize, LaneMessageBody)| {
+        let payload = payload(&body.payload, index, bytes_max)?;
+        bytes_max -= payload.as_str().len();
+        Ok(NewMessage {
             lane: body.lane,
             key: body.key,
             group: body.group,
-            payload: body.payload,
+            payload,
             headers: body.headers,
             delay: Duration::from_millis(body.delay_ms),
-        }
-    }
+        })
+    };
+    bodies.into_iter().enumerate().map(message).collect()
+}
+
+/// Payloads are bounded once more after the body was: a number of few bytes may be long written
+/// out.
+fn payload(raw: &RawValue, index: usize, bytes_max: usize) -> Result<Payload> {
+    let payload = Payload::parse_within(raw.get(), bytes_max);
+    payload.map_err(|error| error.named(&format!("message {index}: payload")))
 }
 
 /// Messages to enqueue together: all or none.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use consign_kernel::{
-    ClaimedMessage, Fence, LaneName, Lease, LeaseView, Message, MessageId, Outcome, Recorded,
-    Report, Token,
+    ClaimedMessage, Fence, LaneName, Lease, LeaseView, Message, MessageId, Outcome, Payload,
+    Recorded, Report, Token,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -77,7 +77,8 @@ pub(crate) struct ClaimedBody {
     lane: LaneName,
     key: Option<String>,
     group: Option<String>,
-    payload: Value,
+    #[schema(value_type = Value)]
+    payload: Payload,
     #[schema(value_type = Object)]
     headers: Map<String, Value>,
     created_at: Timestamp,

@@ -21,6 +21,9 @@ on_stores!(
     mistakes_are_pointed_at,
     only_what_is_declared_as_json_is_read,
     strange_bodies_are_refused,
+    payloads_keep_every_digit,
+    what_no_payload_can_be_is_refused_with_its_place,
+    numbers_of_few_bytes_cannot_fill_the_memory,
 );
 
 const PATH: &str = "/v1/lanes/default/messages";
@@ -229,7 +232,7 @@ async fn strange_bodies_are_refused(bench: Bench) {
         "]".repeat(5_000)
     );
     let bodies = [
-        (Body::from(deep), "bad_json"),
+        (Body::from(deep), "invalid_input"),
         (
             Body::from(b"{\"payload\": \"\xff\xfe\"}".to_vec()),
             "bad_json",
@@ -256,6 +259,100 @@ async fn strange_bodies_are_refused(bench: Bench) {
             .unwrap();
         bench.call(request).await.is_problem(400, code);
     }
+}
+
+const EXACT: &str = r#"{"d":0.12345678901234567890,"n":12345678901234567890123}"#;
+
+/// A request with this text as its body.
+fn raw(path: &str, body: &str) -> Request<Body> {
+    let mut request = request(Method::POST, path, None);
+    *request.body_mut() = Body::from(body.to_owned());
+    set(&mut request, &[("content-type", "application/json")]);
+    request
+}
+
+pub(crate) async fn payloads_keep_every_digit(bench: Bench) {
+    let one = format!(r#"{{"payload": {EXACT}, "key": "k"}}"#);
+    bench.call(raw(PATH, &one)).await.is(202);
+    bench
+        .call(raw(PATH, &one.replace("123}", "123.0}")))
+        .await
+        .is(200);
+    let other = bench.call(raw(PATH, &one.replace("123}", "124}"))).await;
+    other.is_problem(422, "key_conflict");
+    let line = format!(r#"{{"lane": "default", "payload": {EXACT}}}"#);
+    let batch = format!(r#"{{"messages": [{line}]}}"#);
+    bench.call(raw("/v1/messages", &batch)).await.is(202);
+    bench.call(ndjson(&line)).await.is(202);
+    let payload = format!(r#""payload":{EXACT}"#);
+    let claimed = bench
+        .post("/v1/claims", json!({"lane": "default", "limit": 9}))
+        .await;
+    assert_eq!(
+        claimed.text.matches(&payload).count(),
+        3,
+        "{}",
+        claimed.text
+    );
+    for message in messages(&claimed.json) {
+        let shown = bench.get(&format!("/v1/messages/{}", message["id"])).await;
+        assert!(shown.text.contains(&payload), "{}", shown.text);
+    }
+}
+
+async fn what_no_payload_can_be_is_refused_with_its_place(bench: Bench) {
+    for (payload, place) in [
+        (
+            r#"{"a":{"b":1,"b":1}}"#,
+            "message 0: payload.a.b: is a duplicate name",
+        ),
+        (
+            r#"{"a":["\ud800"]}"#,
+            "message 0: payload.a[0]: contains half of a surrogate pair",
+        ),
+        (
+            r#"[1,1e131072]"#,
+            "message 0: payload[1]: is a number beyond",
+        ),
+        (r#"{"a":"\u0000"}"#, "message 0: payload.a: contains U+0000"),
+    ] {
+        let one = bench
+            .call(raw(PATH, &format!(r#"{{"payload": {payload}}}"#)))
+            .await;
+        one.is_problem(400, "invalid_input");
+        assert!(one.detail().starts_with(place), "{}", one.detail());
+        let line = format!(r#"{{"lane": "default", "payload": {payload}}}"#);
+        bench
+            .call(ndjson(&line))
+            .await
+            .is_problem(400, "invalid_input");
+        let batch = format!(r#"{{"messages": [{line}]}}"#);
+        let batch = bench.call(raw("/v1/messages", &batch)).await;
+        batch.is_problem(400, "invalid_input");
+    }
+}
+
+/// 8 MiB of `1e131071` would be 128 GiB written out.
+async fn numbers_of_few_bytes_cannot_fill_the_memory(bench: Bench) {
+    let bomb = format!("[{}1]", "1e131071,".repeat(400));
+    let one = bench
+        .call(raw(PATH, &format!(r#"{{"payload": {bomb}}}"#)))
+        .await;
+    one.is_problem(400, "invalid_input");
+    assert!(
+        one.detail().contains("is longer than 8388608 bytes"),
+        "{}",
+        one.detail()
+    );
+    let half = format!("[{}1]", "1e131071,".repeat(40));
+    let line = format!("{{\"lane\": \"default\", \"payload\": {half}}}\n");
+    let batch = bench.call(ndjson(&line.repeat(3))).await;
+    batch.is_problem(400, "invalid_input");
+    assert!(
+        batch.detail().starts_with("message 1: payload"),
+        "{}",
+        batch.detail()
+    );
 }
 
 fn messages(json: &Value) -> &Vec<Value> {

@@ -66,6 +66,12 @@ async fn a_messages_whole_life() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn payloads_keep_every_digit() {
+    let database = database().await;
+    crate::enqueue::payloads_keep_every_digit(bench(database.url()).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_enqueue_wakes_a_waiting_claim() {
     let database = database().await;
     let bench = Arc::new(bench(database.url()).await);

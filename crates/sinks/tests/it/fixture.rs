@@ -2,22 +2,25 @@
 
 use std::{sync::Arc, time::Duration};
 
-use consign_kernel::{Fence, Message, MessageId};
+use consign_kernel::{Fence, Message, MessageId, Payload};
 use consign_sinks::{SinkConfig, SinkError};
 use consign_worker::{Delivery, Sink};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, json};
 
 /// Long enough for a slow machine: whatever needs as long has failed.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
 /// A delivery of `payload` that may be changed by `change` first.
-pub(crate) fn delivery_of(payload: Value, change: impl FnOnce(&mut Message)) -> Delivery {
+pub(crate) fn delivery_of(
+    payload: impl Into<Payload>,
+    change: impl FnOnce(&mut Message),
+) -> Delivery {
     let mut message = Message {
         id: MessageId(7),
         lane: "orders".parse().unwrap(),
         key: Some("order-7".into()),
         group: None,
-        payload,
+        payload: payload.into(),
         headers: Map::new(),
         created_at: "2026-11-16T00:00:00Z".parse().unwrap(),
     };

@@ -1,7 +1,8 @@
 //! The outbox of memories and its audits tell the same story.
 
-use consign_kernel::{LaneName, MessageId, NewMessage};
+use consign_kernel::{LaneName, MessageId, NewMessage, Payload};
 use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 use sqlx::SqliteConnection;
 
 use super::Report;
@@ -70,7 +71,7 @@ async fn examine_texts(connection: &mut SqliteConnection, report: &mut Report) -
         };
         last = *id;
         for (id, key, group, payload) in page {
-            let payload = rows::document(&payload).unwrap_or_default();
+            let payload = Payload::parse(&payload).unwrap_or(Value::Null.into());
             let message = NewMessage {
                 key,
                 group,

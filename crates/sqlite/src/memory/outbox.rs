@@ -7,7 +7,6 @@ use consign_memory::{
     AuditEnd, Deferred, EnqueuedMemory, Found, LANE, MemoryOptions, NewMemory, OutboxRow,
     OutboxStatus, Twin, lane, lane_policy, message_key, payload_sha,
 };
-use serde_json::Value;
 use sqlx::{Row, SqliteConnection, sqlite::SqliteRow};
 
 use super::{audit::check_end, rows as logbook};
@@ -23,7 +22,8 @@ const SPACE_BYTES_MAX: usize = 440;
 /// Refuses what is no memory, or not under its own key.
 pub(crate) fn check_memory(message: &NewMessage) -> consign_kernel::Result<()> {
     let refuse = |why: &str| Err(Error::invalid(format!("lane {LANE}"), why));
-    let text = |name: &str| message.payload.get(name).and_then(Value::as_str);
+    let fields = message.payload.members();
+    let text = |name: &str| fields.as_ref()?.get(name)?.text();
     let (Some(space), Some(sha), Some(md)) = (
         text("target_space"),
         text("payload_sha"),
@@ -31,21 +31,16 @@ pub(crate) fn check_memory(message: &NewMessage) -> consign_kernel::Result<()> {
     ) else {
         return refuse("takes memories only: target_space, payload_sha and payload_md, as text");
     };
-    if message
-        .payload
-        .as_object()
-        .is_none_or(|fields| fields.len() != 3)
-        || message.group.is_some()
-    {
+    if fields.is_none_or(|fields| fields.len() != 3) || message.group.is_some() {
         return refuse("takes memories only: nothing beside target_space, payload_sha, payload_md");
     }
     if space.is_empty() {
         return refuse("a memory's target_space must not be empty");
     }
-    if sha != payload_sha(md) {
+    if sha != payload_sha(&md) {
         return refuse("a memory's payload_sha must be the SHA-256 of its payload_md");
     }
-    if message.key.as_deref() != Some(&message_key(space, sha)) {
+    if message.key.as_deref() != Some(&message_key(&space, &sha)) {
         return refuse("a memory's key must be its target_space, # and its payload_sha");
     }
     Ok(())

@@ -2,13 +2,14 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use consign_kernel::{Cursor, Fence, MessageId, PAGE_ENTRIES_MAX, Page, State, StateKind, codes};
+use consign_kernel::{
+    Cursor, Fence, MessageId, PAGE_ENTRIES_MAX, Page, Payload, State, StateKind, codes,
+};
 use consign_payments::{
     AttemptState, InFlight, OutboxId, PaymentFilter, PaymentState, PaymentView, PaymentsStatus,
     RETRY_CEILING_EXCEEDED, Stored,
 };
 use jiff::Timestamp;
-use serde_json::Value;
 use sqlx::{FromRow, Row, SqliteConnection, sqlite::SqliteRow};
 use uuid::Uuid;
 
@@ -73,7 +74,7 @@ pub(super) async fn one(
     connection: &mut SqliteConnection,
     now: Timestamp,
     id: OutboxId,
-) -> Result<Option<(PaymentView, Value)>> {
+) -> Result<Option<(PaymentView, Payload)>> {
     let found = sqlx::query(sql!("payment_get"))
         .bind(id.to_string())
         .fetch_optional(&mut *connection)

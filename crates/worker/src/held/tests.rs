@@ -11,7 +11,7 @@ fn message(id: i64) -> ClaimedMessage {
             lane: "a".parse::<LaneName>().unwrap(),
             key: None,
             group: None,
-            payload: Value::Null,
+            payload: Value::Null.into(),
             headers: Map::new(),
             created_at: Timestamp::UNIX_EPOCH,
         },

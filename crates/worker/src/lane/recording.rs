@@ -365,7 +365,7 @@ mod tests {
                     lane: "a".parse().unwrap(),
                     key: None,
                     group: None,
-                    payload: Value::Null,
+                    payload: Value::Null.into(),
                     headers: Map::new(),
                     created_at: Timestamp::UNIX_EPOCH,
                 },

@@ -14,8 +14,8 @@ use consign_worker::Verdict;
 use serde_json::json;
 
 use crate::support::{
-    Gate, SOON, ScriptedSink, all_are, attempts, end, enqueue, lane, make_lane, options, postgres,
-    postgres_database, running_reference, sqlite, work, work_with,
+    Gate, SOON, ScriptedSink, all_are, attempts, end, enqueue, lane, make_lane, number, options,
+    postgres, postgres_database, running_reference, sqlite, work, work_with,
 };
 
 async fn everything_arrives_once(store: Arc<dyn Store>, sink: Arc<ScriptedSink>, count: usize) {
@@ -131,7 +131,7 @@ async fn a_panic_is_that_messages_failure_and_nobody_elses() {
     make_lane(&*store, "mail", &policy).await;
     // One panics at once, one after a pause: on the quick path and on the slow one.
     let sink = ScriptedSink::new(|delivery| async move {
-        match delivery.message.payload["n"].as_u64() {
+        match number(&delivery) {
             Some(3) => panic!("cannot stand three"),
             Some(5) => {
                 tokio::task::yield_now().await;

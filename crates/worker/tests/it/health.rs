@@ -16,8 +16,8 @@ use consign_worker::{
 use tokio::time::Instant;
 
 use crate::support::{
-    Gate, SOON, ScriptedSink, all_are, attempts, down, end, enqueue, lane, make_lane, options,
-    running_reference, work,
+    Gate, SOON, ScriptedSink, all_are, attempts, down, end, enqueue, lane, make_lane, number,
+    options, running_reference, work,
 };
 
 fn policy() -> LanePolicy {
@@ -217,7 +217,7 @@ async fn concurrency_adapts_to_what_the_sink_bears() {
         move |delivery| {
             let gate = gate.clone();
             async move {
-                if delivery.message.payload["n"] == 0 && delivery.attempt_no == 1 {
+                if number(&delivery) == Some(0) && delivery.attempt_no == 1 {
                     return down();
                 }
                 gate.passed().await;
@@ -274,7 +274,7 @@ async fn a_sinks_wish_is_honoured_for_the_message_and_for_the_lane() {
     };
     make_lane(&*store, "mail", &patient).await;
     let sink = ScriptedSink::new(|delivery| async move {
-        if delivery.message.payload["n"] == 0 && delivery.attempt_no == 1 {
+        if number(&delivery) == Some(0) && delivery.attempt_no == 1 {
             let wish = Duration::from_millis(700);
             return Verdict::failed(Outcome::Retry, About::Pace, "http_429", "slow down")
                 .with_retry_in(Some(wish));

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::support::{
     FaultyStore, Gate, SOON, ScriptedSink, all_are, attempts, end, enqueue, frozen_reference,
-    make_lane, options, running_reference, sqlite, work, work_with,
+    make_lane, number, options, running_reference, sqlite, work, work_with,
 };
 
 const TTL_MS: u64 = 300;
@@ -33,7 +33,7 @@ async fn a_long_delivery_keeps_its_lease(store: Arc<dyn Store>) {
             let gate = gate.clone();
             async move {
                 // Quick at first, so that the worker claims ahead.
-                if delivery.message.payload["n"].as_u64() >= Some(8) {
+                if number(&delivery) >= Some(8) {
                     gate.passed().await;
                 }
                 Verdict::delivered()
@@ -152,7 +152,7 @@ async fn outlived() -> (Arc<FaultyStore>, Arc<ScriptedSink>) {
     let faulty = FaultyStore::new(Arc::new(reference));
     make_lane(&*faulty, "mail", &short_leases(2)).await;
     let sink = ScriptedSink::new(|delivery| async move {
-        if delivery.message.payload["n"] == 0 {
+        if number(&delivery) == Some(0) {
             std::future::pending::<()>().await;
         }
         tokio::task::yield_now().await;

@@ -11,8 +11,8 @@ use consign_kernel::{
     Attempt, AttemptOutcome, By, LaneName, LanePolicy, MessageId, NewMessage, StateKind, Store,
 };
 use consign_testkit::eventually;
-use consign_worker::{LaneWork, Sink, Summary, Worker, WorkerHandle, WorkerOptions};
-use serde_json::json;
+use consign_worker::{Delivery, LaneWork, Sink, Summary, Worker, WorkerHandle, WorkerOptions};
+use serde_json::{Value, json};
 
 pub(crate) use faulty::FaultyStore;
 pub(crate) use recorder::{Recorded, Traced};
@@ -45,6 +45,12 @@ pub(crate) async fn enqueue(store: &dyn Store, name: &str, count: usize) -> Vec<
         ids.extend(enqueued.iter().map(|enqueued| enqueued.id));
     }
     ids
+}
+
+/// The number of a message that [`enqueue`] made.
+pub(crate) fn number(delivery: &Delivery) -> Option<u64> {
+    let payload: Value = delivery.message.payload.read().unwrap();
+    payload["n"].as_u64()
 }
 
 /// Options for tests: quick to look, quick to end.

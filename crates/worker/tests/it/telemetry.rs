@@ -10,8 +10,8 @@ use consign_worker::{About, Verdict, WorkerOptions};
 use serde_json::json;
 
 use crate::support::{
-    FaultyStore, Recorded, ScriptedSink, Traced, all_are, end, enqueue, lane, make_lane, options,
-    running_reference, work, work_with,
+    FaultyStore, Recorded, ScriptedSink, Traced, all_are, end, enqueue, lane, make_lane, number,
+    options, running_reference, work, work_with,
 };
 
 #[tokio::test]
@@ -22,7 +22,7 @@ async fn counters_tell_what_happened() {
     make_lane(&*store, "mail", &LanePolicy::default()).await;
     faulty.lose_answer("settle");
     let sink = ScriptedSink::new(|delivery| async move {
-        match delivery.message.payload["n"].as_u64() {
+        match number(&delivery) {
             Some(0) => Verdict::failed(Outcome::Dead, About::Message, "no", "never"),
             _ => Verdict::delivered(),
         }

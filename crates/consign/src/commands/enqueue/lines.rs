@@ -5,9 +5,9 @@ use std::{
     time::Duration,
 };
 
-use consign_kernel::{Certainty, Enqueued, LaneName, NewMessage, Store};
+use consign_kernel::{Certainty, Enqueued, LaneName, NewMessage, Payload, Store};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value, json, value::RawValue};
 
 use super::refuse_terminal;
 use crate::{
@@ -27,11 +27,12 @@ const LINE_BYTES_MAX: u64 = 128 * 1024 * 1024;
 /// A line as people write it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Line {
+struct Line<'l> {
     lane: Option<LaneName>,
     key: Option<String>,
     group: Option<String>,
-    payload: Value,
+    #[serde(borrow)]
+    payload: &'l RawValue,
     #[serde(default)]
     headers: Map<String, Value>,
     #[serde(default)]
@@ -62,7 +63,7 @@ pub(super) async fn run(context: &Context, lane: LaneName) -> Result<Exit, Failu
             continue;
         }
         match parse_line(&line, number, &lane) {
-            Ok(message) => sender.add(number, message, line.len()).await?,
+            Ok(message) => sender.add(number, message).await?,
             Err(bad) => return Err(sender.stop_before(bad).await),
         }
     }
@@ -89,16 +90,20 @@ fn parse_line(line: &[u8], number: u64, lane: &LaneName) -> Result<NewMessage, F
         let at = error.valid_up_to();
         Failure::refused(format!("line {number}: is not UTF-8 from byte {at} on"))
     })?;
-    let line: Line = serde_json::from_str(text).map_err(|error| {
+    let line: Line<'_> = serde_json::from_str(text).map_err(|error| {
         // Every line is line 1 to the parser; its own number would mislead.
         let error = error.to_string().replace(" at line 1 column ", ", column ");
         Failure::refused(format!("line {number}: {error}"))
+    })?;
+    let payload = Payload::parse(line.payload.get()).map_err(|error| {
+        let error = error.named("payload");
+        Failure::from(error).map_message(|text| format!("line {number}: {text}"))
     })?;
     Ok(NewMessage {
         lane: line.lane.unwrap_or_else(|| lane.clone()),
         key: line.key,
         group: line.group,
-        payload: line.payload,
+        payload,
         headers: line.headers,
         delay: Duration::from_millis(line.delay_ms),
     })
@@ -116,9 +121,9 @@ struct Sender<'a> {
 }
 
 impl Sender<'_> {
-    async fn add(&mut self, number: u64, message: NewMessage, bytes: usize) -> Result<(), Failure> {
+    async fn add(&mut self, number: u64, message: NewMessage) -> Result<(), Failure> {
+        self.batch_bytes += message.payload.as_str().len();
         self.batch.push((number, message));
-        self.batch_bytes += bytes;
         if self.batch.len() >= BATCH_MESSAGES || self.batch_bytes >= BATCH_BYTES {
             self.flush().await?;
         }

@@ -1,10 +1,11 @@
 //! `consign payments show`: a payment and every attempt.
 
 use clap::Args;
-use consign_kernel::LateResult;
+use consign_kernel::{LateResult, Payload};
 use consign_payments::{AttemptView, OutboxId, PaymentView, Payments};
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::which::Which;
 use crate::{
@@ -26,11 +27,21 @@ pub(super) struct Show {
 /// All that is known about a payment.
 struct Found {
     view: PaymentView,
-    payload: Value,
+    payload: Payload,
     attempts: Vec<AttemptView>,
     late: Vec<LateResult>,
     why: Option<String>,
     now: Timestamp,
+}
+
+/// The JSON shape of `payments show`.
+#[derive(Serialize)]
+struct Shown<'a> {
+    payment: &'a PaymentView,
+    payload: &'a Payload,
+    attempts: &'a [AttemptView],
+    late_results: Vec<Value>,
+    explanation: Option<&'a str>,
 }
 
 impl Show {
@@ -44,10 +55,13 @@ impl Show {
         let found = found.ok_or_else(|| self.which.missing())?;
         if context.out.is_json() {
             let late: Vec<Value> = found.late.iter().map(without_token).collect();
-            context.out.json(&json!({
-                "payment": found.view, "payload": found.payload, "attempts": found.attempts,
-                "late_results": late, "explanation": found.why,
-            }))?;
+            context.out.json(&Shown {
+                payment: &found.view,
+                payload: &found.payload,
+                attempts: &found.attempts,
+                late_results: late,
+                explanation: found.why.as_deref(),
+            })?;
             return Ok(Exit::Fine);
         }
         print(context.out, &found)?;
@@ -90,7 +104,7 @@ fn print(out: Output, found: &Found) -> Result<(), Failure> {
     if let (Some(owner), Some(until)) = (&view.claimed_by, view.lease_expires_at) {
         field("held by", &format!("{owner}, until {}", stamp(until, now)))?;
     }
-    field("payload", &found.payload.to_string())?;
+    field("payload", found.payload.as_str())?;
     print_attempts(out, &found.attempts, now)?;
     print_late(out, &found.late, now)
 }

@@ -1,0 +1,83 @@
+//! Checks of JSON values that travel beside a payload: headers and results.
+
+use serde_json::Value;
+
+/// Whether `value` is nested more than `levels` deep.
+pub(crate) fn deeper_than(value: &Value, levels: usize) -> bool {
+    let inside = |value: &Value| levels == 0 || deeper_than(value, levels - 1);
+    match value {
+        Value::Array(items) => items.iter().any(inside),
+        Value::Object(map) => map.values().any(inside),
+        _ => false,
+    }
+}
+
+/// Whether any string or object key in `value` contains U+0000, which PostgreSQL cannot store.
+pub(crate) fn contains_nul(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains('\0'),
+        Value::Array(items) => items.iter().any(contains_nul),
+        Value::Object(map) => map
+            .iter()
+            .any(|(key, value)| key.contains('\0') || contains_nul(value)),
+        _ => false,
+    }
+}
+
+/// `value` with every U+0000 replaced by U+FFFD.
+pub(crate) fn without_nul(value: Value) -> Value {
+    if !contains_nul(&value) {
+        return value;
+    }
+    let clean = |text: String| text.replace('\0', "\u{FFFD}");
+    match value {
+        Value::String(text) => Value::String(clean(text)),
+        Value::Array(items) => items.into_iter().map(without_nul).collect(),
+        Value::Object(map) => map
+            .into_iter()
+            .map(|(key, value)| (clean(key), without_nul(value)))
+            .collect(),
+        other => other,
+    }
+}
+
+/// Length of the compact JSON text of `value`.
+pub(crate) fn json_bytes(value: &impl serde::Serialize) -> usize {
+    struct Counter(usize);
+    impl std::io::Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counter = Counter(0);
+    serde_json::to_writer(&mut counter, value).expect("invariant: JSON values serialise");
+    counter.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn depth_counts_lists_and_objects() {
+        assert!(!deeper_than(&json!(1), 0));
+        assert!(!deeper_than(&json!([{"a": 1}]), 2));
+        assert!(deeper_than(&json!([{"a": [1]}]), 2));
+    }
+
+    #[test]
+    fn nul_is_found_in_keys_and_values_at_any_depth() {
+        assert!(contains_nul(&json!({"a": [{"b": "x\u{0}"}]})));
+        assert!(contains_nul(&json!({"a\u{0}": 1})));
+        assert!(!contains_nul(&json!({"a": "\\u0000"})));
+        assert_eq!(
+            without_nul(json!({"a\u{0}": ["\u{0}"]})),
+            json!({"a\u{FFFD}": ["\u{FFFD}"]})
+        );
+    }
+}
