@@ -83,8 +83,8 @@ impl PostgresStore {
             .found(&claim.lane, rows::time(row, "scan_from")?, full_scan);
         let token = Token(rows::column(row, "token")?);
         let contents = claimed::contents(row, &claim.lane)?;
-        // SQL callers can enqueue what JSON parsers here refuse, such as 1e400. Left in the lease it
-        // would fail every claim that meets it and take its neighbours along.
+        // SQL callers can enqueue headers that JSON parsers here refuse, such as 1e400. Left in the
+        // lease it would fail every claim that meets it and take its neighbours along.
         if !contents.unreadable.is_empty() {
             self.settle_impl(token, &contents.unreadable).await?;
         }

@@ -40,6 +40,77 @@ fn one_message_with_everything() {
     assert_eq!(lanes["counts"]["scheduled"], 1, "the delay is honoured");
 }
 
+const EXACT: &str = r#"{"d":0.12345678901234567890,"n":12345678901234567890123}"#;
+
+/// Over every way in and out of the command line, to the last digit.
+pub(crate) fn exactly(consign: &Consign) {
+    let log = consign.folder().join("sent.jsonl");
+    consign.configure(&format!(
+        "[lanes.default.sink]\nkind = \"log\"\npath = {log:?}\npayload = true\n"
+    ));
+    consign.run(["enqueue", EXACT, "--key", "k"]).expect(0);
+    let spelled = EXACT.replace("123}", "123.000}");
+    let again = consign.json(["enqueue", &spelled, "--key", "k"]);
+    assert_eq!(again["duplicate"], true);
+    let other = EXACT.replace("123}", "124}");
+    let (code, _) = consign
+        .run(["enqueue", &other, "--key", "k", "--json"])
+        .expect(3)
+        .error();
+    assert_eq!(code, "key_conflict");
+    let lines = format!("{{\"payload\": {EXACT}}}\n{{\"payload\": 1.50e1}}\n");
+    consign.run_with(["enqueue"], lines.as_bytes()).expect(0);
+    consign
+        .run_with(["enqueue", "-"], EXACT.as_bytes())
+        .expect(0);
+    let shown = consign.run(["show", "1", "--json"]).expect(0).stdout;
+    assert!(shown.contains(&format!(r#""payload":{EXACT}"#)), "{shown}");
+    let shown = consign.run(["show", "1"]).expect(0).stdout;
+    assert!(shown.contains(&format!("payload   {EXACT}")), "{shown}");
+    consign.run(["work", "--once"]).expect(0);
+    let sent = std::fs::read_to_string(log).unwrap();
+    assert_eq!(
+        sent.matches(&format!(r#""payload":{EXACT}"#)).count(),
+        3,
+        "{sent}"
+    );
+    assert!(sent.contains(r#""payload":15.0}"#), "{sent}");
+}
+
+#[test]
+fn payloads_are_kept_to_the_last_digit() {
+    exactly(&Consign::new());
+}
+
+#[test]
+fn what_no_payload_can_be_is_refused_with_its_place() {
+    let consign = Consign::new();
+    for (payload, place) in [
+        (r#"{"a":{"b":1,"b":1}}"#, "payload.a.b: is a duplicate name"),
+        (
+            r#"["\ud800"]"#,
+            "payload[0]: contains half of a surrogate pair",
+        ),
+        (r#"{"n":1e131072}"#, "payload.n: is a number beyond"),
+        (r#"["\u0000"]"#, "payload[0]: contains U+0000"),
+    ] {
+        let (code, message) = consign
+            .run(["enqueue", payload, "--json"])
+            .expect(3)
+            .error();
+        assert_eq!(code, "invalid_input");
+        assert!(message.starts_with(place), "{message}");
+        let line = format!("{{\"payload\": {payload}}}\n");
+        let ran = consign.run_with(["enqueue", "--json"], line.as_bytes());
+        let (_, message) = ran.expect(3).error();
+        assert!(
+            message.starts_with(&format!("line 1: {place}")),
+            "{message}"
+        );
+    }
+    assert_eq!(count(&consign), 0);
+}
+
 #[test]
 fn the_same_key_is_the_same_message_and_another_payload_is_a_conflict() {
     let consign = Consign::new();

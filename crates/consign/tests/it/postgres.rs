@@ -44,6 +44,14 @@ async fn every_command_through_a_transaction_pooler() {
 }
 
 #[tokio::test]
+async fn payloads_are_kept_to_the_last_digit_on_postgresql() {
+    let database = TestDatabase::create(async |_| {}).await;
+    let consign = Consign::at(database.url());
+    consign.run(["migrate"]).expect(0);
+    crate::enqueue::exactly(&consign);
+}
+
+#[tokio::test]
 async fn lines_are_enqueued_on_postgresql_and_a_bad_one_is_named() {
     let database = TestDatabase::create(async |_| {}).await;
     let consign = Consign::at(database.url());

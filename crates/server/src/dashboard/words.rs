@@ -137,6 +137,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_payload_is_shown_in_lines_to_the_last_digit() {
+        let text = r#"{"a,\"":[1,{"n":12345678901234567890123}],"b":{},"c":[],"d":":"}"#;
+        let shown = "{\n  \"a,\\\"\": [\n    1,\n    {\n      \"n\": 12345678901234567890123\n    }\n  ],\n  \
+                     \"b\": {},\n  \"c\": [],\n  \"d\": \":\"\n}";
+        assert_eq!(pretty(&Payload::parse(text).unwrap()), shown);
+        assert_eq!(pretty(&Payload::parse("1.0").unwrap()), "1.0");
+    }
+
+    #[test]
     fn numbers_and_times_are_said_shortly() {
         for (number, said) in [
             (0, "0"),

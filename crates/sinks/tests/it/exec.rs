@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use consign_kernel::Outcome;
+use consign_kernel::{Outcome, Payload};
 use consign_testkit::{eventually, eventually_some};
 use consign_worker::About;
 use serde_json::{Value, json};
@@ -68,7 +68,8 @@ fn exists(pid: &str) -> bool {
 #[tokio::test]
 async fn the_payload_is_the_input_and_the_environment_tells_the_rest() {
     let script = Script::new("cat > input; env > environment; printf '%s' \"$1\" > argument");
-    let delivery = delivery_of(json!({"a": "ü"}), |message| {
+    let payload = Payload::parse(r#"{"a": "ü", "n": 12345678901234567890123}"#).unwrap();
+    let delivery = delivery_of(payload, |message| {
         message.group = Some("g".into());
         message
             .headers
@@ -76,7 +77,10 @@ async fn the_payload_is_the_input_and_the_environment_tells_the_rest() {
     });
     let sink = sink(&script.config("env = { TOKEN = \"tulip\" }")).await;
     assert_eq!(sink.deliver(&delivery).await.outcome, Outcome::Delivered);
-    assert_eq!(script.read("input"), "{\"a\":\"ü\"}");
+    assert_eq!(
+        script.read("input"),
+        "{\"a\":\"ü\",\"n\":12345678901234567890123}"
+    );
     assert_eq!(
         script.read("argument"),
         "$HOME *",

@@ -10,6 +10,14 @@ use serde_json::{Map, json};
 /// Long enough for a slow machine: whatever needs as long has failed.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
+/// A document that floating point would alter.
+pub(crate) const EXACT: &str = r#"{"d":0.12345678901234567890,"n":12345678901234567890123}"#;
+
+/// A delivery of [`EXACT`].
+pub(crate) fn exact(change: impl FnOnce(&mut Message)) -> Delivery {
+    delivery_of(Payload::parse(EXACT).unwrap(), change)
+}
+
 /// A delivery of `payload` that may be changed by `change` first.
 pub(crate) fn delivery_of(
     payload: impl Into<Payload>,

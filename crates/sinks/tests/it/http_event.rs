@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    fixture::{delivery_of, http_sink},
+    fixture::{EXACT, delivery_of, exact, http_sink},
     server::{Server, status},
 };
 
@@ -11,10 +11,8 @@ use crate::{
 async fn in_binary_mode_attributes_are_headers() {
     let server = Server::start(|_, _| status(200)).await;
     let sink = http_sink(&server.url(), "cloudevents = \"binary\"").await;
-    sink.deliver(&delivery_of(json!({"a": 1}), |message| {
-        message.group = Some("Köln 7".into())
-    }))
-    .await;
+    sink.deliver(&exact(|message| message.group = Some("Köln 7".into())))
+        .await;
     let request = server.request();
     let table = [
         ("ce-specversion", "1.0"),
@@ -28,7 +26,7 @@ async fn in_binary_mode_attributes_are_headers() {
     for (name, value) in table {
         assert_eq!(request.header(name), value);
     }
-    assert_eq!(request.body, br#"{"a":1}"#);
+    assert_eq!(request.body, EXACT.as_bytes());
 }
 
 #[tokio::test]
@@ -64,6 +62,15 @@ async fn what_a_message_says_about_itself_wins() {
     ] {
         assert!(!request.headers.contains_key(absent), "{absent}");
     }
+}
+
+#[tokio::test]
+async fn in_structured_mode_the_data_is_the_payload_to_the_last_digit() {
+    let server = Server::start(|_, _| status(200)).await;
+    let sink = http_sink(&server.url(), "cloudevents = \"structured\"").await;
+    sink.deliver(&exact(|_| ())).await;
+    let body = String::from_utf8(server.request().body.clone()).unwrap();
+    assert!(body.contains(&format!(r#""data":{EXACT}"#)), "{body}");
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use ring::{
 use serde_json::json;
 
 use crate::{
-    fixture::{delivery, delivery_of, http_sink},
+    fixture::{EXACT, delivery_of, exact, http_sink},
     server::{Request, Server, status},
 };
 
@@ -50,8 +50,9 @@ async fn each_key_signs_what_was_sent_byte_for_byte() {
     );
     let server = Server::start(|_, _| status(200)).await;
     let sink = http_sink(&server.url(), &format!("signing_secret = \"{keys}\"")).await;
-    sink.deliver(&delivery()).await;
+    sink.deliver(&exact(|_| ())).await;
     let request = server.request();
+    assert_eq!(request.body, EXACT.as_bytes());
     assert_eq!(request.header("webhook-signature").split(' ').count(), 3);
     assert!(verified_by_secret(&request, &old));
     assert!(verified_by_secret(&request, &new));

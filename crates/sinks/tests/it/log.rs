@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::process::Command;
 
-use crate::fixture::{delivery, delivery_of, sink, try_sink};
+use crate::fixture::{EXACT, delivery, delivery_of, exact, sink, try_sink};
 
 fn folder() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
@@ -29,6 +29,16 @@ fn lines(path: &Path) -> Vec<Value> {
     text.lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect()
+}
+
+#[tokio::test]
+async fn a_payload_is_written_to_the_last_digit() {
+    let (_folder, path) = folder();
+    let sink = sink(&to(&path, "payload = true")).await;
+    let delivered = sink.deliver(&exact(|_| ())).await;
+    assert_eq!(delivered.outcome, Outcome::Delivered);
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.contains(&format!(r#""payload":{EXACT}"#)), "{text}");
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::{
     brokers::{PATIENCE, Run, again, data, give_up, is, nothing_lost, numbered},
-    fixture::{delivery_of, sink},
+    fixture::{EXACT, delivery_of, exact, sink},
 };
 
 const DURABLE_QUEUE: QueueDeclareOptions = QueueDeclareOptions {
@@ -110,10 +110,10 @@ async fn it_publishes(server: &RabbitmqServer, channel: &Channel) {
         "routing_key = \"{lane}\"\ncloudevents = \"binary\"",
     )
     .await;
-    let verdict = sink.deliver(&delivery_of(json!({ "n": 1 }), |_| ())).await;
+    let verdict = sink.deliver(&exact(|_| ())).await;
     assert_eq!(verdict.outcome, Outcome::Delivered, "{verdict:?}");
     let message = take(channel, "orders").await.unwrap().delivery;
-    assert_eq!(message.data, br#"{"n":1}"#);
+    assert_eq!(message.data, EXACT.as_bytes());
     let properties = &message.properties;
     assert_eq!(properties.delivery_mode(), &Some(2));
     let id = properties.message_id().as_ref().unwrap();

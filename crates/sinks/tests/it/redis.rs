@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::{
     brokers::{Run, again, data, give_up, is, nothing_lost, numbered},
-    fixture::{delivery_of, sink, try_sink},
+    fixture::{EXACT, exact, sink, try_sink},
 };
 
 type Entry = (String, HashMap<String, String>);
@@ -48,7 +48,7 @@ async fn a_message_becomes_an_entry() {
     let server = RedisServer::start().await;
     let mut observer = observer(&server).await;
     let sink = redis_sink(&server.url(), "").await;
-    let delivery = delivery_of(json!({ "n": 1 }), |message| {
+    let delivery = exact(|message| {
         message.group = Some("g".into());
         message.headers.insert("a".into(), json!(true));
     });
@@ -63,7 +63,7 @@ async fn a_message_becomes_an_entry() {
         ("lane", "orders"),
         ("key", "order-7"),
         ("group", "g"),
-        ("payload", r#"{"n":1}"#),
+        ("payload", EXACT),
         ("headers", r#"{"a":true}"#),
         ("fence", "41"),
         ("attempt", "3"),
