@@ -44,7 +44,8 @@ CREATE INDEX message_correlation ON consign.message (left(headers->>'correlation
 CREATE TABLE consign.ready (
     lane     text NOT NULL,
     due_at   timestamptz NOT NULL,
-    run      bigint GENERATED ALWAYS AS IDENTITY,
+    -- In steps longer than a run, so that its pieces find their places behind it.
+    run      bigint GENERATED ALWAYS AS IDENTITY (INCREMENT BY 256),
     apart    boolean NOT NULL,
     ids      bigint[] NOT NULL,
     tries    int[] NOT NULL,

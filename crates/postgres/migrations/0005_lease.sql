@@ -108,7 +108,11 @@ CREATE TYPE consign.entries AS (ids bigint[], tries int[], attempts int[], due_a
 -- estimated from the length of the first, and only the last one is split: locking p_limit runs and
 -- putting the surplus back costs three times as much. Runs marked `apart` are taken only alone.
 -- p_from is where the index scan starts; see claim.
-CREATE FUNCTION consign.take_due(p_lane text, p_limit int, p_from timestamptz, p_now timestamptz)
+--
+-- The rest of a run that is split stays locked until the transaction ends, and other claims skip it. p_in_pieces: it
+-- comes back in pieces of p_limit, so that the next claims of that size, in transactions that may stay open, hide
+-- nothing but what they take.
+CREATE FUNCTION consign.take_due(p_lane text, p_limit int, p_from timestamptz, p_now timestamptz, p_in_pieces boolean)
     RETURNS consign.entries
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
@@ -118,11 +122,12 @@ DECLARE
     v_run   record;
     v_first boolean := true;
     v_left  int;
+    v_piece int;
 BEGIN
     LOOP
         v_left := p_limit - cardinality(v_taken.ids);
         EXIT WHEN v_left <= 0;
-        SELECT ctid AS place, due_at, apart, ids, tries, attempts, cardinality(ids) AS length INTO v_run
+        SELECT ctid AS place, due_at, run, apart, ids, tries, attempts, cardinality(ids) AS length INTO v_run
             FROM consign.ready
             WHERE lane = p_lane AND due_at >= p_from AND due_at <= p_now AND (v_first OR NOT apart)
             ORDER BY due_at, run LIMIT 1 FOR UPDATE SKIP LOCKED;
@@ -132,9 +137,17 @@ BEGIN
                 DELETE FROM consign.ready WHERE ctid = v_run.place;
                 v_more := ROW(v_run.ids, v_run.tries, v_run.attempts, NULL);
             ELSE
-                UPDATE consign.ready SET ids = v_run.ids[v_left + 1 :], tries = v_run.tries[v_left + 1 :],
-                                         attempts = v_run.attempts[v_left + 1 :]
+                v_piece := CASE WHEN p_in_pieces AND NOT v_run.apart THEN p_limit ELSE 200 END;
+                UPDATE consign.ready SET ids = v_run.ids[v_left + 1 : v_left + v_piece],
+                                         tries = v_run.tries[v_left + 1 : v_left + v_piece],
+                                         attempts = v_run.attempts[v_left + 1 : v_left + v_piece]
                     WHERE ctid = v_run.place;
+                IF v_run.length > v_left + v_piece THEN
+                    INSERT INTO consign.ready (lane, due_at, run, apart, ids, tries, attempts) OVERRIDING SYSTEM VALUE
+                        SELECT p_lane, v_run.due_at, v_run.run + f, false, v_run.ids[f + 1 : f + v_piece],
+                               v_run.tries[f + 1 : f + v_piece], v_run.attempts[f + 1 : f + v_piece]
+                            FROM generate_series(v_left + v_piece, v_run.length - 1, v_piece) f;
+                END IF;
                 v_more := ROW(v_run.ids[: v_left], v_run.tries[: v_left], v_run.attempts[: v_left], NULL);
             END IF;
         ELSE
@@ -149,7 +162,7 @@ BEGIN
     END LOOP;
     RETURN v_taken;
 END $$;
-REVOKE ALL ON FUNCTION consign.take_due(text, int, timestamptz, timestamptz) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.take_due(text, int, timestamptz, timestamptz, boolean) FROM PUBLIC;
 
 -- Takes up to p_left messages out of at most p_runs runs, none of them apart.
 CREATE FUNCTION consign.take_short_runs(p_lane text, p_left int, p_runs int, p_from timestamptz, p_now timestamptz)
@@ -185,9 +198,9 @@ END $$;
 REVOKE ALL ON FUNCTION consign.take_short_runs(text, int, int, timestamptz, timestamptz) FROM PUBLIC;
 
 -- Leases up to p_limit of the oldest due messages of a lane; a lease of NULLs when there are none.
--- p_presumed_begun: the sink may be called from now on without a word.
+-- p_presumed_begun: the sink may be called from now on without a word. p_in_pieces: see take_due.
 CREATE FUNCTION consign.lease_due(p_lane text, p_owner text, p_limit int, p_ttl interval, p_from timestamptz,
-                                  p_presumed_begun boolean, OUT lease consign.lease, OUT scan_from timestamptz)
+                                  p_presumed_begun boolean, p_in_pieces boolean, OUT lease consign.lease, OUT scan_from timestamptz)
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
@@ -223,7 +236,7 @@ BEGIN
         RETURN;
     END IF;
     -- A hint from before the clock was set back would hide what was enqueued since.
-    v_taken := consign.take_due(p_lane, p_limit, CASE WHEN p_from <= v_now THEN p_from ELSE '-infinity' END, v_now);
+    v_taken := consign.take_due(p_lane, p_limit, CASE WHEN p_from <= v_now THEN p_from ELSE '-infinity' END, v_now, p_in_pieces);
     IF cardinality(v_taken.ids) = 0 THEN
         RETURN;
     END IF;
@@ -233,7 +246,7 @@ BEGIN
                 p_presumed_begun)
         RETURNING * INTO lease;
 END $$;
-REVOKE ALL ON FUNCTION consign.lease_due(text, text, int, interval, timestamptz, boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.lease_due(text, text, int, interval, timestamptz, boolean, boolean) FROM PUBLIC;
 
 -- Whether an earlier delivery of a message may have happened: the last attempt that reached the sink, or
 -- may have, ended without anybody knowing; or somebody who had lost the message says that it was
@@ -275,7 +288,7 @@ DECLARE
     v_due   record;
     v_lease consign.lease;
 BEGIN
-    SELECT * INTO v_due FROM consign.lease_due(p_lane, p_owner, p_limit, p_ttl, p_from, p_lane = 'payments');
+    SELECT * INTO v_due FROM consign.lease_due(p_lane, p_owner, p_limit, p_ttl, p_from, p_lane = 'payments', true);
     v_lease := v_due.lease;
     RETURN QUERY
         SELECT v_lease.token, v_lease.fence, v_lease.claimed_at, v_lease.expires_at, m.id, m.key, m."group", m.payload,
@@ -338,7 +351,7 @@ DECLARE
     v_first bigint;
     v_last  bigint;
 BEGIN
-    SELECT * INTO v_due FROM consign.lease_due(p_lane, p_owner, p_limit, p_ttl, p_from, false);
+    SELECT * INTO v_due FROM consign.lease_due(p_lane, p_owner, p_limit, p_ttl, p_from, false, false);
     v_lease := v_due.lease;
     scan_from := v_due.scan_from;
     IF v_lease.token IS NULL THEN

@@ -395,3 +395,40 @@ async fn a_claim_split_by_another_is_never_taken_twice() {
     }
     assert_eq!(store.doctor().await.unwrap(), []);
 }
+
+/// A claim in a transaction that stays open hides the rest of the run it was the first to split;
+/// after that, claims hide what they take and no more.
+#[tokio::test]
+async fn open_claims_hide_what_they_took_once_a_run_is_in_pieces() {
+    let database = database().await;
+    let store = connect(&database).await;
+    let fill = "SELECT consign.enqueue_many('default', array_fill('1'::jsonb, ARRAY[450]))";
+    sqlx::raw_sql(fill).execute(store.pool()).await.unwrap();
+    let claim = async |tx: &mut PgConnection, limit: i32| -> Vec<i64> {
+        sqlx::query_scalar("SELECT id FROM consign.claim('default', 'psql', $1)")
+            .bind(limit)
+            .fetch_all(tx)
+            .await
+            .unwrap()
+    };
+    let mut first = store.pool().begin().await.unwrap();
+    let mut second = store.pool().begin().await.unwrap();
+    let mut third = store.pool().begin().await.unwrap();
+    assert_eq!(claim(&mut first, 2).await, [1, 2]);
+    assert_eq!(claim(&mut second, 2).await, [201, 202], "the next run");
+    first.commit().await.unwrap();
+    let mut first = store.pool().begin().await.unwrap();
+    assert_eq!(claim(&mut first, 2).await, [3, 4]);
+    assert_eq!(claim(&mut third, 2).await, [5, 6]);
+    assert_eq!(claim(&mut third, 3).await, [7, 8, 9]);
+    first.rollback().await.unwrap();
+    assert_eq!(claim(&mut third, 3).await, [3, 4, 10]);
+    third.rollback().await.unwrap();
+    second.rollback().await.unwrap();
+    // In order, across pieces and runs.
+    let mut rest = store.pool().begin().await.unwrap();
+    let all = claim(&mut rest, 1000).await;
+    assert_eq!(all, (3..=450).collect::<Vec<i64>>());
+    rest.commit().await.unwrap();
+    assert_eq!(store.doctor().await.unwrap(), []);
+}
