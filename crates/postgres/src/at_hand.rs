@@ -2,19 +2,27 @@
 //!
 //! The pool asks a connection whether it lives each time one is given back: one more exchange with
 //! the server for every claim and every settle. Some connections therefore stay out of the pool
-//! between statements. At least half are left to the pool, for the caller's own transactions.
+//! between statements; the others are left to the pool, for the caller's own transactions.
+//!
+//! Statements take turns in the order in which they came. Without that, whoever comes when a
+//! connection has just been put back takes it, and those who wait in the pool starve: the pool never
+//! sees the connection.
 
 use std::{
     io,
+    pin::pin,
     sync::{
-        Mutex,
+        Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
 
 use sqlx::{Connection as _, PgConnection, PgPool, Postgres, pool::PoolConnection};
-use tokio::time::timeout;
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::timeout,
+};
 
 use crate::error::leaves_the_connection_usable;
 
@@ -36,57 +44,97 @@ pub(crate) async fn ping(connection: &mut PgConnection) -> Result<(), sqlx::Erro
     }
 }
 
-/// A connection outside the pool.
+/// A connection for one statement, and the right to run it.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct Kept<'a> {
     pub(crate) connection: PoolConnection<Postgres>,
     /// Since when it is kept.
     since: Instant,
-    /// Since when it rests.
+    _turn: SemaphorePermit<'a>,
+}
+
+#[derive(Debug)]
+struct Resting {
+    connection: PoolConnection<Postgres>,
+    since: Instant,
     rests_since: Instant,
 }
 
 /// The connections at hand.
 #[derive(Debug)]
 pub(crate) struct AtHand {
-    resting: Mutex<Vec<Kept>>,
-    connections_max: usize,
+    resting: Mutex<Vec<Resting>>,
+    resting_max: usize,
+    /// Fair: first come, first served.
+    turns: Semaphore,
+    /// How long nothing may be answered before those who wait give up.
+    patience: Duration,
+    answered_at: Mutex<Instant>,
     is_closed: AtomicBool,
 }
 
 impl AtHand {
-    /// Keeps up to half of a pool's `connections_max`.
-    pub(crate) fn new(connections_max: u32) -> Self {
+    /// Runs statements on three quarters of a pool's `connections_max`, and keeps those.
+    pub(crate) fn new(connections_max: u32, patience: Duration) -> Self {
+        let turns = (connections_max - connections_max / 4).max(1) as usize;
+        let resting_max = match connections_max {
+            0..4 => connections_max as usize / 2,
+            _ => turns,
+        };
         Self {
             resting: Mutex::default(),
-            connections_max: connections_max as usize / 2,
+            resting_max,
+            turns: Semaphore::new(turns),
+            patience,
+            answered_at: Mutex::new(Instant::now()),
             is_closed: AtomicBool::new(false),
         }
     }
 
     /// A connection that is believed to live.
-    pub(crate) async fn take(&self, pool: &PgPool) -> Result<Kept, sqlx::Error> {
+    pub(crate) async fn take(&self, pool: &PgPool) -> Result<Kept<'_>, sqlx::Error> {
+        let turn = self.turn().await?;
         while let Some(mut kept) = self.pop() {
             if kept.since.elapsed() > KEPT_MAX {
                 continue;
             }
             if kept.rests_since.elapsed() <= PING_AFTER || ping(&mut kept.connection).await.is_ok()
             {
-                return Ok(kept);
+                return Ok(Kept {
+                    connection: kept.connection,
+                    since: kept.since,
+                    _turn: turn,
+                });
             }
             // Out of the pool, which makes room for another: it would only ask again.
             drop(kept.connection.detach());
         }
-        let now = Instant::now();
         Ok(Kept {
             connection: pool.acquire().await?,
-            since: now,
-            rests_since: now,
+            since: Instant::now(),
+            _turn: turn,
         })
     }
 
+    /// Waits for a turn for as long as the database answers: a long queue is no failure.
+    async fn turn(&self) -> Result<SemaphorePermit<'_>, sqlx::Error> {
+        let mut turn = pin!(self.turns.acquire());
+        let mut patience = self.patience;
+        loop {
+            if let Ok(turn) = timeout(patience, turn.as_mut()).await {
+                return turn.map_err(|_| sqlx::Error::PoolClosed);
+            }
+            let silence = lock(&self.answered_at).elapsed();
+            patience = self
+                .patience
+                .checked_sub(silence)
+                .filter(|left| !left.is_zero())
+                .ok_or(sqlx::Error::PoolTimedOut)?;
+        }
+    }
+
     /// Keeps a connection after use, unless what happened speaks against it.
-    pub(crate) fn put_back<T>(&self, kept: Kept, result: &Result<T, sqlx::Error>) {
+    pub(crate) fn put_back<T>(&self, kept: Kept<'_>, result: &Result<T, sqlx::Error>) {
         if let Err(error) = result
             && !leaves_the_connection_usable(error)
         {
@@ -94,12 +142,14 @@ impl AtHand {
             self.lock().clear();
             return;
         }
+        *lock(&self.answered_at) = Instant::now();
         let mut resting = self.lock();
         // Looked at under the lock, so that none is put back behind a close.
-        if !self.is_closed.load(Relaxed) && resting.len() < self.connections_max {
-            resting.push(Kept {
+        if !self.is_closed.load(Relaxed) && resting.len() < self.resting_max {
+            resting.push(Resting {
+                connection: kept.connection,
+                since: kept.since,
                 rests_since: Instant::now(),
-                ..kept
             });
         }
     }
@@ -114,15 +164,17 @@ impl AtHand {
         }
     }
 
-    fn pop(&self) -> Option<Kept> {
+    fn pop(&self) -> Option<Resting> {
         self.lock().pop()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Kept>> {
-        self.resting
-            .lock()
-            .expect("invariant: no panic under this lock")
+    fn lock(&self) -> MutexGuard<'_, Vec<Resting>> {
+        lock(&self.resting)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("invariant: no panic under this lock")
 }
 
 impl Drop for AtHand {

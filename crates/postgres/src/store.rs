@@ -78,7 +78,7 @@ impl PostgresStore {
         Ok(Self {
             pool,
             pooler: options.pooler,
-            at_hand: AtHand::new(options.connections_max),
+            at_hand: AtHand::new(options.connections_max, options.acquire_timeout),
             low_water: LowWater::new(options.low_water),
             list_walk_max: options.list_walk_max,
             wakes: Wakes::new(options.wake_url().map(connect_options).transpose()?),

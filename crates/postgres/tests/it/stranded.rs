@@ -1,6 +1,9 @@
 //! Connections that die without a word, or with one.
 
-use std::time::Duration;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use consign_kernel::{LaneName, NewMessage, Store};
 use consign_postgres::{PostgresOptions, PostgresStore};
@@ -124,4 +127,35 @@ async fn a_store_can_be_closed_though_it_keeps_connections_at_hand() {
     let closed = timeout(Duration::from_secs(10), store.close()).await;
     assert!(closed.is_ok(), "nothing is waited for");
     assert!(!enqueues(&store).await);
+}
+
+/// More callers than connections, each with its next statement as soon as the last is answered.
+#[tokio::test(flavor = "multi_thread")]
+async fn callers_take_turns_and_none_is_left_waiting() {
+    let database = database().await;
+    let options = PostgresOptions {
+        connections_max: 4,
+        acquire_timeout: Duration::from_secs(1),
+        ..PostgresOptions::new(database.url())
+    };
+    let store = Arc::new(PostgresStore::connect(&options).await.unwrap());
+    let ends = Instant::now() + Duration::from_secs(3);
+    let mut callers = tokio::task::JoinSet::new();
+    for _ in 0..40 {
+        let store = Arc::clone(&store);
+        callers.spawn(async move {
+            let mut answered = 0;
+            while Instant::now() < ends {
+                store.lane(&lane()).await.expect("a connection in time");
+                answered += 1;
+            }
+            answered
+        });
+    }
+    let answered = callers.join_all().await;
+    let (least, most) = (answered.iter().min(), answered.iter().max());
+    assert!(
+        least.unwrap() * 3 > *most.unwrap(),
+        "all alike: {least:?} to {most:?}"
+    );
 }
