@@ -28,6 +28,7 @@ pub(crate) mod renew;
 pub(crate) mod resolve;
 pub(crate) mod settle;
 pub(crate) mod uncertain;
+pub(crate) mod wait;
 
 /// The names of all cases, by topic: the one list from which tests and `cases()` are made.
 #[doc(hidden)]
@@ -308,6 +309,11 @@ macro_rules! each_case {
                 one_key_sent_by_many_is_one_message
                 groups_stay_in_order_under_many_workers
                 a_wait_comes_back_by_itself;
+            wait:
+                an_enqueue_ends_a_wait
+                a_delayed_enqueue_ends_a_wait_when_it_is_due
+                a_retry_ends_a_wait_when_it_is_due
+                a_turn_that_is_passed_on_ends_a_wait;
             races:
                 of_two_payloads_for_one_key_one_wins
                 a_requeue_races_a_settle

@@ -36,17 +36,17 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.known_lane(text) FROM PUBLIC;
 
--- Wakes the workers that listen for a lane at commit, if its policy says so. Equal notifications
--- of one transaction are sent once, however many messages it makes ready.
-CREATE FUNCTION consign.wake(p_lane consign.lane) RETURNS void
+-- Wakes the workers of a lane at commit, asleep or not, if its policy says so. All commits that notify wait for
+-- each other, so this is for what is rare; runs wake by the trigger on consign.ready.
+CREATE FUNCTION consign.wake(p_lane consign.lane, p_due_at timestamptz) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
     IF (p_lane.policy->>'notify')::boolean THEN
-        PERFORM pg_notify('consign', p_lane.name);
+        PERFORM pg_notify('consign', p_lane.name || CASE WHEN p_due_at > consign.clock() THEN ' later' ELSE '' END);
     END IF;
 END $$;
-REVOKE ALL ON FUNCTION consign.wake(consign.lane) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.wake(consign.lane, timestamptz) FROM PUBLIC;
 
 CREATE FUNCTION consign.require_reason(p_actor text, p_reason text) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
@@ -252,7 +252,7 @@ BEGIN
     END IF;
     INSERT INTO consign.audit (at, actor, action, lane, reason)
         VALUES (consign.clock(), p_actor, CASE WHEN p_paused THEN 'pause' ELSE 'resume' END, p_lane, p_reason);
-    PERFORM consign.wake(v_lane);
+    PERFORM consign.wake(v_lane, '-infinity');
     RETURN v_lane;
 END $$;
 REVOKE ALL ON FUNCTION consign.set_paused(text, boolean, text, text) FROM PUBLIC;

@@ -189,9 +189,6 @@ BEGIN
                       FROM unnest(p_ids, p_delays) AS m (id, delay) WHERE m.id = ANY (v_ready)
                       GROUP BY m.delay ORDER BY min(m.id)) run;
     END IF;
-    IF cardinality(v_ready) > 0 AND (p_delay = interval '0' OR interval '0' = ANY (p_delays)) THEN
-        PERFORM consign.wake(v_lane);
-    END IF;
     IF v_ready = p_ids THEN
         RETURN QUERY SELECT u, false, 'ready' FROM unnest(p_ids) u;
         RETURN;

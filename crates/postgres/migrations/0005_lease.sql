@@ -461,7 +461,6 @@ BEGIN
         WHERE NOT id = ANY (v_lease.begun);
     PERFORM consign.make_ready(v_lease.lane, v_now, v_ids, v_tries, v_attempts, false);
     PERFORM consign.shrink_lease(v_lease, v_ids);
-    PERFORM consign.wake(consign.known_lane(v_lease.lane));
     RETURN coalesce(v_ids, '{}');
 END $$;
 REVOKE ALL ON FUNCTION consign.release(uuid) FROM PUBLIC;

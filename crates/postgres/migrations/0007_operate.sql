@@ -75,7 +75,7 @@ BEGIN
         RETURN NEXT;
     END LOOP;
     PERFORM consign.record_action(u, p_action, p_actor, p_reason, v_now) FROM (SELECT u FROM unnest(v_moved) u ORDER BY u) moved;
-    PERFORM consign.make_ready(r.lane, v_now, r.ids, r.tries, r.attempts, false), consign.wake(consign.known_lane(r.lane))
+    PERFORM consign.make_ready(r.lane, v_now, r.ids, r.tries, r.attempts, false)
         FROM (SELECT m.lane, array_agg(e.id ORDER BY e.id) AS ids, array_agg(e.tries ORDER BY e.id) AS tries,
                      array_agg(e.attempts ORDER BY e.id) AS attempts
                   FROM unnest(v_ready, v_ready_tries, v_ready_attempts) AS e (id, tries, attempts)
@@ -259,7 +259,7 @@ BEGIN
         RETURN NEXT;
     END LOOP;
     FOR v_index IN 1 .. cardinality(v_groups) LOOP
-        PERFORM consign.pass_turn(v_lanes[v_index], v_groups[v_index], v_now), consign.wake(consign.known_lane(v_lanes[v_index]));
+        PERFORM consign.pass_turn(v_lanes[v_index], v_groups[v_index], v_now);
     END LOOP;
 END $$;
 REVOKE ALL ON FUNCTION consign.resolve(bigint[], text, text, text, jsonb) FROM PUBLIC;

@@ -75,7 +75,7 @@ BEGIN
             USING HINT = 'Only a lock whose time is over is void. The lease time is in the policy of the lane.';
         RETURN false;
     END IF;
-    PERFORM consign.end_lease(v_lease, v_now), consign.wake(consign.known_lane('orders'));
+    PERFORM consign.end_lease(v_lease, v_now);
     PERFORM consign.record_action(u, 'expire', session_user, 'void lock released through outbox_orders', v_now)
         FROM unnest(v_lease.ids) u;
     RETURN true;

@@ -375,7 +375,6 @@ BEGIN
         UPDATE consign.payment_participant q SET dense_from = f.last + 1
             FROM consign.former_numbers(p_schema) f WHERE f.participant_id = q.participant_id AND f.last >= q.dense_from;
         PERFORM consign.make_ready('payments', v_now, v_due, v_counts, v_nos, false);
-        PERFORM consign.wake(consign.known_lane('payments'));
         INSERT INTO consign.audit (at, actor, action, lane, reason)
             VALUES (v_now, session_user, 'import', 'payments', 'from schema ' || p_schema);
     END IF;

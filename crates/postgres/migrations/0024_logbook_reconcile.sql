@@ -101,7 +101,7 @@ BEGIN
                             v_ends OR v_audit IS NOT NULL AND NOT p_reschedule, v_ends)::logbook.finding;
         END LOOP;
         IF v_ends THEN
-            PERFORM consign.end_lease(v_lease, v_now, p_delay), consign.wake(consign.known_lane('memory'));
+            PERFORM consign.end_lease(v_lease, v_now, p_delay);
         END IF;
     END LOOP;
 END $$;

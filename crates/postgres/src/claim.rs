@@ -81,6 +81,7 @@ impl PostgresStore {
     ) -> Result<Lease> {
         self.low_water
             .found(&claim.lane, rows::time(row, "scan_from")?, full_scan);
+        self.wakes.found(&claim.lane);
         let token = Token(rows::column(row, "token")?);
         let contents = claimed::contents(row, &claim.lane)?;
         // SQL callers can enqueue headers that JSON parsers here refuse, such as 1e400. Left in the

@@ -29,7 +29,11 @@ impl PostgresStore {
         let Some(statement) = statement(messages)? else {
             return Ok(Vec::new());
         };
-        answers(&self.fetch("enqueue", statement).await?, messages)
+        let enqueued = answers(&self.fetch("enqueue", statement).await?, messages)?;
+        for message in messages {
+            self.wakes.ring(&message.lane, message.delay.is_zero());
+        }
+        Ok(enqueued)
     }
 }
 

@@ -24,6 +24,7 @@ mod scm;
 mod settle;
 mod store;
 mod wait;
+mod wakes;
 mod witness;
 
 pub use enqueue::enqueue_in;

@@ -83,6 +83,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!("00", 26, "scm"),
     migration!("00", 27, "scm_roles"),
     migration!("00", 28, "pulse"),
+    migration!("00", 29, "wake"),
 ];
 
 /// Held while migrating, so that programs that start together migrate one after the other.

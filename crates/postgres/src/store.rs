@@ -21,7 +21,7 @@ use crate::{
     low_water::LowWater,
     migrate,
     options::{Pooler, PostgresOptions},
-    wait::Wakes,
+    wakes::Wakes,
 };
 
 /// Opens a transaction behind a pooler. Should this process freeze inside it, the server lets go of

@@ -1,186 +1,201 @@
-//! Wake-ups: LISTEN where a connection can carry it, polling always.
+//! Waiting for work: the worker's side of the wake-up protocol, docs/adr/0006-wake-ups.md.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::time::Duration;
 
 use consign_kernel::{LaneName, Result};
-use sqlx::postgres::{
-    PgConnectOptions, PgListener, PgNotification, PgPoolOptions, types::PgInterval,
+use sqlx::postgres::{PgRow, types::PgInterval};
+use tokio::time::Instant;
+
+use crate::{
+    PostgresStore, rows,
+    wakes::{Ears, Heard},
 };
-use tokio::{
-    sync::{Notify, watch},
-    task::JoinHandle,
-    time::timeout,
-};
 
-use crate::{PostgresStore, rows};
+/// For so long after a lane had work, it is looked at without being registered: a busy lane would
+/// make a producer notify for every claim that finds nothing.
+const EAGER: Duration = Duration::from_millis(10);
+/// The pause between two of those looks.
+const EAGER_PAUSE: Duration = Duration::from_millis(3);
+/// The first pause between two looks after registering; it doubles.
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+/// The longest pause between looks while producers that may not have seen the worker commit.
+const PAUSE_MAX: Duration = Duration::from_millis(25);
+/// For so long at most: afterwards they are slow, and looked for now and then.
+const COMMITTING_MAX: Duration = Duration::from_secs(1);
+const SLOW_LOOK: Duration = Duration::from_secs(1);
+/// How often to look while the connection for wake-ups is gone.
+const UNHEARD_LOOK: Duration = Duration::from_millis(50);
+/// The longest registration.
+const REST_MAX: Duration = Duration::from_secs(60);
+/// The longest wait.
+const WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// The channel on which an enqueue names its lane.
-const CHANNEL: &str = "consign";
-/// After this long without a notification, the connection is asked whether it lives.
-const SILENCE_MAX: Duration = Duration::from_secs(10);
-/// How long it may take to answer.
-const ANSWER_MAX: Duration = Duration::from_secs(2);
-/// How long to rest before listening again after the connection broke.
-const RECONNECT_AFTER: Duration = Duration::from_secs(1);
-
-/// Who waits for which lane, and the task that wakes them.
-#[derive(Debug)]
-pub(crate) struct Wakes {
-    /// Where to listen; none behind a transaction pooler without a direct address.
-    listen: Option<PgConnectOptions>,
-    lanes: Arc<Lanes>,
-    /// Started by the first wait; ends with the store.
-    listener: Mutex<Option<Listener>>,
-}
-
-#[derive(Debug)]
-struct Listener {
-    task: JoinHandle<()>,
-    /// Whether listening was tried: from then on, wake-ups either come or cannot come.
-    tried: watch::Receiver<bool>,
-}
-
-#[derive(Debug, Default)]
-struct Lanes(Mutex<HashMap<String, Arc<Notify>>>);
-
-impl Lanes {
-    fn get(&self, lane: &str) -> Arc<Notify> {
-        let mut lanes = self.0.lock().expect("invariant: no panic under this lock");
-        Arc::clone(lanes.entry(lane.to_owned()).or_default())
-    }
-
-    /// Wakes those who wait for a lane. Anybody may send a notification: unknown names leave no trace.
-    fn wake(&self, lane: &str) {
-        let lanes = self.0.lock().expect("invariant: no panic under this lock");
-        if let Some(lane) = lanes.get(lane) {
-            lane.notify_waiters();
-        }
-    }
-
-    fn wake_all(&self) {
-        let lanes = self.0.lock().expect("invariant: no panic under this lock");
-        lanes.values().for_each(|lane| lane.notify_waiters());
-    }
-}
-
-impl Wakes {
-    pub(crate) fn new(listen: Option<PgConnectOptions>) -> Self {
-        Self {
-            listen,
-            lanes: Arc::default(),
-            listener: Mutex::default(),
-        }
-    }
-
-    /// Starts to listen, and returns once that has been tried, or after `limit`.
-    async fn ensure_listening(&self, limit: Duration) {
-        let Some(options) = &self.listen else { return };
-        let mut tried = {
-            let mut listener = self
-                .listener
-                .lock()
-                .expect("invariant: no panic under this lock");
-            let listener = listener.get_or_insert_with(|| {
-                let (sender, tried) = watch::channel(false);
-                let task = tokio::spawn(listen(options.clone(), Arc::clone(&self.lanes), sender));
-                Listener { task, tried }
-            });
-            listener.tried.clone()
-        };
-        // A time-out here only means that this wait relies on polling.
-        drop(timeout(limit, tried.wait_for(|tried| *tried)).await);
-    }
-}
-
-impl Drop for Wakes {
-    fn drop(&mut self) {
-        if let Ok(Some(listener)) = self.listener.get_mut().map(Option::take) {
-            listener.task.abort();
-        }
-    }
-}
-
-/// Listens for ever. Failures are not reported: polling is the safety net, and the database's
-/// absence shows in every other operation.
-async fn listen(options: PgConnectOptions, lanes: Arc<Lanes>, tried: watch::Sender<bool>) {
-    loop {
-        // A pool of its own each time: the place of a connection that fell silent is not given back.
-        let pool = PgPoolOptions::new()
-            .max_connections(1)
-            .connect_lazy_with(options.clone());
-        if let Ok(mut listener) = PgListener::connect_with(&pool).await
-            && listener.listen(CHANNEL).await.is_ok()
-        {
-            if tried.send_replace(true) {
-                // Whatever came while the connection was gone is not told again.
-                lanes.wake_all();
-            }
-            while let Ok(notification) = next(&mut listener).await {
-                if let Some(notification) = notification {
-                    lanes.wake(notification.payload());
-                }
-            }
-        }
-        tried.send_replace(true);
-        tokio::time::sleep(RECONNECT_AFTER).await;
-    }
-}
-
-/// The next notification; none if the connection was silent for a while and still lives.
-///
-/// A connection whose far side vanished without a word looks like one on which nothing happens.
-async fn next(
-    listener: &mut PgListener,
-) -> std::result::Result<Option<PgNotification>, sqlx::Error> {
-    if let Ok(received) = timeout(SILENCE_MAX, listener.try_recv()).await {
-        // Nothing where something was received: the connection was closed.
-        let notification = received?.ok_or_else(silent)?;
-        return Ok(Some(notification));
-    }
-    let question = sqlx::query("SELECT 1").execute(&mut *listener);
-    match timeout(ANSWER_MAX, question).await {
-        Ok(answer) => answer.map(|_| None),
-        Err(_) => Err(silent()),
-    }
-}
-
-fn silent() -> sqlx::Error {
-    sqlx::Error::Protocol("the connection for wake-ups is gone".to_owned())
+/// What a look led to.
+enum Next {
+    /// Something may be claimed.
+    Claim,
+    Look,
+    Sleep(Instant),
 }
 
 impl PostgresStore {
     pub(crate) async fn wait_impl(&self, lane: &LaneName, limit: Duration) -> Result<bool> {
-        self.wakes.ensure_listening(limit).await;
-        let notify = self.wakes.lanes.get(lane.as_str());
-        let woken = notify.notified();
-        tokio::pin!(woken);
-        // Interest comes before the look: what is enqueued in between is not missed.
-        woken.as_mut().enable();
-        let due = self.until_due(lane).await?;
-        if due == Some(Duration::ZERO) {
-            return Ok(true);
+        let deadline = Instant::now() + limit.min(WAIT_MAX);
+        loop {
+            // Before the look: what comes in between is heard.
+            let mut ears = self.wakes.ears(lane);
+            let next = match self.wakes.is_listening(limit).await {
+                true => self.fall_asleep(lane, deadline, &mut ears).await?,
+                false => self.look_unheard(lane, deadline).await?,
+            };
+            let heard = match next {
+                Next::Claim => return Ok(true),
+                Next::Look => Heard::Look,
+                Next::Sleep(until) => ears.hear(until.min(deadline)).await,
+            };
+            if heard == Heard::Work {
+                return Ok(true);
+            }
+            if Instant::now() >= deadline {
+                return Ok(false);
+            }
         }
-        let pause = due.map_or(limit, |due| due.min(limit));
-        let woken = timeout(pause, woken).await.is_ok();
-        Ok(woken || pause < limit)
+    }
+
+    /// Where no wake-up comes: behind a transaction pooler the caller polls, and a connection that
+    /// broke comes back soon.
+    async fn look_unheard(&self, lane: &LaneName, deadline: Instant) -> Result<Next> {
+        let until = self.until_due(lane).await?;
+        let most = match self.wakes.can_listen() {
+            true => UNHEARD_LOOK,
+            false => WAIT_MAX,
+        };
+        Ok(after(until, (Instant::now() + most).min(deadline)))
+    }
+
+    /// Registers this worker as asleep on the lane, and looks until nothing can have been missed.
+    async fn fall_asleep(
+        &self,
+        lane: &LaneName,
+        deadline: Instant,
+        ears: &mut Ears,
+    ) -> Result<Next> {
+        if let Some(next) = self.look_eagerly(lane, ears).await? {
+            return Ok(next);
+        }
+        let limit = deadline
+            .saturating_duration_since(Instant::now())
+            .min(REST_MAX);
+        let statement = sqlx::query("SELECT until, registered FROM consign.rest($1, $2, $3)")
+            .bind(lane.as_str())
+            .bind(self.wakes.worker)
+            .bind(rows::interval(limit));
+        let rows = self.fetch("register as idle", statement).await?;
+        let row = first(&rows)?;
+        let rests_until = Instant::now() + limit;
+        let is_registered: bool = rows::column(row, "registered")?;
+        match after(duration(row)?, rests_until) {
+            Next::Sleep(_) if is_registered => self.look_until_sure(lane, rests_until, ears).await,
+            next => Ok(next),
+        }
+    }
+
+    /// While the lane had work a moment ago.
+    async fn look_eagerly(&self, lane: &LaneName, ears: &mut Ears) -> Result<Option<Next>> {
+        let Some(found_at) = self.wakes.found_at(lane) else {
+            return Ok(None);
+        };
+        while Instant::now() < found_at + EAGER {
+            let until = Instant::now() + EAGER_PAUSE;
+            match ears.hear(until).await {
+                Heard::Work => return Ok(Some(Next::Claim)),
+                Heard::Look | Heard::Nothing => {}
+            }
+            if let Next::Claim = after(self.until_due(lane).await?, until) {
+                return Ok(Some(Next::Claim));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Looks again until every transaction has ended that may have looked for sleeping workers
+    /// before this one was registered. Whoever looks from now on sees it.
+    async fn look_until_sure(
+        &self,
+        lane: &LaneName,
+        rests_until: Instant,
+        ears: &mut Ears,
+    ) -> Result<Next> {
+        let started = Instant::now();
+        let (until, all) = self.look_for_work(lane, None).await?;
+        let (mut committing, mut has_slow) = self.wakes.without_slow(all);
+        let mut next = after(until, rests_until);
+        let mut pause = PAUSE_MIN;
+        while let Next::Sleep(until) = next
+            && !committing.is_empty()
+        {
+            if started.elapsed() > COMMITTING_MAX {
+                self.wakes.add_slow(committing);
+                has_slow = true;
+                break;
+            }
+            match ears.hear(until.min(Instant::now() + pause)).await {
+                Heard::Work => return Ok(Next::Claim),
+                Heard::Look => return Ok(Next::Look),
+                Heard::Nothing => {}
+            }
+            pause = (pause * 2).min(PAUSE_MAX);
+            let (until, still) = self.look_for_work(lane, Some(&committing)).await?;
+            committing = still;
+            next = after(until, rests_until);
+        }
+        Ok(match next {
+            Next::Sleep(until) if has_slow => Next::Sleep(until.min(Instant::now() + SLOW_LOOK)),
+            next => next,
+        })
+    }
+
+    /// How long until something is due, and who is about to commit.
+    async fn look_for_work(
+        &self,
+        lane: &LaneName,
+        committing: Option<&[String]>,
+    ) -> Result<(Option<Duration>, Vec<String>)> {
+        let statement = sqlx::query("SELECT until, committing FROM consign.look($1, $2)")
+            .bind(lane.as_str())
+            .bind(committing);
+        let rows = self.read("look for work", statement).await?;
+        let row = first(&rows)?;
+        Ok((duration(row)?, rows::column(row, "committing")?))
     }
 
     /// How long until the lane has something to claim, if anything is in sight.
     async fn until_due(&self, lane: &LaneName) -> Result<Option<Duration>> {
         let statement = sqlx::query("SELECT consign.until_due($1) AS until").bind(lane.as_str());
         let rows = self.read("look for work", statement).await?;
-        let Some(row) = rows.first() else {
-            return Ok(None);
-        };
-        let until: Option<PgInterval> = rows::column(row, "until")?;
-        Ok(until.map(|until| {
-            let days_us = i64::from(until.days).saturating_mul(86_400_000_000);
-            let until_us = days_us.saturating_add(until.microseconds);
-            Duration::from_micros(until_us.max(0).unsigned_abs())
-        }))
+        rows.first().map_or(Ok(None), duration)
     }
+}
+
+/// What to do about something that is due after `until`, where sleep ends at `most`.
+fn after(until: Option<Duration>, most: Instant) -> Next {
+    match until {
+        Some(Duration::ZERO) => Next::Claim,
+        Some(until) => Next::Sleep(most.min(Instant::now() + until.min(WAIT_MAX))),
+        None => Next::Sleep(most),
+    }
+}
+
+fn first(rows: &[PgRow]) -> Result<&PgRow> {
+    rows.first()
+        .ok_or_else(|| rows::corrupt("a look returned nothing"))
+}
+
+fn duration(row: &PgRow) -> Result<Option<Duration>> {
+    let until: Option<PgInterval> = rows::column(row, "until")?;
+    Ok(until.map(|until| {
+        let days_us = i64::from(until.days).saturating_mul(86_400_000_000);
+        let until_us = days_us.saturating_add(until.microseconds);
+        Duration::from_micros(until_us.max(0).unsigned_abs())
+    }))
 }

@@ -24,3 +24,4 @@ mod scm;
 mod sql;
 mod stranded;
 mod wake;
+mod wake_races;

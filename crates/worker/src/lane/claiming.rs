@@ -97,6 +97,15 @@ impl Claiming {
         }
     }
 
+    /// Has the store look again for how long to wait.
+    pub(super) fn wait_anew(&mut self) {
+        if let Phase::Waiting(wait) = &self.phase {
+            wait.abort();
+            self.poll.reset();
+            self.phase = Phase::Empty;
+        }
+    }
+
     /// Looks again after `pause`.
     fn rest(&mut self, pause: Duration) {
         self.phase = Phase::Resting(Instant::now() + pause);
@@ -232,8 +241,8 @@ impl LaneLoop {
                 self.claiming.phase = Phase::Empty;
                 let after_work = std::mem::take(&mut self.claiming.found);
                 if !after_work && self.claiming.in_vain.take(Instant::now()).is_err() {
-                    let pause = self.claiming.poll.next(0.0);
-                    self.claiming.rest(pause);
+                    // No wake-up is heard meanwhile, so the rest must be short.
+                    self.claiming.rest(self.context.options.poll_min);
                 }
             }
             Err(_) => self.rest_in_outage(),

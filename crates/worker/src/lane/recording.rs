@@ -4,7 +4,7 @@ use std::{mem, sync::Arc};
 
 use consign_kernel::{
     BeginAnswer, ClaimedMessage, Done, Fence, MessageId, Outcome, ReleaseAnswer, Report,
-    SettleAnswer,
+    SettleAnswer, StateKind,
 };
 use tokio::time::Instant;
 use tracing::{info, warn};
@@ -141,7 +141,15 @@ impl LaneLoop {
 
     fn settled(&mut self, held: &mut Held, reports: Vec<Report>, answer: SettleAnswer) {
         match answer {
-            SettleAnswer::Settled(_) | SettleAnswer::AlreadySettled(_) => self.count(&reports),
+            SettleAnswer::Settled(recorded) | SettleAnswer::AlreadySettled(recorded) => {
+                // What the lane waits for may be due earlier now: a retry, or a group's next message.
+                if self.policy.as_ref().is_some_and(|policy| policy.ordered)
+                    || recorded.iter().any(|one| one.state == StateKind::Ready)
+                {
+                    self.claiming.wait_anew();
+                }
+                self.count(&reports);
+            }
             SettleAnswer::LeaseLost => {
                 held.finished.splice(..0, reports);
                 self.lose(held);

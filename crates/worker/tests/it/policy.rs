@@ -2,9 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use consign_kernel::{LanePolicy, StateKind, Store};
+use consign_kernel::{LanePolicy, Outcome, StateKind, Store};
 use consign_testkit::eventually;
-use consign_worker::WorkerOptions;
+use consign_worker::{About, Verdict, WorkerOptions};
 use tokio::time::Instant;
 
 use crate::support::{
@@ -145,4 +145,45 @@ async fn an_idle_worker_picks_up_at_once_over_postgres() {
 async fn an_idle_worker_picks_up_at_once_over_sqlite() {
     let (store, _folder) = sqlite().await;
     pickup_is_quick(store, Duration::from_millis(30)).await;
+}
+
+/// Where no wake-up comes, the worker's own settle moves the next look forward.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_retry_is_delivered_at_its_time_though_the_next_poll_is_far() {
+    let database = postgres_database().await;
+    let store: Arc<dyn Store> = postgres(database.url()).await;
+    let silent = LanePolicy {
+        notify: false,
+        ..LanePolicy::default()
+    };
+    make_lane(&*store, "mail", &silent).await;
+    let ids = enqueue(&*store, "mail", 1).await;
+    let gate = Gate::default();
+    let passed = gate.clone();
+    let sink = ScriptedSink::new(move |delivery| {
+        let gate = passed.clone();
+        async move {
+            gate.passed().await;
+            match delivery.attempt_no {
+                1 => Verdict::failed(Outcome::Retry, About::Message, "not_yet", "")
+                    .with_retry_in(Some(Duration::from_millis(100))),
+                _ => Verdict::delivered(),
+            }
+        }
+    });
+    let rarely = WorkerOptions {
+        poll_min: Duration::from_secs(60),
+        poll_max: Duration::from_secs(60),
+        ..options()
+    };
+    let faulty = FaultyStore::new(Arc::clone(&store));
+    let counted: Arc<dyn Store> = faulty.clone();
+    let worker = work_with(&counted, "mail", &sink, rarely);
+    eventually("it waits for more", SOON, || async {
+        faulty.calls("wait") > 0
+    })
+    .await;
+    gate.open();
+    all_are(&*store, &ids, StateKind::Delivered).await;
+    end(&worker, &*store).await;
 }

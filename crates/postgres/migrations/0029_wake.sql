@@ -1,0 +1,152 @@
+-- Wake-ups that cost a busy producer nothing. The protocol and its interleavings: docs/adr/0006-wake-ups.md.
+
+-- Workers that sleep on a lane. What is committed for the lane and due before `sleeps_until` wakes them;
+-- later than that they wake by themselves, so the row of a worker that was killed soon means nothing.
+--
+-- Unlogged: registering waits for no flush, and a crash of the server empties the table.
+CREATE UNLOGGED TABLE consign.idle (
+    lane         text NOT NULL,
+    sleeps_until timestamptz NOT NULL,
+    worker       uuid NOT NULL
+);
+-- By time, because producers read only the entries that still sleep: while somebody holds a snapshot open,
+-- vacuum removes none of the older ones.
+CREATE INDEX idle_lane ON consign.idle (lane, sleeps_until);
+ALTER TABLE consign.idle SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
+    autovacuum_vacuum_cost_delay = 0, vacuum_truncate = false);
+
+-- Takes the registrations of a lane that would sleep past p_due_at, and notifies if there were any.
+--
+-- Another producer may be taking the same ones at this moment. If it commits, its notification wakes the workers,
+-- which look again once this transaction has ended (consign.look), and nothing is left to be notified here. If it
+-- aborts, they are taken here. Should that be open for longer than a commit takes, this one notifies as well.
+CREATE FUNCTION consign.take_idle(p_lane text, p_due_at timestamptz) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off SET plan_cache_mode = force_generic_plan SET lock_timeout = '200ms'
+    AS $$
+DECLARE
+    v_now timestamptz := consign.clock();
+BEGIN
+    BEGIN
+        DELETE FROM consign.idle WHERE lane = p_lane AND sleeps_until > greatest(p_due_at, v_now);
+        IF NOT FOUND THEN
+            RETURN;
+        END IF;
+    EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+        NULL;
+    END;
+    PERFORM pg_notify('consign', p_lane || CASE WHEN p_due_at > v_now THEN ' later' ELSE '' END);
+END $$;
+REVOKE ALL ON FUNCTION consign.take_idle(text, timestamptz) FROM PUBLIC;
+
+-- At the commit of whatever put a run into ready: wakes the workers that would sleep past its due time.
+--
+-- Reading consign.idle locks it (ACCESS SHARE) before the statement's snapshot is taken and until the transaction
+-- ends. A worker that registers too late to be seen here sees that lock, and looks again when it is gone.
+CREATE FUNCTION consign.wake_for_run() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
+    AS $$
+BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        -- A snapshot from before cannot show who sleeps now.
+        PERFORM consign.wake(n, NEW.due_at) FROM consign.lane n WHERE n.name = NEW.lane;
+    ELSIF EXISTS (SELECT FROM consign.idle i
+                      WHERE i.lane = NEW.lane AND i.sleeps_until > greatest(NEW.due_at, consign.clock()))
+    THEN
+        PERFORM consign.take_idle(NEW.lane, NEW.due_at);
+    END IF;
+    RETURN NULL;
+END $$;
+REVOKE ALL ON FUNCTION consign.wake_for_run() FROM PUBLIC;
+
+-- In ordered lanes, at the commit of a message that waits, and of what left a turn open: the next claim decides who
+-- is next, so where a message waits for an open turn, there is something to claim. Two transactions that do the one
+-- and the other at once do not see each other; whoever leaves the turn open therefore always wakes.
+CREATE FUNCTION consign.wake_for_turn() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
+    AS $$
+BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        PERFORM consign.wake(n, '-infinity') FROM consign.lane n WHERE n.name = NEW.lane;
+    ELSIF EXISTS (SELECT FROM consign.idle i WHERE i.lane = NEW.lane AND i.sleeps_until > consign.clock())
+        AND (TG_TABLE_NAME = 'turn'
+             OR EXISTS (SELECT FROM consign.turn t
+                            WHERE t.lane = NEW.lane AND t."group" = NEW."group" AND t.message_id IS NULL))
+    THEN
+        PERFORM consign.take_idle(NEW.lane, '-infinity');
+    END IF;
+    RETURN NULL;
+END $$;
+REVOKE ALL ON FUNCTION consign.wake_for_turn() FROM PUBLIC;
+
+-- Deferred: a transaction may stay open for long after its enqueue, and workers fall asleep meanwhile.
+CREATE CONSTRAINT TRIGGER wake AFTER INSERT ON consign.ready
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION consign.wake_for_run();
+CREATE CONSTRAINT TRIGGER wake AFTER INSERT ON consign.waiting
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION consign.wake_for_turn();
+CREATE CONSTRAINT TRIGGER wake AFTER UPDATE OF message_id ON consign.turn
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+    WHEN (OLD.message_id IS NOT NULL AND NEW.message_id IS NULL) EXECUTE FUNCTION consign.wake_for_turn();
+
+-- Registers a worker as asleep on a lane, for p_limit or until something is due, unless something is due already.
+-- `until`: how long until that, nothing or less when it is; NULL when nothing is in sight. Not `registered`: nobody
+-- will wake it, because something is due, or the lane's policy has no `notify`.
+--
+-- To be committed before consign.look, which must find nothing before the worker sleeps.
+CREATE FUNCTION consign.rest(p_lane text, p_worker uuid, p_limit interval, OUT until interval, OUT registered boolean)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
+    AS $$
+DECLARE
+    v_now timestamptz := consign.clock();
+BEGIN
+    PERFORM consign.require_read_committed();
+    IF p_worker IS NULL OR p_limit IS NULL OR p_limit NOT BETWEEN interval '0' AND interval '1 minute' THEN
+        RAISE EXCEPTION 'rest: worker must not be null, limit from 0 to 1 minute' USING ERRCODE = 'CN006';
+    END IF;
+    until := consign.until_due(p_lane);
+    registered := coalesce(until > interval '0', true) AND ((consign.known_lane(p_lane)).policy->>'notify')::boolean;
+    IF registered THEN
+        -- Also what others left behind, as far as it is not old: see the index.
+        DELETE FROM consign.idle WHERE ctid = ANY (ARRAY(
+            SELECT i.ctid FROM consign.idle i
+                WHERE i.lane = p_lane AND i.sleeps_until > v_now - interval '2 minutes'
+                    AND (i.worker = p_worker OR i.sleeps_until <= v_now)
+                FOR UPDATE SKIP LOCKED));
+        INSERT INTO consign.idle (lane, sleeps_until, worker) VALUES (p_lane, v_now + least(p_limit, until), p_worker);
+    END IF;
+END $$;
+REVOKE ALL ON FUNCTION consign.rest(text, uuid, interval) FROM PUBLIC;
+
+-- The look after consign.rest. `until`: as there. `committing`: transactions that looked for sleeping workers and have
+-- not ended yet; those that looked too early to see this one are among them, so look again until none is left of
+-- those that the first look returned (p_committing), or of any where it is NULL.
+CREATE FUNCTION consign.look(p_lane text, p_committing text[] DEFAULT NULL, OUT until interval, OUT committing text[])
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    committing := ARRAY(
+        SELECT l.virtualtransaction FROM pg_locks l
+            WHERE l.locktype = 'relation' AND l.relation = 'consign.idle'::regclass AND l.mode = 'AccessShareLock'
+                AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+                AND l.pid IS DISTINCT FROM pg_backend_pid()
+                AND (p_committing IS NULL OR l.virtualtransaction = ANY (p_committing)));
+    -- After that, with a snapshot of its own: what is missing from the list has ended, and is seen.
+    until := consign.until_due(p_lane);
+END $$;
+REVOKE ALL ON FUNCTION consign.look(text, text[]) FROM PUBLIC;
+
+-- Removes what workers that are gone left behind.
+CREATE FUNCTION consign.forget_idle() RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    DELETE FROM consign.idle WHERE ctid = ANY (ARRAY(
+        SELECT i.ctid FROM consign.idle i WHERE i.sleeps_until <= consign.clock() FOR UPDATE SKIP LOCKED));
+END $$;
+REVOKE ALL ON FUNCTION consign.forget_idle() FROM PUBLIC;
+
+GRANT EXECUTE ON FUNCTION consign.rest(text, uuid, interval), consign.look(text, text[]), consign.forget_idle()
+    TO consign_worker;

@@ -1,0 +1,307 @@
+//! Producers and workers that miss each other by a moment; see docs/adr/0006-wake-ups.md.
+//!
+//! A wait here lasts a minute unless something wakes it, so that a lost wake-up shows.
+
+use std::time::Duration;
+
+use consign_kernel::{By, Claim, LaneName, LanePolicy, NewMessage, Report, Store as _};
+use consign_postgres::{PostgresStore, enqueue_in};
+use consign_testkit::{TestDatabase, eventually};
+use serde_json::json;
+use sqlx::{AssertSqlSafe, Connection, PgConnection, postgres::PgListener};
+use tokio::{task::JoinHandle, time::timeout};
+
+use crate::harness::{connect, database};
+
+const LONG: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_secs(15);
+
+/// A table whose rows keep the commit of their transaction waiting for the gate, and may fail it.
+const GATE: &str = "
+CREATE TABLE public.gated (fails boolean NOT NULL);
+CREATE FUNCTION public.pass_gate() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(42);
+    IF NEW.fails THEN RAISE EXCEPTION 'refused at commit'; END IF;
+    RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER pass_gate AFTER INSERT ON public.gated
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.pass_gate();
+";
+
+fn lane() -> LaneName {
+    "default".parse().unwrap()
+}
+
+fn message() -> NewMessage {
+    NewMessage::new(lane(), json!(1))
+}
+
+struct Fixture {
+    database: TestDatabase,
+    hand: PgConnection,
+}
+
+impl Fixture {
+    async fn new() -> Self {
+        let database = database().await;
+        let hand = PgConnection::connect(database.url()).await.unwrap();
+        let mut fixture = Self { database, hand };
+        fixture.run(GATE).await;
+        fixture
+    }
+
+    async fn run(&mut self, sql: &'static str) {
+        sqlx::raw_sql(sql).execute(&mut self.hand).await.unwrap();
+    }
+
+    async fn connection(&self) -> PgConnection {
+        PgConnection::connect(self.database.url()).await.unwrap()
+    }
+
+    async fn count(&mut self, sql: &'static str) -> i64 {
+        sqlx::query_scalar(sql)
+            .fetch_one(&mut self.hand)
+            .await
+            .unwrap()
+    }
+
+    async fn until(&mut self, what: &str, sql: &'static str, expected: i64) {
+        let hand = tokio::sync::Mutex::new(&mut self.hand);
+        eventually(what, SOON, || async {
+            let mut hand = hand.lock().await;
+            let count: i64 = sqlx::query_scalar(sql)
+                .fetch_one(&mut **hand)
+                .await
+                .unwrap();
+            count == expected
+        })
+        .await;
+    }
+
+    /// A worker of another process that has registered, and has looked at least once since.
+    async fn sleeper(&mut self) -> JoinHandle<bool> {
+        let store = connect(&self.database).await;
+        let sleeper = tokio::spawn(async move { store.wait(&lane(), LONG).await.unwrap() });
+        let looked = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+                          AND pid <> pg_backend_pid() AND state = 'idle' AND query LIKE '%consign.look%'";
+        self.until("a worker sleeps", looked, 1).await;
+        sleeper
+    }
+
+    /// A producer whose commit has looked for sleeping workers and has not ended.
+    async fn committing_producer(&mut self, fails: bool) -> JoinHandle<bool> {
+        self.run("SELECT pg_advisory_lock(42)").await;
+        let mut producer = self.connection().await;
+        let commit = tokio::spawn(async move {
+            let sql = format!(
+                "BEGIN; SELECT consign.enqueue('default', '1'); INSERT INTO public.gated VALUES ({fails}); COMMIT"
+            );
+            let committed = sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut producer);
+            committed.await.is_ok()
+        });
+        let at_gate = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
+        self.until("its commit is under way", at_gate, 1).await;
+        commit
+    }
+
+    async fn open_gate(&mut self) {
+        self.run("SELECT pg_advisory_unlock(42)").await;
+    }
+
+    async fn listener(&self) -> PgListener {
+        let mut listener = PgListener::connect(self.database.url()).await.unwrap();
+        listener.listen("consign").await.unwrap();
+        listener
+    }
+
+    /// What was notified so far.
+    async fn heard(&mut self, listener: &mut PgListener) -> Vec<String> {
+        self.run("NOTIFY consign, 'the end'").await;
+        let mut heard = Vec::new();
+        loop {
+            let next = timeout(SOON, listener.recv()).await.unwrap().unwrap();
+            if next.payload() == "the end" {
+                return heard;
+            }
+            heard.push(next.payload().to_owned());
+        }
+    }
+}
+
+async fn wakes(sleeper: JoinHandle<bool>) {
+    let woken = timeout(SOON, sleeper).await.expect("no wake-up came");
+    assert!(woken.unwrap(), "woken by a commit");
+}
+
+async fn claims(store: &PostgresStore, count: usize) {
+    let lease = store.claim(&Claim::new(lane(), "w", 10)).await.unwrap();
+    assert_eq!(lease.map_or(0, |lease| lease.messages.len()), count);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_looked_before_the_registration_is_found() {
+    let mut fixture = Fixture::new().await;
+    let commit = fixture.committing_producer(false).await;
+    let sleeper = fixture.sleeper().await;
+    fixture.open_gate().await;
+    assert!(commit.await.unwrap());
+    wakes(sleeper).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_that_was_open_for_long_wakes_at_its_commit() {
+    let mut fixture = Fixture::new().await;
+    let mut producer = fixture.connection().await;
+    let mut open = producer.begin().await.unwrap();
+    enqueue_in(&mut open, &[message()]).await.unwrap();
+    let sleeper = fixture.sleeper().await;
+    open.commit().await.unwrap();
+    wakes(sleeper).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_producer_with_an_old_snapshot_wakes() {
+    for level in ["REPEATABLE READ", "SERIALIZABLE"] {
+        let mut fixture = Fixture::new().await;
+        let mut producer = fixture.connection().await;
+        let begin = format!("BEGIN ISOLATION LEVEL {level}; SELECT count(*) FROM consign.lane");
+        sqlx::raw_sql(AssertSqlSafe(begin))
+            .execute(&mut producer)
+            .await
+            .unwrap();
+        let sleeper = fixture.sleeper().await;
+        sqlx::raw_sql("SELECT consign.enqueue('default', '1'); COMMIT")
+            .execute(&mut producer)
+            .await
+            .unwrap();
+        wakes(sleeper).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_producer_wakes_though_another_has_taken_the_registration_and_does_not_commit() {
+    let mut fixture = Fixture::new().await;
+    let sleeper = fixture.sleeper().await;
+    let stuck = fixture.committing_producer(false).await;
+    let store = connect(&fixture.database).await;
+    store.enqueue(&[message()]).await.unwrap();
+    wakes(sleeper).await;
+    claims(&store, 1).await;
+    fixture.open_gate().await;
+    assert!(stuck.await.unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_producer_wakes_though_another_that_took_the_registration_fails() {
+    let mut fixture = Fixture::new().await;
+    let sleeper = fixture.sleeper().await;
+    let failing = fixture.committing_producer(true).await;
+    let store = connect(&fixture.database).await;
+    store.enqueue(&[message()]).await.unwrap();
+    fixture.open_gate().await;
+    assert!(!failing.await.unwrap());
+    wakes(sleeper).await;
+    claims(&store, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_producer_that_looks_early_is_found_when_it_commits() {
+    let mut fixture = Fixture::new().await;
+    let mut producer = fixture.connection().await;
+    sqlx::raw_sql("BEGIN; SET CONSTRAINTS ALL IMMEDIATE; SELECT consign.enqueue('default', '1')")
+        .execute(&mut producer)
+        .await
+        .unwrap();
+    let sleeper = fixture.sleeper().await;
+    sqlx::raw_sql("COMMIT")
+        .execute(&mut producer)
+        .await
+        .unwrap();
+    wakes(sleeper).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_registration_of_a_killed_worker_is_notified_once_at_most() {
+    let mut fixture = Fixture::new().await;
+    let mut listener = fixture.listener().await;
+    fixture
+        .run("SELECT consign.rest('default', gen_random_uuid(), '1 minute')")
+        .await;
+    for _ in 0..3 {
+        fixture.run("SELECT consign.enqueue('default', '1')").await;
+    }
+    assert_eq!(fixture.heard(&mut listener).await, ["default"]);
+    assert_eq!(fixture.count("SELECT count(*) FROM consign.idle").await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_is_notified_where_nobody_sleeps_for_that_long() {
+    let mut fixture = Fixture::new().await;
+    let mut listener = fixture.listener().await;
+    fixture.run("SELECT consign.enqueue('default', '1')").await;
+    fixture
+        .run("SELECT consign.claim('default', 'w', 10)")
+        .await;
+    // Asleep for another lane, and in this one until before the message is due.
+    fixture
+        .run("SELECT consign.put_lane('other', '{}', 'test', 'test')")
+        .await;
+    fixture
+        .run("SELECT consign.rest('other', gen_random_uuid(), '1 minute')")
+        .await;
+    fixture
+        .run("SELECT consign.rest('default', gen_random_uuid(), '1 second')")
+        .await;
+    fixture
+        .run("SELECT consign.enqueue('default', '1', p_delay => '30 s')")
+        .await;
+    assert!(fixture.heard(&mut listener).await.is_empty());
+    fixture
+        .run("SELECT consign.rest('default', gen_random_uuid(), '1 minute')")
+        .await;
+    fixture
+        .run("SELECT consign.enqueue('default', '1', p_delay => '5 s')")
+        .await;
+    assert_eq!(fixture.heard(&mut listener).await, ["default later"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wake_up_comes_though_the_listening_connection_is_cut() {
+    let mut fixture = Fixture::new().await;
+    let sleeper = fixture.sleeper().await;
+    fixture
+        .run(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                 WHERE datname = current_database() AND query LIKE 'LISTEN%';
+             SELECT consign.enqueue('default', '1')",
+        )
+        .await;
+    wakes(sleeper).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_waits_for_an_open_turn_wakes() {
+    let mut fixture = Fixture::new().await;
+    let store = connect(&fixture.database).await;
+    let ordered = LanePolicy {
+        ordered: true,
+        ..LanePolicy::default()
+    };
+    let by = By::new("test", "test");
+    store.put_lane(&lane(), &ordered, &by).await.unwrap();
+    let grouped = message().with_group("g");
+    store.enqueue(std::slice::from_ref(&grouped)).await.unwrap();
+    let lease = store.claim(&Claim::new(lane(), "w", 1)).await.unwrap();
+    let lease = lease.unwrap();
+    let mut producer = fixture.connection().await;
+    let mut open = producer.begin().await.unwrap();
+    enqueue_in(&mut open, &[grouped]).await.unwrap();
+    // The turn stays open, because the one that waits for it cannot be seen yet.
+    let delivered = Report::delivered(lease.messages[0].message.id);
+    store.settle(lease.token, &[delivered]).await.unwrap();
+    let sleeper = fixture.sleeper().await;
+    open.commit().await.unwrap();
+    wakes(sleeper).await;
+    claims(&store, 1).await;
+}
