@@ -94,6 +94,8 @@ pub enum Scenario {
     Work,
     /// From an enqueue's commit to the start of its delivery, when idle
     Pickup,
+    /// What wake-ups cost 32 producers, and how late they come
+    Wake,
     /// A worker killed with -9: when another delivers what it held
     Crash,
     /// SIGTERM under load: duplicates, losses, and how long the end takes
@@ -148,6 +150,7 @@ impl Scenario {
             Self::Ls => "ls",
             Self::Work => "work",
             Self::Pickup => "pickup",
+            Self::Wake => "wake",
             Self::Crash => "crash",
             Self::Stop => "stop",
             Self::Idle => "idle",
@@ -195,6 +198,12 @@ pub(crate) struct Counts {
     pub(crate) pickups_polled: u32,
     /// How long a lane rests before a message, until it is polled as rarely as ever.
     pub(crate) polled_rest: Duration,
+    /// How long producers enqueue in each case of wake-ups.
+    pub(crate) wake: Duration,
+    /// Messages picked up at any moment.
+    pub(crate) wakes: u32,
+    /// Timers of each kind.
+    pub(crate) timers: u32,
     /// How long a lease of the killed worker lives.
     pub(crate) crash_lease: Duration,
     /// Messages the killed process holds; few enough are claimed however slow the machine is.
@@ -248,6 +257,9 @@ const SMOKE: Counts = Counts {
     pickups: 10,
     pickups_polled: 2,
     polled_rest: Duration::from_millis(50),
+    wake: Duration::from_millis(300),
+    wakes: 10,
+    timers: 3,
     crash_lease: Duration::from_secs(1),
     crash_held: 16,
     stops: 2,
@@ -279,6 +291,9 @@ const QUICK: Counts = Counts {
     pickups: 300,
     pickups_polled: 15,
     polled_rest: Duration::from_millis(1500),
+    wake: Duration::from_secs(4),
+    wakes: 300,
+    timers: 50,
     crash_lease: Duration::from_secs(15),
     crash_held: 400,
     stops: 10,
@@ -310,6 +325,9 @@ const FULL: Counts = Counts {
     pickups: 2_000,
     pickups_polled: 60,
     polled_rest: Duration::from_millis(2500),
+    wake: Duration::from_secs(10),
+    wakes: 2000,
+    timers: 200,
     crash_lease: Duration::from_secs(15),
     crash_held: 400,
     stops: 50,

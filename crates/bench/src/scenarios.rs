@@ -15,6 +15,7 @@ mod scm;
 mod snapshot;
 mod sqlite;
 mod stop;
+mod wake;
 mod wal;
 mod work;
 mod workers;
@@ -95,6 +96,7 @@ async fn measure(scenario: Scenario, plan: &Plan, scratch: &Scratch) -> Result<A
         Scenario::Ls => Box::pin(ls::run(plan, Some(scratch))).await,
         Scenario::Work => Box::pin(work::run(plan, scratch)).await,
         Scenario::Pickup => Box::pin(pickup::run(plan, scratch)).await,
+        Scenario::Wake => Box::pin(wake::run(plan, scratch)).await,
         Scenario::Crash => Box::pin(crash::run(plan, scratch)).await,
         Scenario::Stop => Box::pin(stop::run(plan, scratch)).await,
         Scenario::Idle => Box::pin(idle::run(plan, scratch)).await,

@@ -184,6 +184,17 @@ impl Scratch {
             .context("a store's sessions did not end")?
     }
 
+    /// Takes what was enqueued in a lane and not claimed out of it.
+    pub(crate) async fn empty(&self, lane: &LaneName) -> Result<()> {
+        let mut connection = self.connect().await?;
+        sqlx::query(include_str!("../sql/empty.sql"))
+            .bind(lane.as_str())
+            .execute(&mut connection)
+            .await
+            .context("empty a lane")?;
+        Ok(connection.close().await?)
+    }
+
     /// Runs one statement on a connection of its own.
     pub(crate) async fn run(&self, sql: &'static str) -> Result<()> {
         let mut connection = self.connect().await?;

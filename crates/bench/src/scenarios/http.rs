@@ -19,12 +19,18 @@ use crate::{
 const CLIENTS: u32 = 4;
 const BATCH: u32 = 100;
 const LEAST: f64 = 10_000.0;
+/// More clients than connections to the database.
+const CROWDS: [u32; 2] = [64, 200];
+/// p99 in p50s: whoever asks is answered in turn.
+const UNFAIR: f64 = 10.0;
 
 /// What clients saw.
 struct Served {
     rate: f64,
     /// Times of requests in microseconds.
     times: Histogram<u64>,
+    /// Requests that were answered 503.
+    refused: u64,
 }
 
 pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
@@ -47,12 +53,17 @@ pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
         ] {
             let mut served = Vec::new();
             for _ in 0..plan.rounds {
-                served.push(load(&serve, lane, batch, plan.counts.http).await?);
+                served.push(load(&serve, lane, (CLIENTS, batch), plan.counts.http).await?);
             }
             let name = format!("{database}, {name}");
             let cases = figures_of(&name, &served, (lane, batch) == ("inbox", BATCH));
             plan.say(format!("{name}: {:.0}/s", cases[0].value));
             figures.extend(cases);
+        }
+        if database == "PostgreSQL" {
+            for clients in CROWDS {
+                figures.extend(crowded(plan, &serve, clients).await?);
+            }
         }
         serve.terminate().await?;
     }
@@ -83,33 +94,78 @@ fn figures_of(name: &str, served: &[Served], judged: bool) -> Vec<Figure> {
     figures
 }
 
+/// More clients than the server has connections: none is refused, and all wait alike.
+async fn crowded(plan: &Plan, serve: &Process, clients: u32) -> Result<Vec<Figure>> {
+    let mut served = Vec::new();
+    for _ in 0..plan.rounds {
+        served.push(load(serve, "inbox", (clients, 1), plan.counts.http).await?);
+    }
+    let name = format!("PostgreSQL, one by one, {clients} clients");
+    let mut figures = figures_of(&name, &served, false);
+    plan.say(format!("{name}: {:.0}/s", figures[0].value));
+    let tails: Vec<(f64, f64)> = served
+        .iter()
+        .map(|served| {
+            let at = |percentile| served.times.value_at_percentile(percentile) as f64 / 1e3;
+            (at(99.0), at(50.0))
+        })
+        .collect();
+    let tail = format!("  {name}, p99");
+    figures.pop();
+    figures.push(
+        Figure::beside(tail, Unit::Milliseconds, "p50", &tails).target(
+            Measure::Ratio,
+            Bound::AtMost,
+            UNFAIR,
+        ),
+    );
+    let refused: Vec<f64> = served.iter().map(|served| served.refused as f64).collect();
+    let refused = Figure::alone(format!("  {name}, answered 503"), Unit::Count, &refused);
+    figures.push(refused.target(Measure::Value, Bound::AtMost, 0.0));
+    Ok(figures)
+}
+
 /// Several clients at once, for a while.
-async fn load(serve: &Process, lane: &str, batch: u32, during: Duration) -> Result<Served> {
+async fn load(
+    serve: &Process,
+    lane: &str,
+    (clients, batch): (u32, u32),
+    during: Duration,
+) -> Result<Served> {
     let (path, body) = request(lane, batch);
-    let mut clients = JoinSet::new();
     let started = Instant::now();
-    for _ in 0..CLIENTS {
+    let mut asking = JoinSet::new();
+    for _ in 0..clients {
         let mut client = Client::connect(serve.address()?).await?;
         let (path, body) = (path.clone(), body.clone());
-        clients.spawn(async move {
-            let mut times = Vec::new();
+        asking.spawn(async move {
+            let (mut times, mut refused) = (Vec::new(), 0);
             while started.elapsed() < during {
                 let sent = Instant::now();
-                client.post(&path, &body).await?;
-                times.push(sent.elapsed());
+                match client.post(&path, &body).await {
+                    Ok(_) => times.push(sent.elapsed()),
+                    Err(error) if error.to_string().starts_with("HTTP/1.1 503") => refused += 1,
+                    Err(error) => return Err(error),
+                }
             }
-            anyhow::Ok(times)
+            Ok((times, refused))
         });
     }
-    let mut times = Histogram::new(3)?;
-    for client in clients.join_all().await {
-        for time in client? {
+    let (mut times, mut refused) = (Histogram::new(3)?, 0);
+    for client in asking.join_all().await {
+        let (answered, unanswered) = client?;
+        refused += unanswered;
+        for time in answered {
             times.record(u64::try_from(time.as_micros())?)?;
         }
     }
     let messages = times.len() as f64 * f64::from(batch);
     let rate = messages / started.elapsed().as_secs_f64();
-    Ok(Served { rate, times })
+    Ok(Served {
+        rate,
+        times,
+        refused,
+    })
 }
 
 fn request(lane: &str, batch: u32) -> (String, String) {

@@ -11,10 +11,8 @@ use consign_postgres::{Pooler, PostgresOptions, PostgresStore};
 use sqlx::PgConnection;
 use tokio::time::Instant;
 
-use self::{
-    floor::Floor,
-    timing::{Timed, Times, rest},
-};
+use self::floor::Floor;
+pub(super) use self::timing::{Timed, Times, rest};
 use super::{Answer, Plan, sqlite};
 use crate::{
     Bound, Figure, Measure, Unit,
@@ -134,7 +132,7 @@ async fn on_postgres(
 }
 
 /// Enqueues as a program would, in a transaction of its own work.
-async fn sample(
+pub(super) async fn sample(
     producer: &mut PgConnection,
     timed: &mut Timed,
     lane: &LaneName,

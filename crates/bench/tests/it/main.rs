@@ -198,6 +198,20 @@ async fn pickup_compares_with_a_bare_notification() {
     check(&report, Scenario::Pickup, &targets);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn wake_compares_with_lanes_without_notifications() {
+    let report = on_server(Scenario::Wake).await;
+    let targets = [
+        ("32 producers", 0.9),
+        ("32 producers and a worker", 0.9),
+        ("at any moment, longest", 50.0),
+        ("delayed, p99", 20.0),
+        ("retried, p99", 20.0),
+        ("next of a group, p99", 20.0),
+    ];
+    check(&report, Scenario::Wake, &targets);
+}
+
 /// The scenarios that measure processes are run by the tests of the program itself.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_scenario_without_its_program_is_refused() {

@@ -16,13 +16,17 @@ use crate::{Figure, Unit};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A worker in this process, so that one clock tells both ends.
-pub(super) struct Timed {
+pub(in crate::scenarios) struct Timed {
     worker: WorkerHandle,
     starts: UnboundedReceiver<Instant>,
 }
 
 impl Timed {
-    pub(super) fn start(store: Arc<dyn Store>, lane: &LaneName, notified: bool) -> Self {
+    pub(in crate::scenarios) fn start(
+        store: Arc<dyn Store>,
+        lane: &LaneName,
+        notified: bool,
+    ) -> Self {
         let (sender, starts) = mpsc::unbounded_channel();
         let options = WorkerOptions {
             notified,
@@ -34,13 +38,13 @@ impl Timed {
     }
 
     /// How long after `moment` the next delivery started.
-    pub(super) async fn since(&mut self, moment: Instant) -> Result<Duration> {
+    pub(in crate::scenarios) async fn since(&mut self, moment: Instant) -> Result<Duration> {
         let start = timeout(PATIENCE, self.starts.recv()).await;
         let start = start.context("nothing was delivered")?;
         Ok(start.context("the worker is gone")?.duration_since(moment))
     }
 
-    pub(super) async fn end(self) {
+    pub(in crate::scenarios) async fn end(self) {
         self.worker.drain();
         self.worker.finished().await;
     }
@@ -68,22 +72,22 @@ impl Sink for Noting {
 
 /// Samples and their percentiles.
 #[derive(Default)]
-pub(super) struct Times(Vec<Duration>);
+pub(in crate::scenarios) struct Times(Vec<Duration>);
 
 impl Times {
-    pub(super) fn add(&mut self, time: Duration) {
+    pub(in crate::scenarios) fn add(&mut self, time: Duration) {
         self.0.push(time);
         self.0.sort_unstable();
     }
 
     /// The smallest sample that `percentile` of all do not exceed, in milliseconds.
-    pub(super) fn ms(&self, percentile: usize) -> f64 {
+    pub(in crate::scenarios) fn ms(&self, percentile: usize) -> f64 {
         let rank = (self.0.len() * percentile).div_ceil(100).max(1);
         let time = self.0.get(rank - 1).copied().unwrap_or_default();
         time.as_secs_f64() * 1e3
     }
 
-    pub(super) fn figures(&self, name: &str) -> Vec<Figure> {
+    pub(in crate::scenarios) fn figures(&self, name: &str) -> Vec<Figure> {
         let figure = |percentile| {
             let name = format!("{name}, p{percentile}");
             Figure::alone(name, Unit::Milliseconds, &[self.ms(percentile)])
@@ -93,7 +97,7 @@ impl Times {
 }
 
 /// Rests for `time` and up to half as long again, so that no rhythm is met.
-pub(super) async fn rest(time: Duration) {
+pub(in crate::scenarios) async fn rest(time: Duration) {
     let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let odd = clock.map_or(0, |now| now.subsec_micros() % 1_000);
     let time = time + time / 2 * odd / 1_000;

@@ -1,0 +1,1 @@
+DELETE FROM consign.ready WHERE lane = $1
