@@ -49,7 +49,7 @@ const SLEEPERS: &[(&str, &str)] = &[
         "a slow broker is what it plays",
     ),
     (
-        "crates/postgres/src/wait.rs",
+        "crates/postgres/src/wakes.rs",
         "rests before it connects again",
     ),
     ("crates/scm/src/retry.rs", "rests before it tries again"),
