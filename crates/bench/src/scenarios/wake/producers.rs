@@ -64,7 +64,7 @@ pub(super) async fn rate(
     let lane: LaneName = if is_notifying { "default" } else { "quiet" }.parse()?;
     let company = match setting {
         Setting::BesideWorker => Some(Company::work(scratch, &lane).await?),
-        Setting::BesideSleeper if is_notifying => Some(Company::sleep(scratch, &lane).await?),
+        Setting::BesideSleeper if is_notifying => Some(Company::resting(scratch, &lane).await?),
         _ => None,
     };
     let without_trigger = setting == Setting::WithoutTrigger && is_notifying;
@@ -152,7 +152,7 @@ impl Company {
         )))
     }
 
-    async fn sleep(scratch: &Scratch, lane: &LaneName) -> Result<Self> {
+    async fn resting(scratch: &Scratch, lane: &LaneName) -> Result<Self> {
         let mut connection = scratch.connect().await?;
         let lane = lane.clone();
         Ok(Self::Sleeper(tokio::spawn(async move {
