@@ -119,7 +119,11 @@ async fn the_dead_can_be_listed_and_requeued(bench: Bench) {
         moved.json,
         json!({"id": id, "answer": "moved", "state": "ready"})
     );
-    assert_eq!(bench.state_of(id).await, "ready");
+    let story = bench.get(&format!("/v1/messages/{id}")).await;
+    assert_eq!(story.json["state"]["state"], "ready");
+    let explanation = story.json["explanation"].as_str().unwrap();
+    let last = "attempt 1 by w1 ended in dead (http_410) at ";
+    assert!(explanation.contains(last), "{explanation}");
 }
 
 async fn what_is_not_dead_is_not_requeued(bench: Bench) {
