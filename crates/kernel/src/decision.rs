@@ -24,6 +24,9 @@ pub mod codes {
     /// Reported uncertain: the sink said yes, but not under which reference, so that asking it
     /// again cannot help. Held in every lane.
     pub const MISSING_RAIL_REFERENCE: &str = "MISSING_RAIL_REFERENCE";
+    /// Reported retry or uncertain: the message is meant for another destination than this worker's,
+    /// and nothing was sent. It becomes due again and none of its tries is used up.
+    pub const MISDIRECTED: &str = "misdirected";
 }
 
 /// Where a message goes from its lease.
@@ -58,18 +61,28 @@ fn exhausted() -> Next {
     }
 }
 
+/// Whether a report uses up a try of its message.
+pub fn is_counted(report: &Report) -> bool {
+    let is_over = matches!(report.outcome, Outcome::Delivered | Outcome::Dead);
+    is_over || report.code.as_deref() != Some(codes::MISDIRECTED)
+}
+
 /// Where a reported message goes. `tries` are the counted tries before this one.
 ///
 /// `chance` in `[0, 1)` spreads the retry delay.
 pub fn after_settle(policy: &LanePolicy, tries: u32, report: &Report, chance: f64) -> Next {
-    let again = |exhausted: Next| {
-        if tries + 1 >= policy.attempts_max {
-            return exhausted;
-        }
+    let rested = || {
         let delay = report
             .retry_in
             .unwrap_or_else(|| policy.retry.delay(tries + 1, chance));
         Next::Ready { delay }
+    };
+    if !is_counted(report) {
+        return rested();
+    }
+    let again = |exhausted: Next| match tries + 1 >= policy.attempts_max {
+        true => exhausted,
+        false => rested(),
     };
     let is_unreferenced = report.code.as_deref() == Some(codes::MISSING_RAIL_REFERENCE);
     match (report.outcome, policy.on_uncertain) {
@@ -195,6 +208,27 @@ mod tests {
                 let next = after_settle(&policy(on_uncertain), 2, &report, 0.5);
                 let reason = codes::MISSING_RAIL_REFERENCE;
                 assert_eq!(next == Next::Held { reason }, is_held, "{on_uncertain:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_message_meant_for_another_destination_keeps_its_tries() {
+        for on_uncertain in [OnUncertain::Resend, OnUncertain::Probe, OnUncertain::Hold] {
+            for (outcome, is_counted_as_try) in [
+                (Outcome::Retry, false),
+                (Outcome::Uncertain, false),
+                (Outcome::Delivered, true),
+                (Outcome::Dead, true),
+            ] {
+                let report = Report {
+                    code: Some(codes::MISDIRECTED.to_owned()),
+                    ..Report::new(MessageId(1), outcome)
+                };
+                assert_eq!(is_counted(&report), is_counted_as_try, "{outcome:?}");
+                let next = after_settle(&policy(on_uncertain), 2, &report, 0.5);
+                let is_due_again = matches!(next, Next::Ready { .. });
+                assert_eq!(is_due_again, !is_counted_as_try, "{outcome:?}: {next:?}");
             }
         }
     }

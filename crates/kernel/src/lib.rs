@@ -20,7 +20,7 @@ mod store;
 mod suggest;
 
 pub use attempt::{Attempt, AttemptOutcome, LastAttempt, Outcome, Recorded, Report, SettleAnswer};
-pub use decision::{Next, after_expiry, after_resolution, after_settle, codes};
+pub use decision::{Next, after_expiry, after_resolution, after_settle, codes, is_counted};
 pub use error::{Certainty, Error, Result, with_causes};
 pub use lane::{Lane, LaneName, LanePolicy, OnDead, OnUncertain};
 pub use late::LateResult;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use consign_kernel::{
     AttemptOutcome, Error, MessageId, Next, Recorded, Report, SettleAnswer, StateKind, Token,
-    after_settle,
+    after_settle, is_counted,
 };
 use jiff::Timestamp;
 use sqlx::FromRow;
@@ -147,7 +147,7 @@ impl Work<'_> {
                 Next::Held { .. } => (StateKind::Held, None),
             };
             let after = Entry {
-                tries: entry.tries + 1,
+                tries: entry.tries + u32::from(is_counted(report)),
                 attempts: entry.attempts + 1,
                 ..entry
             };

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use consign_kernel::{
-    AttemptOutcome, LanePolicy, Outcome, Recorded, Report, RetrySchedule, State, StateKind,
+    AttemptOutcome, LanePolicy, OnUncertain, Outcome, Recorded, Report, RetrySchedule, State,
+    StateKind, codes,
 };
 use serde_json::json;
 
@@ -315,4 +316,44 @@ pub(crate) async fn a_thousand_messages_settle_in_one_call(harness: &dyn Harness
     );
     stage.advance(s(1)).await;
     assert_eq!(stage.drain().await.len(), 333);
+}
+
+/// A worker that is not set up for a message gives it back without using up a try, and without
+/// forgetting a doubt.
+pub(crate) async fn a_message_meant_for_another_destination_keeps_its_tries(harness: &dyn Harness) {
+    let rules = LanePolicy {
+        attempts_max: 2,
+        on_uncertain: OnUncertain::Probe,
+        ..policy()
+    };
+    let stage = Stage::with(harness, rules).await;
+    let id = stage.enqueue_one().await;
+    for (tries, outcome) in [
+        (0, Outcome::Retry),
+        (0, Outcome::Uncertain),
+        (0, Outcome::Retry),
+    ] {
+        let lease = stage.claim(1).await;
+        assert_eq!(lease.messages[0].tries, tries);
+        let report = Report {
+            code: Some(codes::MISDIRECTED.to_owned()),
+            retry_in: Some(s(60)),
+            ..Report::new(id, outcome)
+        };
+        let recorded = settled(stage.settle(&lease, &[report]).await).remove(0);
+        assert_eq!(recorded.state, StateKind::Ready, "{outcome:?}");
+        stage.advance(s(59)).await;
+        stage.claim_nothing("it rests").await;
+        stage.advance(s(1)).await;
+    }
+    let lease = stage.claim(1).await;
+    let claimed = &lease.messages[0];
+    assert_eq!((claimed.tries, claimed.attempt_no), (0, 4));
+    // Without a word about when, it rests as after a first failure.
+    let report = Report {
+        code: Some(codes::MISDIRECTED.to_owned()),
+        ..Report::new(id, Outcome::Retry)
+    };
+    let recorded = settled(stage.settle(&lease, &[report]).await).remove(0);
+    assert!(recorded.next_due_at > Some(stage.now().await));
 }

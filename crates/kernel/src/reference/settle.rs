@@ -9,6 +9,7 @@ use crate::{
     Attempt, AttemptOutcome, Fence, MessageId, Next, Recorded, Report, SettleAnswer, Token,
     after_settle, codes,
     error::{Error, Result},
+    is_counted,
 };
 
 impl Reference {
@@ -68,7 +69,7 @@ impl Reference {
                 due_at,
             );
             let entry = Entry {
-                tries: entry.tries + 1,
+                tries: entry.tries + u32::from(is_counted(report)),
                 attempts: entry.attempts + 1,
                 ..entry
             };
