@@ -29,6 +29,7 @@ pub(crate) struct Context {
     pub(crate) breaker: Arc<SharedBreaker>,
     pub(crate) options: Arc<WorkerOptions>,
     pub(crate) only_free_slots: bool,
+    pub(crate) whole_batches: bool,
     pub(crate) poll_max: Option<Duration>,
     claim_max: Option<u32>,
     pub(crate) meters: Meters,
@@ -52,6 +53,7 @@ impl Context {
             breaker,
             options,
             only_free_slots: work.only_free_slots,
+            whole_batches: work.whole_batches,
             // A rest of no length would spin.
             poll_max: work.poll_max.map(|most| most.max(POLL_MIN)),
             claim_max: work.claim_max,

@@ -24,6 +24,9 @@ pub struct LaneWork {
     pub only_free_slots: bool,
     /// Most messages of one claim; none: as the worker's options say.
     pub claim_max: Option<u32>,
+    /// Whether a claim takes as many as `claim_max` allows, however slow the sink, and the next one
+    /// follows when they are done: messages that are claimed together are told of together.
+    pub whole_batches: bool,
     /// How long the lane rests at most before it is looked at again; none: as the worker's options
     /// say.
     pub poll_max: Option<Duration>,
@@ -39,6 +42,7 @@ impl LaneWork {
             same_destination_as: None,
             only_free_slots: false,
             claim_max: None,
+            whole_batches: false,
             poll_max: None,
         }
     }

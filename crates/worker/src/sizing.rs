@@ -52,6 +52,8 @@ pub(crate) struct Demand {
     pub(crate) prefetch_max: u32,
     /// Whether nothing is claimed ahead of a free slot.
     pub(crate) only_free_slots: bool,
+    /// Whether a claim takes all it may, and nothing is claimed before that is done.
+    pub(crate) whole_batches: bool,
 }
 
 impl Demand {
@@ -76,6 +78,12 @@ impl Demand {
     /// How many to claim while `waiting` are here already. Claims only once half is gone, so that
     /// a busy lane makes few large claims instead of many small ones.
     pub(crate) fn claim(&self, waiting: u32) -> u32 {
+        if self.whole_batches {
+            return match waiting == 0 && self.slots_free == self.concurrency {
+                true => self.prefetch_max,
+                false => 0,
+            };
+        }
         let wanted = self.wanted();
         if self.only_free_slots {
             return wanted.saturating_sub(waiting);
@@ -88,6 +96,9 @@ impl Demand {
 
     /// How many of those waiting should be given back, because the sink has become slow.
     pub(crate) fn surplus(&self, waiting: u32) -> u32 {
+        if self.whole_batches {
+            return 0;
+        }
         let bearable = self.wanted().saturating_mul(4).max(self.concurrency);
         waiting.saturating_sub(bearable)
     }
@@ -110,6 +121,23 @@ mod tests {
             lease_ttl: Duration::from_secs(15),
             prefetch_max: 500,
             only_free_slots: false,
+            whole_batches: false,
+        }
+    }
+
+    /// W13: what is claimed together is told of together, however slow the sink.
+    #[test]
+    fn a_lane_of_whole_batches_claims_one_after_the_other() {
+        for (slots_free, waiting, claim) in [(1, 0, 10), (0, 0, 0), (1, 3, 0), (0, 9, 0)] {
+            let demand = Demand {
+                concurrency: 1,
+                slots_free,
+                prefetch_max: 10,
+                whole_batches: true,
+                ..demand(Some(Duration::from_secs(4)))
+            };
+            assert_eq!(demand.claim(waiting), claim, "{slots_free} {waiting}");
+            assert_eq!(demand.surplus(waiting), 0);
         }
     }
 

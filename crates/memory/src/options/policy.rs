@@ -42,6 +42,7 @@ pub fn lane_policy(options: &MemoryOptions) -> LanePolicy {
 pub fn lane_work(sink: Arc<dyn Sink>, options: &MemoryOptions) -> LaneWork {
     LaneWork {
         claim_max: Some(options.batch_size),
+        whole_batches: true,
         ..LaneWork::new(lane(), sink)
     }
 }

@@ -248,6 +248,10 @@ async fn of_a_batch_each_has_its_own_end() {
         let of_batch = String::from(Correlation::of_fence(attempt.fence.0));
         assert_eq!(audit.correlation_id, Some(of_batch));
     }
+    assert_eq!(
+        bad[0].correlation_id, good[0].correlation_id,
+        "of one batch"
+    );
     let attempt = |audit: &Audit| audit.evidence_refs_json["attempt_id"].clone();
     assert_ne!(attempt(&bad[0]), attempt(&good[0]));
 }

@@ -182,6 +182,7 @@ impl LaneLoop {
             lease_ttl: policy.lease_ttl(),
             prefetch_max: self.context.claim_max(),
             only_free_slots: self.context.only_free_slots,
+            whole_batches: self.context.whole_batches,
         })
     }
 
