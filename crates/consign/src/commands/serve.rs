@@ -28,6 +28,9 @@ pub(crate) struct Serve {
     /// Deliver nothing, where `consign work` does that elsewhere
     #[arg(long)]
     no_work: bool,
+    /// Leave the policies of lanes that are there as they are
+    #[arg(long, hide = true)]
+    keep_policies: bool,
 }
 
 impl Serve {
@@ -39,7 +42,10 @@ impl Serve {
             .collect();
         let mut sources = context.sources().clone();
         sources.flags.extend(flags.clone());
-        let config = context.config(flags)?;
+        let mut config = context.config(flags)?;
+        if self.keep_policies {
+            config.keep_policies();
+        }
         let service = Service {
             migrate: self.migrate || config.settings.database.migrate_on_start,
             config,

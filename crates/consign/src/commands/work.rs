@@ -32,12 +32,18 @@ pub(crate) struct Work {
     /// Bring the database to this program's schema first
     #[arg(long)]
     migrate: bool,
+    /// Leave the policies of lanes that are there as they are
+    #[arg(long, hide = true)]
+    keep_policies: bool,
 }
 
 impl Work {
     pub(crate) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         let mut config = context.config(Flags::new())?;
         known(&config, &self.lanes)?;
+        if self.keep_policies {
+            config.keep_policies();
+        }
         if !self.lanes.is_empty() {
             let wanted = |lane: &LaneName| self.lanes.contains(lane);
             config.settings.lanes.retain(|lane| wanted(&lane.name));

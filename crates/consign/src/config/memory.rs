@@ -9,14 +9,15 @@ const MEMORY: Protocol = Protocol {
     table: LANE,
     owner: "the memories of the gateway",
     policy: &[
-        "lease_seconds",
-        "max_retries",
-        "base_backoff_seconds",
-        "max_backoff_seconds",
-        "jitter_factor",
-        "openmemory_timeout_seconds",
-        "payload_max_bytes",
+        ("lease_seconds", &["lease_ttl_ms"]),
+        ("max_retries", &["attempts_max"]),
+        ("base_backoff_seconds", &["retry.base_ms"]),
+        ("max_backoff_seconds", &["retry.max_ms"]),
+        ("jitter_factor", &["retry.jitter"]),
+        ("openmemory_timeout_seconds", &["timeout_ms"]),
+        ("payload_max_bytes", &["payload_max_bytes"]),
     ],
+    beside: &[],
 };
 
 /// Settings that are variables under their own names, in capitals. The rest is said as
@@ -56,12 +57,15 @@ const OTHERS: &[(&str, &str)] = &[
 pub(crate) struct Memory {
     /// Whether anybody said anything about them; else they are there to be tried.
     pub(crate) is_said: bool,
+    /// The fields of the lane's policy that they are about.
+    pub(crate) policy_said: Vec<&'static str>,
     pub(crate) options: MemoryOptions,
 }
 
 impl Memory {
     /// Takes over what `fresh` says about the policy of the lane, and nothing else.
     pub(super) fn take_policy(&mut self, fresh: Self) {
+        self.policy_said = fresh.policy_said;
         self.options = MemoryOptions {
             lease_seconds: fresh.options.lease_seconds,
             max_retries: fresh.options.max_retries,
@@ -117,6 +121,7 @@ pub(super) fn read(entries: &Layer, problems: &mut Vec<Problem>) -> Option<Memor
     }
     Some(Memory {
         is_said: MEMORY.is_said(entries),
+        policy_said: MEMORY.policy_said(entries),
         options,
     })
 }

@@ -11,10 +11,23 @@ const ORDERS: Protocol = Protocol {
     table: TABLE,
     owner: "the orders of POST /do/order",
     policy: &[
-        "outbox_concurrency",
-        "outbox_lock_lease_sec",
-        "outbox_max_attempts",
-        "outbox_backoff_sec",
+        ("outbox_concurrency", &["concurrency"]),
+        ("outbox_lock_lease_sec", &["lease_ttl_ms"]),
+        ("outbox_max_attempts", &["attempts_max"]),
+        ("outbox_backoff_sec", &["retry"]),
+    ],
+    // How the broker is spoken to says what becomes of an order that may have been executed, and how
+    // long one may take.
+    beside: &[
+        (
+            "broker_adapter",
+            &["on_uncertain", "timeout_ms", "record_begin"],
+        ),
+        ("broker_url", &["on_uncertain"]),
+        ("broker_status_url", &["on_uncertain"]),
+        ("broker_takes_keys", &["on_uncertain"]),
+        ("broker_timeout_ms", &["timeout_ms"]),
+        ("broker_timeout_fok_gtc_ms", &["timeout_ms"]),
     ],
 };
 
@@ -35,12 +48,15 @@ pub(crate) struct Orders {
     pub(crate) enabled: bool,
     /// Whether anybody said anything about them; else they are there to be tried.
     pub(crate) is_said: bool,
+    /// The fields of the lane's policy that they are about.
+    pub(crate) policy_said: Vec<&'static str>,
     pub(crate) options: OrdersOptions,
 }
 
 impl Orders {
     /// Takes over what `fresh` says about the policy of the lane, and nothing else.
     pub(super) fn take_policy(&mut self, fresh: Self) {
+        self.policy_said = fresh.policy_said;
         self.options = OrdersOptions {
             outbox_concurrency: fresh.options.outbox_concurrency,
             outbox_lock_lease_sec: fresh.options.outbox_lock_lease_sec,
@@ -103,6 +119,7 @@ pub(super) fn read(entries: &Layer, problems: &mut Vec<Problem>) -> Option<Order
         _ => true,
     };
     let is_said = ORDERS.is_said(entries);
+    let policy_said = ORDERS.policy_said(entries);
     let options: OrdersOptions = match serde_json::from_value(said) {
         Ok(options) => options,
         Err(error) => {
@@ -119,6 +136,7 @@ pub(super) fn read(entries: &Layer, problems: &mut Vec<Problem>) -> Option<Order
         return Some(Orders {
             enabled,
             is_said,
+            policy_said,
             options,
         });
     }
@@ -137,6 +155,7 @@ pub(super) fn read(entries: &Layer, problems: &mut Vec<Problem>) -> Option<Order
     Some(Orders {
         enabled,
         is_said,
+        policy_said,
         options,
     })
 }

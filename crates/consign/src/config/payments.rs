@@ -12,15 +12,16 @@ const PAYMENTS: Protocol = Protocol {
     table: LANE,
     owner: "the payments of POST /v1/payments",
     policy: &[
-        "lease_sec",
-        "concurrency",
-        "dispatch_timeout_sec",
-        "retry_ceiling",
-        "backoff_base_ms",
-        "backoff_max_ms",
-        "ordered_by",
-        "on_failed",
+        ("lease_sec", &["lease_ttl_ms"]),
+        ("concurrency", &["concurrency"]),
+        ("dispatch_timeout_sec", &["timeout_ms"]),
+        ("retry_ceiling", &["attempts_max"]),
+        ("backoff_base_ms", &["retry.base_ms"]),
+        ("backoff_max_ms", &["retry.max_ms"]),
+        ("ordered_by", &["ordered", "on_dead"]),
+        ("on_failed", &["on_dead"]),
     ],
+    beside: &[],
 };
 
 /// What the configuration says about payments.
@@ -28,6 +29,8 @@ const PAYMENTS: Protocol = Protocol {
 pub(crate) struct Payments {
     /// Whether anybody said anything about them; else they are there to be tried.
     pub(crate) is_said: bool,
+    /// The fields of the lane's policy that they are about.
+    pub(crate) policy_said: Vec<&'static str>,
     /// Whether somebody said where the money goes. If nobody did, a database that others may work
     /// on is left to them.
     pub(crate) is_rail_said: bool,
@@ -46,6 +49,7 @@ impl Payments {
 
     /// Takes over what `fresh` says about the policy of the lane, and nothing else.
     pub(super) fn take_policy(&mut self, fresh: Self) {
+        self.policy_said = fresh.policy_said;
         self.options = PaymentsOptions {
             lease_sec: fresh.options.lease_sec,
             concurrency: fresh.options.concurrency,
@@ -94,6 +98,7 @@ pub(super) fn read(entries: &Layer, problems: &mut Vec<Problem>) -> Option<Payme
     }
     Some(Payments {
         is_said: PAYMENTS.is_said(entries),
+        policy_said: PAYMENTS.policy_said(entries),
         is_rail_said,
         tenants,
         options,

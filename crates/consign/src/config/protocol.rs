@@ -12,9 +12,15 @@ pub(super) struct Protocol {
     pub(super) table: &'static str,
     /// What it is there for, as in "belongs to the orders of POST /do/order".
     pub(super) owner: &'static str,
-    /// Settings that are the policy of the lane: these change without a restart.
-    pub(super) policy: &'static [&'static str],
+    /// Settings that are the policy of the lane, each with the fields it says: these change without a
+    /// restart.
+    pub(super) policy: &'static [(&'static str, Fields)],
+    /// Settings that bear on the policy beside their own meaning.
+    pub(super) beside: &'static [(&'static str, Fields)],
 }
+
+/// Fields of a lane's policy; `retry.max_ms` is one within another.
+pub(crate) type Fields = &'static [&'static str];
 
 impl Protocol {
     /// Whether anybody said anything about it.
@@ -23,6 +29,19 @@ impl Protocol {
         entries
             .iter()
             .any(|(path, entry)| path.starts_with(&table) && entry.origin != Origin::Default)
+    }
+
+    /// The fields of the lane's policy that somebody said something about.
+    pub(super) fn policy_said(&self, entries: &Layer) -> Vec<&'static str> {
+        let table = KeyPath::of(self.table);
+        let is_said = |name: &str| {
+            let entry = entries.get(&table.child(name));
+            entry.is_some_and(|entry| entry.origin != Origin::Default)
+        };
+        let settings = self.policy.iter().chain(self.beside);
+        let said = settings.filter(|(name, _)| is_said(name));
+        said.flat_map(|(_, fields)| fields.iter().copied())
+            .collect()
     }
 
     /// Reads the variables that have a name of their own. `names` gives those of a setting, the
@@ -86,7 +105,10 @@ impl Protocol {
     /// Whether a setting is about the policy of the lane.
     pub(super) fn is_policy(&self, path: &KeyPath) -> bool {
         match path.segments() {
-            [table, name] => table == self.table && self.policy.contains(&name.as_str()),
+            [table, name] => {
+                let mut settings = self.policy.iter();
+                table == self.table && settings.any(|(setting, _)| setting == name)
+            }
             _ => false,
         }
     }

@@ -73,9 +73,12 @@ impl Memory {
         consign_memory::lane_work(Arc::new(sink), &self.options)
     }
 
-    /// Makes their lane, for a command that delivers by itself.
-    pub(crate) async fn put_lane(store: &dyn Store, config: &Config) -> Result<(), Error> {
-        put(store, config).await.map(drop)
+    /// Makes their lane if it is not there, for a command that may put memories off. One that is there
+    /// stays as it is.
+    pub(crate) async fn make_lane(store: &dyn Store, config: &Config) -> Result<(), Error> {
+        let mut lane = own_lane(config);
+        lane.policy_said.clear();
+        lane.put(store, config).await.map(drop)
     }
 
     /// Who answers `/mcp` and its twins.
@@ -128,18 +131,20 @@ impl Memory {
 
 /// Makes the lane of memories, or changes it to what the settings say.
 pub(super) async fn put(store: &dyn Store, config: &Config) -> Result<Put, Error> {
-    let settings = &config.settings.memory;
-    if !settings.options.enabled {
-        return Ok(Put::AsItIs);
+    match config.settings.memory.options.enabled {
+        true => own_lane(config).put(store, config).await,
+        false => Ok(Put::AsItIs),
     }
-    let lane = OwnLane {
+}
+
+fn own_lane(config: &Config) -> OwnLane {
+    let settings = &config.settings.memory;
+    OwnLane {
         name: consign_memory::lane(),
         policy: consign_memory::lane_policy(&settings.options),
         is_said: settings.is_said,
-        // Its SQL is a surface of its own: what somebody set there stays.
-        is_shared: true,
-    };
-    lane.put(store, config).await
+        policy_said: settings.policy_said.clone(),
+    }
 }
 
 /// Memories in a few words.

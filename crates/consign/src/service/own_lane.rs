@@ -1,6 +1,7 @@
 //! The lane of a protocol in the database.
 
 use consign_kernel::{By, Error, LaneName, LanePolicy, Store};
+use serde_json::{Value, json};
 
 use crate::config::Config;
 
@@ -22,11 +23,13 @@ pub(super) enum Put {
 #[derive(Debug)]
 pub(super) struct OwnLane {
     pub(super) name: LaneName,
+    /// What it is made with.
     pub(super) policy: LanePolicy,
     /// Whether anybody said anything about it.
     pub(super) is_said: bool,
-    /// Whether a lane that is there stays as it is while nobody has said anything about it.
-    pub(super) is_shared: bool,
+    /// The fields of the policy that somebody said something about. Of a lane that is there, only
+    /// these change: others are set by SQL, by `consign lanes set` or by other processes.
+    pub(super) policy_said: Vec<&'static str>,
 }
 
 impl OwnLane {
@@ -35,12 +38,13 @@ impl OwnLane {
     /// A login that may not is no obstacle where nobody asked for it; where somebody did, it is told
     /// what would help.
     pub(super) async fn put(self, store: &dyn Store, config: &Config) -> Result<Put, Error> {
-        let Self { name, policy, .. } = self;
+        let Self { name, .. } = self;
         let before = store.lane(&name).await?;
-        let is_right = before
-            .as_ref()
-            .is_some_and(|before| before.policy == policy || (self.is_shared && !self.is_said));
-        if is_right {
+        let policy = match &before {
+            Some(before) => overlaid(&before.policy, &self.policy, &self.policy_said)?,
+            None => self.policy,
+        };
+        if before.as_ref().is_some_and(|it| it.policy == policy) {
             return Ok(Put::AsItIs);
         }
         let said = match &config.file {
@@ -60,5 +64,72 @@ impl OwnLane {
             Err(Error::Forbidden { .. }) => Ok(Put::LeftToOthers),
             Err(error) => Err(error),
         }
+    }
+}
+
+/// A policy with some fields of another.
+fn overlaid(before: &LanePolicy, said: &LanePolicy, fields: &[&str]) -> Result<LanePolicy, Error> {
+    let (mut policy, said) = (json!(before), json!(said));
+    for field in fields {
+        match field.split_once('.') {
+            // A schedule of another kind has other fields.
+            Some((whole, part)) if policy[whole]["kind"] == said[whole]["kind"] => {
+                policy[whole][part] = said[whole][part].clone();
+            }
+            Some((whole, _)) => policy[whole] = said[whole].clone(),
+            None => policy[*field] = said[*field].clone(),
+        }
+    }
+    read(policy)
+}
+
+fn read(policy: Value) -> Result<LanePolicy, Error> {
+    serde_json::from_value(policy).map_err(|error| Error::invalid("policy", error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use consign_kernel::RetrySchedule;
+
+    use super::*;
+
+    #[test]
+    fn only_what_is_said_changes() {
+        let exponential = |base_ms, max_ms, jitter| RetrySchedule::Exponential {
+            base_ms,
+            factor: 2.0,
+            max_ms,
+            jitter,
+        };
+        let before = LanePolicy {
+            attempts_max: 50,
+            lease_ttl_ms: 300_000,
+            retry: exponential(7, 900_000, 0.1),
+            ..LanePolicy::default()
+        };
+        let said = LanePolicy {
+            attempts_max: 5,
+            lease_ttl_ms: 120_000,
+            retry: exponential(120_000, 3_600_000, 0.3),
+            ..LanePolicy::default()
+        };
+        let overlaid = |fields: &[&str]| overlaid(&before, &said, fields).unwrap();
+        assert_eq!(overlaid(&[]), before);
+        let expected = LanePolicy {
+            attempts_max: 5,
+            ..before.clone()
+        };
+        assert_eq!(overlaid(&["attempts_max"]), expected);
+        let expected = LanePolicy {
+            retry: exponential(7, 3_600_000, 0.1),
+            ..before.clone()
+        };
+        assert_eq!(overlaid(&["retry.max_ms"]), expected);
+        let fixed = LanePolicy {
+            retry: RetrySchedule::Fixed { delay_ms: 1 },
+            ..before.clone()
+        };
+        let replaced = super::overlaid(&fixed, &said, &["retry.max_ms"]).unwrap();
+        assert_eq!(replaced.retry, said.retry);
     }
 }

@@ -95,8 +95,7 @@ pub(super) async fn put(store: &dyn Store, config: &Config) -> Result<Put, Error
         name: consign_payments::lane(),
         policy: consign_payments::lane_policy(&settings.options),
         is_said: settings.is_said,
-        // Its SQL is a surface of its own: what somebody set there stays.
-        is_shared: true,
+        policy_said: settings.policy_said.clone(),
     };
     lane.put(store, config).await
 }

@@ -52,7 +52,7 @@ impl Repositories {
         let config = context.config(Flags::new())?;
         let memory = Memory::prepare(&config)?;
         let opened = context.open().await?;
-        Memory::put_lane(&*opened.store, &config).await?;
+        Memory::make_lane(&*opened.store, &config).await?;
         Ok(Self::of(&opened, memory.as_ref(), &config))
     }
 

@@ -66,7 +66,13 @@ impl Gateway {
     /// request fails if it does not start.
     pub(super) async fn start(files: &Files) -> Result<Self, Failure> {
         let mut child = files
-            .command(&["serve", "--listen", "127.0.0.1:0", "--no-work"])
+            .command(&[
+                "serve",
+                "--listen",
+                "127.0.0.1:0",
+                "--no-work",
+                "--keep-policies",
+            ])
             .stdout(Stdio::piped())
             .spawn()?;
         let url = listening(&mut child).await;

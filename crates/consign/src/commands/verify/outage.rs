@@ -139,7 +139,8 @@ async fn is_sent(stack: &Stack, outbox_id: MessageId) -> Result<String, Trouble>
 
 /// A worker that delivers what is due. That something was not delivered is seen in the row.
 async fn work_once(stack: &Stack) -> Result<(), Trouble> {
-    let mut work = stack.files.command(&["work", "--lane", "memory", "--once"]);
+    let once = ["work", "--lane", "memory", "--once", "--keep-policies"];
+    let mut work = stack.files.command(&once);
     let ended = timeout(WORK_MAX, work.status()).await;
     let code = match ended {
         Ok(Ok(status)) => status.code(),

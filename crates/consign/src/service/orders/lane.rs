@@ -18,7 +18,7 @@ pub(in crate::service) async fn put(store: &dyn Store, config: &Config) -> Resul
         name: LANE.parse()?,
         policy: lane_policy(&settings.options),
         is_said: settings.is_said,
-        is_shared: false,
+        policy_said: settings.policy_said.clone(),
     };
     lane.put(store, config).await
 }
