@@ -5,6 +5,7 @@
 
 pub(crate) mod alarms;
 pub(crate) mod audits;
+pub(crate) mod backends;
 pub(crate) mod defer;
 pub(crate) mod facts;
 pub(crate) mod follow;
@@ -56,7 +57,16 @@ macro_rules! each_memory_case {
                 a_memory_may_be_given_up
                 a_renewed_lease_is_never_claimed
                 a_claim_of_nothing_takes_nothing
+                a_lease_of_no_length_is_the_shortest
                 workers_at_once_never_claim_the_same;
+            backends:
+                what_was_stored_elsewhere_is_not_known
+                a_row_is_for_one_backend
+                what_was_sent_and_is_gone_gets_a_row_of_its_own
+                a_memory_that_may_be_stored_is_in_doubt
+                a_kept_memory_that_is_gone_is_kept_again
+                an_audit_of_a_delivery_names_its_backend
+                a_memory_for_another_worker_keeps_its_tries;
             defer:
                 a_deferred_memory_is_a_row_and_the_end_of_its_audit
                 a_deferral_is_done_whole_or_not_at_all

@@ -2,7 +2,7 @@
 //!
 //! At the top: `gateway_event` with everything about the request, the evidence sorted into `patches`,
 //! `attachments` and `external`, `evidence_summary`, `refs`, and, lifted so that SQL finds them,
-//! `source`, `payload_sha`, `correlation_id`, `memory_id`, `outbox_id`, `intended_action`,
+//! `source`, `payload_sha`, `correlation_id`, `memory_id`, `backend`, `outbox_id`, `intended_action`,
 //! `original_outbox_id`, `consume`. `extra` always has the `correlation_id`.
 //!
 //! Audits of the outbox are written by the stores (see [`crate::Logbook`]) in the same shape.
@@ -11,6 +11,7 @@ mod governance;
 mod store;
 mod unfit;
 
+pub(crate) use self::store::MAY_BE_STORED;
 pub use self::{governance::GovernanceAudit, store::StoreAudit, unfit::UnfitAudit};
 
 use jiff::Timestamp;
@@ -46,6 +47,8 @@ struct Event<'a> {
     trim: &'a Trim,
     event_ts: Timestamp,
     memory_id: Option<&'a str>,
+    /// The backend that it was meant for.
+    backend: Option<&'a str>,
     /// Sections of `gateway_event` that only some have.
     sections: Map<String, Value>,
     extra: &'a Map<String, Value>,
@@ -80,6 +83,10 @@ impl Event<'_> {
         if let Some(memory_id) = self.memory_id {
             put("memory_id", json!(memory_id));
             event["memory_id"] = json!(memory_id);
+        }
+        if let Some(backend) = self.backend {
+            put("backend", json!(backend));
+            event["backend"] = json!(backend);
         }
         for name in LIFTED {
             if let Some(value) = self.extra.get(name) {

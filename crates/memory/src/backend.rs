@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Found, Logbook, NewMemory, embedded};
+use crate::{Logbook, NewMemory};
 
 /// A memory that the backend has for certain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,11 +118,10 @@ pub trait Backend: Send + Sync + fmt::Debug {
         false
     }
 
-    /// Whether what the logbook says is stored can be here. Memories stay where they are when the
-    /// project moves from one backend to another; their names tell.
-    fn may_have(&self, found: &Found) -> bool {
-        let memory_id = found.memory_id.as_deref();
-        !memory_id.is_some_and(embedded::is_own_name)
+    /// Which backend it is, in audits and rows of the outbox: what was stored in one, or put off for
+    /// it, says nothing about another.
+    fn identity(&self) -> String {
+        format!("{}:{}", self.kind(), self.destination())
     }
 
     /// Whether those who write to it take turns, in whichever process they are. Where the database
@@ -145,9 +144,36 @@ pub trait Backend: Send + Sync + fmt::Debug {
         budget: Duration,
     ) -> Result<Option<StoredMemory>, BackendError>;
 
+    /// Whether it still has what it stored under this name; should the name be gone, whether it has
+    /// the memory under another.
+    async fn has(
+        &self,
+        memory: &NewMemory,
+        _memory_id: Option<&str>,
+        budget: Duration,
+    ) -> Result<Option<StoredMemory>, BackendError> {
+        self.find(memory, budget).await
+    }
+
     /// Searches.
     async fn search(&self, search: &Search, budget: Duration) -> Result<Vec<Hit>, BackendError>;
 
     /// Whether it can be used now; what is wrong with it, if anything, in sentences.
     async fn check(&self, budget: Duration) -> Result<Vec<String>, BackendError>;
+}
+
+/// The identity of the embedded backend.
+pub(crate) const EMBEDDED: &str = "embedded";
+
+/// What to set for a worker that is to deliver to a backend, by the backend's identity.
+pub fn setting_for(identity: &str) -> String {
+    match identity.split_once(':') {
+        Some(("openmemory", address)) => {
+            format!("set memory.openmemory_base_url (OPENMEMORY_BASE_URL) to {address}")
+        }
+        _ if identity == EMBEDDED => {
+            "set memory.backend to \"embedded\", or leave memory.openmemory_base_url out".to_owned()
+        }
+        _ => format!("let a worker deliver whose memories go to {identity}"),
+    }
 }

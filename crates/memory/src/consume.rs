@@ -139,18 +139,12 @@ impl Watch<'_> {
 #[derive(Clone, Debug)]
 pub(crate) struct Errand {
     cursor: Value,
-    may_be_stored: bool,
 }
 
 impl Errand {
     /// What its audits say at the top: the databases move the cursor by it.
     pub(crate) fn noted(&self) -> Map<String, Value> {
         Map::from_iter([("consume".to_owned(), self.cursor.clone())])
-    }
-
-    /// Whether somebody may have stored it before and died: the memory server is asked first.
-    pub(crate) fn is_asked_first(&self) -> bool {
-        self.may_be_stored
     }
 }
 
@@ -244,7 +238,6 @@ impl Run<'_> {
 
     /// Whether it came to the end of what is known.
     async fn pages(&mut self) -> Result<bool, Stopped> {
-        let mut expected = None;
         loop {
             // Somebody may have rewound it, or consume as well.
             let at = cursor::position(self.service, self.repo).await;
@@ -259,14 +252,11 @@ impl Run<'_> {
             }
             let changes = self.scm()?.changes(self.repo.repo_id, at, limit).await;
             let changes = changes.map_err(|error| unknown(&error))?;
-            let Some(last) = changes.last() else {
+            if changes.is_empty() {
                 return Ok(true);
-            };
+            }
             let settings = self.settings().await?;
-            // Whoever was here before may have died between storing and writing that down.
-            let may_be_stored = expected != Some(at);
-            let end = last.position;
-            if self.page(&changes, at, may_be_stored, &settings).await? {
+            if self.page(&changes, at, &settings).await? {
                 return Ok(false);
             }
             let now = cursor::position(self.service, self.repo).await;
@@ -275,7 +265,6 @@ impl Run<'_> {
                            back meanwhile";
                 return Err(Stopped::new("CURSOR_UNMOVED", why));
             }
-            expected = Some(end);
         }
     }
 
@@ -284,7 +273,6 @@ impl Run<'_> {
         &mut self,
         changes: &[Change],
         mut from: i64,
-        mut may_be_stored: bool,
         settings: &Settings,
     ) -> Result<bool, Stopped> {
         let policy = Policy::read(&settings.policy_json);
@@ -294,10 +282,7 @@ impl Run<'_> {
             }
             let request = self.request(change, &policy).await?;
             let cursor = cursor::step(self.repo, from, change.position);
-            let errand = Errand {
-                cursor,
-                may_be_stored,
-            };
+            let errand = Errand { cursor };
             let caller = Caller::anonymous();
             let answer = self.service.store_for(request, &caller, Some(errand)).await;
             let counted = self.count(&answer, change);
@@ -305,7 +290,7 @@ impl Run<'_> {
                 self.done.redirected_by = Redirected::by(settings, &policy, self.options);
             }
             counted?;
-            (from, may_be_stored) = (change.position, false);
+            from = change.position;
             self.done.position = from;
             (self.watch.progress)(&self.done);
         }

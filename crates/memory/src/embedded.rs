@@ -9,7 +9,8 @@ use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
 use crate::{
-    Backend, BackendError, EmbeddedHit, Found, Hit, Logbook, NewMemory, Search, StoredMemory,
+    Backend, BackendError, EmbeddedHit, Hit, Logbook, NewMemory, Search, StoredMemory,
+    backend::EMBEDDED,
 };
 
 /// Keeps memories in the logbook.
@@ -33,7 +34,7 @@ impl fmt::Debug for Embedded {
 #[async_trait]
 impl Backend for Embedded {
     fn kind(&self) -> &'static str {
-        "embedded"
+        EMBEDDED
     }
 
     fn destination(&self) -> &str {
@@ -48,8 +49,8 @@ impl Backend for Embedded {
         false
     }
 
-    fn may_have(&self, found: &Found) -> bool {
-        found.memory_id.as_deref().is_none_or(is_own_name)
+    fn identity(&self) -> String {
+        EMBEDDED.to_owned()
     }
 
     async fn store(
@@ -92,12 +93,6 @@ impl Backend for Embedded {
         within(budget, self.logbook.kept("", "")).await?;
         Ok(Vec::new())
     }
-}
-
-/// Whether a memory was named by a logbook: `mem_` and 32 hex digits.
-pub(crate) fn is_own_name(memory_id: &str) -> bool {
-    let digits = memory_id.strip_prefix("mem_").unwrap_or_default();
-    digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Whether a memory is of this kind, by this actor, and has these values beside it.

@@ -1,8 +1,9 @@
 //! The sink of the lane `memory`: brings to the memory server what could not be stored at once.
 //!
-//! It asks the logbook whether the same text is stored already, asks the memory server about what
-//! may have arrived, and only then stores. It never settles and never retries by itself: that is
-//! the worker's, and the audits are the database's.
+//! It asks the logbook whether the same text was stored already, asks the memory server whether it
+//! still has it and about what may have arrived, and only then stores. A memory that is meant for
+//! another backend is left to whoever delivers there. It never settles and never retries by itself:
+//! that is the worker's, and the audits are the database's.
 
 mod message;
 mod verdict;
@@ -10,35 +11,44 @@ mod verdict;
 use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use consign_kernel::{Outcome, PAGE_ENTRIES_MAX, Result};
+use consign_kernel::{Outcome, Result};
 use consign_worker::{About, Delivery, Sink, Verdict, park::park};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 pub use self::verdict::codes;
 use self::{
     message::read,
     verdict::{
-        database_failed, database_timed_out, deduplicated, failed, found, still_in_doubt, stored,
+        database_failed, database_timed_out, deduplicated, failed, found, misdirected,
+        still_in_doubt, stored,
     },
 };
 use crate::{
-    Audit, AuditFilter, Backend, BackendError, Logbook, MemoryOptions, NewMemory, StoredMemory,
-    metrics, turn::Turns,
+    Backend, BackendError, Found, Logbook, MemoryOptions, NewMemory, StoredMemory, metrics,
+    turn::Turns,
 };
-
-/// In `extra` of the audit of a request that was deferred: whether it may have been stored.
-pub(crate) const MAY_BE_STORED: &str = "may_be_stored";
 
 /// Stores what waits in the outbox.
 pub struct FlushSink {
     logbook: Arc<dyn Logbook>,
     backend: Arc<dyn Backend>,
+    /// Which one it is.
+    identity: String,
     /// How long one call of the memory server may take.
     call_max: Duration,
     /// How often one delivery tries again by itself, before the lane does.
     client_retries: u32,
     turns: Turns,
+}
+
+/// What became of a memory before.
+enum Earlier {
+    Nothing,
+    /// It may have arrived.
+    InDoubt,
+    /// It was stored here.
+    Stored(Found),
 }
 
 impl FlushSink {
@@ -50,6 +60,7 @@ impl FlushSink {
     ) -> Self {
         Self {
             turns: Turns::at(backend.as_ref(), &logbook),
+            identity: backend.identity(),
             logbook,
             backend,
             call_max: Duration::from_secs(options.openmemory_timeout_seconds),
@@ -70,21 +81,24 @@ impl FlushSink {
                 return failed(&BackendError::Unreachable(why.to_owned()));
             }
         };
-        let twin = self.logbook.check_dedup(&memory.target_space, &sha);
-        match timeout_at(ends, twin).await {
-            Ok(Ok(Some(found))) if self.backend.may_have(&found) => return deduplicated(&found),
-            Ok(Ok(_)) => {}
-            Ok(Err(error)) => return database_failed(&error),
-            Err(_) => return database_timed_out("the logbook did not answer"),
-        }
-        let doubt = timeout_at(ends, self.is_in_doubt(delivery, memory)).await;
-        let mut in_doubt = match doubt {
-            Ok(Ok(in_doubt)) => in_doubt,
+        let earlier = match timeout_at(ends, self.earlier(delivery, memory, &sha)).await {
+            Ok(Ok(earlier)) => earlier,
             Ok(Err(error)) => return database_failed(&error),
             Err(_) => return database_timed_out("the logbook did not answer"),
         };
+        let (mut in_doubt, mut is_again) = (false, false);
+        match earlier {
+            Earlier::Nothing => {}
+            Earlier::InDoubt => in_doubt = true,
+            Earlier::Stored(found) => match self.has(memory, &found, ends).await {
+                Ok(Some(stored)) => return self.of_here(deduplicated(&found, &stored)),
+                Ok(None) => is_again = true,
+                // Nothing was sent, and it may be there.
+                Err(error) => return still_in_doubt(&error),
+            },
+        }
         for retry in 0..self.client_retries {
-            let verdict = self.attempt(memory, in_doubt, ends).await;
+            let verdict = self.attempt(memory, (in_doubt, is_again), ends).await;
             let next = Instant::now() + rest(retry);
             let is_over = matches!(verdict.outcome, Outcome::Delivered | Outcome::Dead);
             if is_over || verdict.about != About::Sink || next >= ends {
@@ -93,33 +107,36 @@ impl FlushSink {
             in_doubt = verdict.outcome == Outcome::Uncertain;
             sleep_until(next).await;
         }
-        self.attempt(memory, in_doubt, ends).await
+        self.attempt(memory, (in_doubt, is_again), ends).await
     }
 
-    /// Whether it may have arrived: by an earlier delivery, by the request it came with, or by a
-    /// later one for the same memory, of which only the audit knows.
-    async fn is_in_doubt(&self, delivery: &Delivery, memory: &NewMemory) -> Result<bool> {
-        if delivery.in_doubt || memory.may_be_stored {
-            return Ok(true);
+    /// What became of the same memory before: of an earlier delivery, of the request it came with, or
+    /// of another one for the same memory, of which only the audit knows.
+    async fn earlier(&self, delivery: &Delivery, memory: &NewMemory, sha: &str) -> Result<Earlier> {
+        let (space, here) = (memory.target_space.as_str(), self.identity.as_str());
+        let logbook = &self.logbook;
+        if let Some(found) = logbook.check_dedup(space, sha, Some(here)).await? {
+            return Ok(Earlier::Stored(found));
         }
-        let filter = AuditFilter {
-            outbox_id: Some(delivery.message.id.0),
-            reason_prefix: Some("openmemory_write_failed:".to_owned()),
-            ..AuditFilter::default()
-        };
-        let audits = self.logbook.audits(&filter, PAGE_ENTRIES_MAX).await?;
-        let may_be = |audit: &Audit| {
-            let extra = audit.evidence_refs_json.get("extra");
-            extra.and_then(|extra| extra.get(MAY_BE_STORED)) == Some(&Value::Bool(true))
-        };
-        Ok(audits.iter().any(may_be))
+        let in_doubt = delivery.in_doubt
+            || memory.may_be_stored
+            || logbook.may_be_stored(space, sha, here).await?;
+        Ok(match in_doubt {
+            true => Earlier::InDoubt,
+            false => Earlier::Nothing,
+        })
     }
 
-    /// Asks if it may be there, then sends it.
-    async fn attempt(&self, memory: &NewMemory, in_doubt: bool, ends: Instant) -> Verdict {
+    /// Asks if it may be there, then sends it. `is_again`: it was stored before, and is gone.
+    async fn attempt(
+        &self,
+        memory: &NewMemory,
+        (in_doubt, is_again): (bool, bool),
+        ends: Instant,
+    ) -> Verdict {
         if in_doubt {
             match self.find(memory, ends).await {
-                Ok(Some(memory)) => return found(&memory),
+                Ok(Some(memory)) => return self.of_here(found(&memory)),
                 Ok(None) => {}
                 // Nothing was sent, and it is as uncertain as before.
                 Err(error) => return still_in_doubt(&error),
@@ -128,10 +145,31 @@ impl FlushSink {
         match self.store(memory, ends).await {
             Ok(kept) => {
                 park("memory.flush_after_store").await;
-                stored(&kept)
+                self.of_here(stored(&kept, is_again))
             }
             Err(error) => failed(&error),
         }
+    }
+
+    /// What was delivered here says so.
+    fn of_here(&self, mut verdict: Verdict) -> Verdict {
+        if let Some(Value::Object(result)) = &mut verdict.result {
+            result.insert("backend".to_owned(), json!(self.identity));
+        }
+        verdict
+    }
+
+    async fn has(
+        &self,
+        memory: &NewMemory,
+        found: &Found,
+        ends: Instant,
+    ) -> Result<Option<StoredMemory>, BackendError> {
+        let since = Instant::now();
+        let memory_id = found.memory_id.as_deref();
+        let has = self.backend.has(memory, memory_id, self.budget(ends)).await;
+        metrics::backend_call(self.backend.kind(), "find", since, has.is_ok());
+        has
     }
 
     async fn find(
@@ -180,7 +218,12 @@ impl Sink for FlushSink {
 
     async fn deliver(&self, delivery: &Delivery) -> Verdict {
         let verdict = match read(&delivery.message) {
-            Ok(memory) => self.flush(delivery, &memory).await,
+            Ok(memory) => match memory.backend.as_deref() {
+                Some(meant) if meant != self.identity => {
+                    misdirected(delivery, meant, &self.identity)
+                }
+                _ => self.flush(delivery, &memory).await,
+            },
             Err(why) => Verdict::failed(Outcome::Dead, About::Message, codes::MALFORMED, why),
         };
         metrics::flushed(&verdict);

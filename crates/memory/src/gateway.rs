@@ -48,6 +48,8 @@ struct Inner {
     options: MemoryOptions,
     /// A place for each memory that is being stored.
     places: Arc<Semaphore>,
+    /// A place for each request that is answered and not yet written down.
+    lingering: Arc<Semaphore>,
     /// The settings as they were read last. Whatever is decided by them is compared with the
     /// database before it is written.
     settings: Mutex<Option<Arc<Settings>>>,
@@ -56,6 +58,8 @@ struct Inner {
 
 /// More requests than a server takes at once.
 const PLACES: u32 = 1 << 20;
+/// Requests that wait for a database that hangs; what is more is left to reconciling.
+const LINGERING_MAX: usize = 4_096;
 
 impl fmt::Debug for MemoryService {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -80,6 +84,7 @@ impl MemoryService {
             backend,
             options,
             places: Arc::new(Semaphore::new(PLACES as usize)),
+            lingering: Arc::new(Semaphore::new(LINGERING_MAX)),
             settings: Mutex::default(),
         });
         Self { inner, scm: None }
@@ -165,7 +170,11 @@ impl MemoryService {
     pub async fn report(&self) -> Value {
         match self.logbook().memory_counts().await {
             Ok(counts) => {
-                let report = report::ReliabilityReport::new(&counts, jiff::Timestamp::now());
+                let report = report::ReliabilityReport::new(
+                    &counts,
+                    &self.backend().identity(),
+                    jiff::Timestamp::now(),
+                );
                 let mut body = json!(report);
                 body["ok"] = json!(true);
                 body["message"] = Value::Null;

@@ -25,7 +25,7 @@ pub mod space;
 pub mod tools;
 mod turn;
 
-pub use backend::{Backend, BackendError, Hit, Search, StoredMemory};
+pub use backend::{Backend, BackendError, Hit, Search, StoredMemory, setting_for};
 pub use caller::Caller;
 pub use consign_artifacts::uri;
 pub use correlation::Correlation;
@@ -39,7 +39,7 @@ pub use logbook::{
     NewItem, NewUser, Opened, Opening, OutboxCounts, OutboxRow, OutboxStatus, ReconcileOptions,
     Reconciled, Settings, SettingsChange, TURN_PLACE, TurnKept, Twin,
 };
-pub use memory::{NewMemory, lane, message_key, payload_sha};
+pub use memory::{NewMemory, is_key, lane, message_key, nth_key, payload_sha};
 pub use openmemory::OpenMemory;
 pub use options::{
     BackendKind, Dialect, GatewayToken, MemoryOptions, Secret, UnknownActorPolicy, lane_policy,

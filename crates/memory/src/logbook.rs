@@ -92,9 +92,10 @@ pub trait Logbook: Send + Sync {
     async fn insert_audit(&self, audit: &NewAudit) -> Result<i64>;
 
     /// Begins a write: makes sure that what it was decided by still holds and that it is not stored
-    /// already (as [`Logbook::check_dedup`] says), and writes its audit, which is pending; or keeps it
-    /// here, and then its audit has ended well: `memory_id` is written into it, also into
-    /// `gateway_event`. One trip to the database, and one to its disk.
+    /// already (as [`Logbook::check_dedup`] says of the backend that the audit names), and writes its
+    /// audit, which is pending; or keeps it here, and then its audit has ended well: `memory_id` is
+    /// written into it, also into `gateway_event`, and `stored_again` into `extra` if it had been kept
+    /// before and was gone. One trip to the database, and one to its disk.
     async fn open_write(&self, opening: &Opening) -> Result<Opened>;
 
     /// Ends the pending audit of a request; answers whether there was one. A final one never changes.
@@ -107,8 +108,10 @@ pub trait Logbook: Send + Sync {
 
     /// Enqueues a memory and ends its request's audit with `end`, into which the outbox id is
     /// written (`:outbox:<id>` after the reason, `outbox_id` in the JSON; in `gateway_event`, if
-    /// there is one, `outbox_id` and `decision` follow), both or neither. A twin that is pending or
-    /// sent is answered instead of enqueued, and its id is written; a dead one is requeued.
+    /// there is one, `outbox_id` and `decision` follow), both or neither. A twin for the same backend
+    /// that is pending is answered instead of enqueued, and its id is written; a dead one is
+    /// requeued. One that was sent says nothing here: whoever defers has found that the backend does
+    /// not have it, or could not be asked; the memory gets a row of its own, under [`crate::nth_key`].
     async fn defer(
         &self,
         memory: &NewMemory,
@@ -116,12 +119,28 @@ pub trait Logbook: Send + Sync {
         end: &AuditEnd,
     ) -> Result<Deferred>;
 
-    /// Enqueues a memory without any audit, as the seed's primitive does.
+    /// Enqueues a memory without any audit, as the seed's primitive does: a twin that was sent is
+    /// answered too. A memory that names no backend is a twin of whichever is there.
     async fn enqueue_memory(&self, memory: &NewMemory) -> Result<EnqueuedMemory>;
 
-    /// Whether this text is stored in this space already: by a message that was sent, or directly
-    /// (a final audit `success` of `memory_store` with a `memory_id`).
-    async fn check_dedup(&self, target_space: &str, payload_sha: &str) -> Result<Option<Found>>;
+    /// Whether this text was stored in this space already: by a message that was sent, or directly
+    /// (a final audit `success` with a `memory_id`); the latest. With a backend only what was stored
+    /// there counts, and what names none. Whether the backend still has it, only the backend knows.
+    async fn check_dedup(
+        &self,
+        target_space: &str,
+        payload_sha: &str,
+        backend: Option<&str>,
+    ) -> Result<Option<Found>>;
+
+    /// Whether a request may have stored this text there without anybody having written that down:
+    /// its audit is pending, or ended with `may_be_stored` in its `extra`.
+    async fn may_be_stored(
+        &self,
+        target_space: &str,
+        payload_sha: &str,
+        backend: &str,
+    ) -> Result<bool>;
 
     /// A row of the outbox.
     async fn outbox_row(&self, outbox_id: MessageId) -> Result<Option<OutboxRow>>;

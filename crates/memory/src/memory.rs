@@ -26,10 +26,29 @@ pub fn message_key(target_space: &str, payload_sha: &str) -> String {
     format!("{target_space}#{payload_sha}")
 }
 
+/// The key of a memory's nth row: one that was sent stays as it is, so what has to be sent once more,
+/// or to another backend, is a row of its own.
+pub fn nth_key(target_space: &str, payload_sha: &str, n: u32) -> String {
+    let key = message_key(target_space, payload_sha);
+    match n {
+        0 | 1 => key,
+        n => format!("{key}#{n}"),
+    }
+}
+
+/// Whether a key is one of a memory's.
+pub fn is_key(key: &str, target_space: &str, payload_sha: &str) -> bool {
+    let Some(rest) = key.strip_prefix(&message_key(target_space, payload_sha)) else {
+        return false;
+    };
+    let n = rest.strip_prefix('#').map(str::parse::<u32>);
+    rest.is_empty() || matches!(n, Some(Ok(n)) if nth_key(target_space, payload_sha, n) == key)
+}
+
 /// A memory for the outbox.
 ///
 /// Its message has the payload `{"target_space", "payload_sha", "payload_md"}` and the key
-/// [`message_key`]: what makes two memories the same, and nothing else. Everything beside that
+/// [`nth_key`]: what makes two memories the same, and nothing else. Everything beside that
 /// travels in the headers, so that a memory delivered later has all that a direct one has.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NewMemory {
@@ -37,6 +56,8 @@ pub struct NewMemory {
     pub target_space: String,
     /// The text.
     pub payload_md: String,
+    /// The backend it is meant for, by its identity; absent: that of whoever delivers it.
+    pub backend: Option<String>,
     /// The logbook's item that it is about.
     pub item_id: Option<i64>,
     /// Why it was not stored at once, if that was tried; shown until an attempt says more.
@@ -79,6 +100,7 @@ impl NewMemory {
                 headers.insert(name.to_owned(), value);
             }
         };
+        put("backend", json!(self.backend));
         put("item_id", json!(self.item_id));
         put("last_error", json!(self.last_error));
         put("may_be_stored", json!(self.may_be_stored));
@@ -98,6 +120,25 @@ impl NewMemory {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_memory_has_a_key_for_each_of_its_rows() {
+        assert_eq!(nth_key("team:p", "a1", 1), "team:p#a1");
+        assert_eq!(nth_key("team:p", "a1", 2), "team:p#a1#2");
+        for (key, is_ours) in [
+            ("team:p#a1", true),
+            ("team:p#a1#2", true),
+            ("team:p#a1#17", true),
+            ("team:p#a1#1", false),
+            ("team:p#a1#02", false),
+            ("team:p#a1#+2", false),
+            ("team:p#a1#", false),
+            ("team:p#a12", false),
+            ("team:q#a1", false),
+        ] {
+            assert_eq!(is_key(key, "team:p", "a1"), is_ours, "{key}");
+        }
+    }
 
     /// Facts section 2.
     #[test]

@@ -182,6 +182,18 @@ impl Backend for OpenMemory {
             .await
     }
 
+    async fn has(
+        &self,
+        memory: &NewMemory,
+        memory_id: Option<&str>,
+        budget: Duration,
+    ) -> Answer<Option<StoredMemory>> {
+        let ends = Instant::now() + budget;
+        let has = self.has_until(memory, memory_id, ends).await;
+        self.either(has, async || self.has_until(memory, memory_id, ends).await)
+            .await
+    }
+
     async fn search(&self, search: &Search, budget: Duration) -> Answer<Vec<Hit>> {
         let ends = Instant::now() + budget;
         let found = self.search_until(search, ends).await;

@@ -34,6 +34,8 @@ pub struct OutboxStats {
     pub by_status: BTreeMap<&'static str, u64>,
     pub avg_retry_count: f64,
     pub oldest_pending_age_seconds: Option<f64>,
+    /// Rows that wait for another backend than this gateway's, by backend: nobody here delivers them.
+    pub waiting_for_other_backends: BTreeMap<String, u64>,
 }
 
 /// The audits.
@@ -111,8 +113,8 @@ pub struct Invariants {
 }
 
 impl ReliabilityReport {
-    /// The report of these figures.
-    pub fn new(counts: &MemoryCounts, generated_at: Timestamp) -> Self {
+    /// The report of these figures, by a gateway whose memories go to `backend`.
+    pub fn new(counts: &MemoryCounts, backend: &str, generated_at: Timestamp) -> Self {
         let total_writes = counts.writes.values().sum();
         let allowed = counts.writes.get("allow").copied().unwrap_or(0);
         let (deferred_audits, deferred_rows) = counts.deferred;
@@ -127,6 +129,11 @@ impl ReliabilityReport {
                 by_status: only(&counts.outbox, ["pending", "sent", "dead"]),
                 avg_retry_count: counts.average_retry_count,
                 oldest_pending_age_seconds: counts.oldest_pending_age_seconds,
+                waiting_for_other_backends: {
+                    let mut others = counts.pending_by_backend.clone();
+                    others.remove(backend);
+                    others
+                },
             },
             audit_stats: AuditStats {
                 total: counts.audits.values().sum(),
@@ -145,7 +152,7 @@ impl ReliabilityReport {
                 pending: counts.pending_audits,
             },
             v2_evidence_stats: EvidenceStats {
-                patch_blobs: Coverage::default(),
+                patch_blobs: Coverage::new(counts.patch_blobs),
                 attachments: Coverage::new(counts.attachments),
                 v2_coverage_pct: percent(with_v2_evidence, total),
                 invalid_evidence_count: invalid,
@@ -222,24 +229,30 @@ mod tests {
             writes: counts(&[("allow", 6), ("redirect", 3), ("reject", 1)]),
             audits: counts(&[("allow", 8), ("redirect", 5), ("reject", 2)]),
             outbox: counts(&[("pending", 1), ("sent", 2)]),
+            patch_blobs: (4, 1),
             attachments: (3, 2),
+            pending_by_backend: counts(&[("embedded", 2), ("openmemory:http://m", 1)]),
             deferred: (3, 3),
             ..MemoryCounts::default()
         };
-        let report = ReliabilityReport::new(&figures, Timestamp::UNIX_EPOCH);
+        let report = ReliabilityReport::new(&figures, "embedded", Timestamp::UNIX_EPOCH);
         assert_eq!(report.total_writes, 10);
         assert_eq!(report.success_rate, Some(0.6));
         assert_eq!(report.audit_stats.total, 15);
         assert_eq!(report.outbox_stats.total, 3);
         assert_eq!(report.outbox_stats.by_status["dead"], 0);
         assert_eq!(report.v2_evidence_stats.attachments.coverage_pct, 66.67);
+        assert_eq!(report.v2_evidence_stats.patch_blobs.coverage_pct, 25.0);
+        let others = &report.outbox_stats.waiting_for_other_backends;
+        assert_eq!(*others, counts(&[("openmemory:http://m", 1)]));
         assert!(report.invariants.redirects_match_outbox);
     }
 
     /// Facts section 9: every key is there although nothing happened yet.
     #[test]
     fn an_empty_logbook_has_a_whole_report() {
-        let report = ReliabilityReport::new(&MemoryCounts::default(), Timestamp::UNIX_EPOCH);
+        let report =
+            ReliabilityReport::new(&MemoryCounts::default(), "embedded", Timestamp::UNIX_EPOCH);
         let report = serde_json::to_value(&report).unwrap();
         assert_eq!(report["success_rate"], Value::Null);
         assert_eq!(

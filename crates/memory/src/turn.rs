@@ -47,7 +47,7 @@ impl Turns {
             None => None,
         };
         Ok(Turn {
-            place,
+            _place: place,
             _queued: queued,
         })
     }
@@ -71,15 +71,8 @@ impl fmt::Debug for Turns {
 
 /// The turn to write one memory, until it is dropped.
 pub(crate) struct Turn {
-    place: Option<Place>,
+    _place: Option<Place>,
     _queued: Queued,
-}
-
-impl Turn {
-    /// Lets other processes write; those of this one who have the same memory wait on.
-    pub(crate) fn let_others_write(&mut self) {
-        self.place = None;
-    }
 }
 
 /// A place in the queue for one memory; whoever drops it leaves.

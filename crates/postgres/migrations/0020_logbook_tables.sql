@@ -237,9 +237,8 @@ CREATE INDEX write_audit_correlation ON governance.write_audit (correlation_id) 
 CREATE INDEX write_audit_status ON governance.write_audit (status, created_at DESC) WHERE status <> 'success';
 CREATE INDEX write_audit_outbox ON governance.write_audit (outbox_id) WHERE outbox_id IS NOT NULL;
 CREATE INDEX write_audit_created ON governance.write_audit USING brin (created_at);
--- What was stored without the outbox; see logbook.check_dedup.
-CREATE INDEX write_audit_stored ON governance.write_audit (target_space, payload_sha)
-    WHERE status = 'success' AND evidence_refs_json ? 'memory_id';
+-- What became of a memory; see logbook.check_dedup and logbook.may_be_stored.
+CREATE INDEX write_audit_memory ON governance.write_audit (payload_sha, target_space) WHERE payload_sha IS NOT NULL;
 
 -- What has ended stays, for the owner too; a pending one changes only by ending.
 CREATE FUNCTION governance.refuse_audit_change() RETURNS trigger

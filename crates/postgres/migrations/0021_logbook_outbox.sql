@@ -14,11 +14,20 @@ CREATE FUNCTION logbook.memory_policy() RETURNS jsonb
     }'::jsonb;
 REVOKE ALL ON FUNCTION logbook.memory_policy() FROM PUBLIC;
 
--- The key of a memory: one per space and text.
-CREATE FUNCTION logbook.message_key(p_target_space text, p_payload_sha text) RETURNS text
+-- The key of a memory's nth row: of its space and text. A row that was sent stays as it is, so what has to be
+-- sent once more, or to another backend, is a row of its own.
+CREATE FUNCTION logbook.message_key(p_target_space text, p_payload_sha text, p_n int DEFAULT 1) RETURNS text
     LANGUAGE sql IMMUTABLE
-    RETURN p_target_space || '#' || p_payload_sha;
-REVOKE ALL ON FUNCTION logbook.message_key(text, text) FROM PUBLIC;
+    RETURN p_target_space || '#' || p_payload_sha || CASE WHEN p_n > 1 THEN '#' || p_n ELSE '' END;
+REVOKE ALL ON FUNCTION logbook.message_key(text, text, int) FROM PUBLIC;
+
+-- Whether a key is one of a memory's.
+CREATE FUNCTION logbook.is_key(p_key text, p_target_space text, p_payload_sha text) RETURNS boolean
+    LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+    SELECT starts_with(p_key, logbook.message_key(p_target_space, p_payload_sha))
+        AND substr(p_key, length(logbook.message_key(p_target_space, p_payload_sha)) + 1) ~ '^(#([2-9]|[1-9][0-9]{1,8}))?$' $$;
+REVOKE ALL ON FUNCTION logbook.is_key(text, text, text) FROM PUBLIC;
 
 -- The hash a memory is known by: SHA-256 over the bytes of its UTF-8, in lower-case hex.
 CREATE FUNCTION logbook.payload_sha(p_payload_md text) RETURNS text
@@ -36,7 +45,7 @@ BEGIN
         AND NEW.payload - ARRAY['target_space', 'payload_sha', 'payload_md'] = '{}'
         AND jsonb_typeof(NEW.payload->'target_space') = 'string' AND jsonb_typeof(NEW.payload->'payload_md') = 'string'
         AND NEW.payload->>'target_space' <> '' AND NEW.payload->>'payload_sha' = logbook.payload_sha(NEW.payload->>'payload_md')
-        AND NEW.key = logbook.message_key(NEW.payload->>'target_space', NEW.payload->>'payload_sha')
+        AND logbook.is_key(NEW.key, NEW.payload->>'target_space', NEW.payload->>'payload_sha')
         AND NEW."group" IS NULL) IS NOT TRUE
     THEN
         RAISE EXCEPTION 'lane memory: takes memories only, under the key of their space and hash'
@@ -84,13 +93,14 @@ CREATE FUNCTION logbook.locked_at(p_fence bigint, p_expires_at timestamptz, p_la
         (SELECT interval '1 millisecond' * (n.policy->>'lease_ttl_ms')::bigint FROM consign.lane n WHERE n.name = p_lane)) $$;
 REVOKE ALL ON FUNCTION logbook.locked_at(bigint, timestamptz, text) FROM PUBLIC;
 
--- Attempts of a memory that were or will be repeated, since it was last requeued; expiries do not count.
+-- Attempts of a memory that were or will be repeated, since it was last requeued; neither expiries nor workers
+-- for another backend count.
 CREATE FUNCTION logbook.retry_count(p_id bigint) RETURNS bigint
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
     AS $$
     SELECT count(*) FROM consign.attempt a
         WHERE a.message_id = p_id AND a.outcome IN ('retry', 'uncertain') AND a.next_due_at IS NOT NULL
-            AND a.code IS DISTINCT FROM 'lease_expired'
+            AND coalesce(a.code, '') NOT IN ('lease_expired', 'misdirected')
             AND a.attempt_no > coalesce((SELECT r.attempt_no FROM logbook.requeued r WHERE r.message_id = p_id), 0) $$;
 REVOKE ALL ON FUNCTION logbook.retry_count(bigint) FROM PUBLIC;
 
@@ -103,7 +113,8 @@ CREATE VIEW logbook.outbox_memory AS
            -- As logbook.retry_count; a view's functions would need the reader's rights.
            (SELECT count(*) FROM consign.attempt a
                 WHERE a.message_id = m.id AND a.outcome IN ('retry', 'uncertain') AND a.next_due_at IS NOT NULL
-                    AND a.code IS DISTINCT FROM 'lease_expired' AND a.attempt_no > coalesce(q.attempt_no, 0))::int AS retry_count,
+                    AND coalesce(a.code, '') NOT IN ('lease_expired', 'misdirected')
+                    AND a.attempt_no > coalesce(q.attempt_no, 0))::int AS retry_count,
            coalesce(r.due_at, (SELECT a.next_due_at FROM consign.attempt a WHERE a.message_id = m.id AND a.next_due_at IS NOT NULL
                                    ORDER BY a.attempt_no DESC LIMIT 1), m.created_at) AS next_attempt_at,
            l.locked_at, l.owner AS locked_by,
@@ -113,7 +124,8 @@ CREATE VIEW logbook.outbox_memory AS
            m.created_at,
            greatest(m.created_at, d.at, l.locked_at,
                     (SELECT max(a.finished_at) FROM consign.attempt a WHERE a.message_id = m.id)) AS updated_at,
-           sent.result->>'memory_id' AS memory_id, m.headers->>'correlation_id' AS correlation_id
+           sent.result->>'memory_id' AS memory_id, m.headers->>'correlation_id' AS correlation_id,
+           coalesce(sent.result->>'backend', m.headers->>'backend') AS backend
         FROM consign.message m
         LEFT JOIN consign.attempt sent ON sent.message_id = m.id AND sent.outcome = 'delivered'
         LEFT JOIN consign.dead d ON d.message_id = m.id
@@ -126,18 +138,23 @@ CREATE VIEW logbook.outbox_memory AS
         WHERE m.lane = 'memory' AND m.key IS NOT NULL;
 REVOKE ALL ON logbook.outbox_memory FROM PUBLIC;
 
--- Enqueues a memory: answers with its row, or with its twin's: the same text in the same space.
+-- Enqueues a memory: answers with its row, or with its twin's: the same text in the same space, for the same
+-- backend (`backend` in the headers; whoever names none takes what is there).
 --
--- `twin`: pending, sent (under `memory_id`, if that is known), or requeued, because it was dead. Headers
--- are those of the first; what a twin came with is in its own request's audit.
+-- `twin`: pending, sent (under `memory_id`, if that is known), or requeued, because it was dead. With
+-- p_beyond_sent a row that was sent is no twin. Headers are those of the first; what a twin came with is in its
+-- own request's audit.
 CREATE FUNCTION logbook.put_memory(p_target_space text, p_payload_md text, p_headers jsonb DEFAULT '{}',
+                                   p_beyond_sent boolean DEFAULT false,
                                    OUT outbox_id bigint, OUT twin text, OUT memory_id text)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     v_sha      text := logbook.payload_sha(p_payload_md);
+    v_payload  jsonb := jsonb_build_object('target_space', p_target_space, 'payload_sha', v_sha, 'payload_md', p_payload_md);
     v_enqueued record;
     v_moved    record;
+    v_n        int := 0;
 BEGIN
     IF coalesce(p_target_space, '') = '' OR octet_length(p_target_space) > 440 OR p_target_space ~ '[[:cntrl:]]' THEN
         RAISE EXCEPTION 'target_space: must be 1 to 440 bytes without control characters' USING ERRCODE = 'CN006';
@@ -145,30 +162,38 @@ BEGIN
         RAISE EXCEPTION 'payload_md: must not be null' USING ERRCODE = 'CN006';
     END IF;
     PERFORM logbook.make_lane();
-    SELECT e.* INTO STRICT v_enqueued FROM consign.enqueue_many('memory',
-        ARRAY[jsonb_build_object('target_space', p_target_space, 'payload_sha', v_sha, 'payload_md', p_payload_md)],
-        ARRAY[logbook.message_key(p_target_space, v_sha)], NULL, ARRAY[coalesce(p_headers, '{}')]) e;
-    outbox_id := v_enqueued.id;
-    IF NOT v_enqueued.duplicate THEN
-        RETURN;
-    END IF;
-    SELECT p.* INTO STRICT v_moved FROM consign.put_back(ARRAY[outbox_id], 'requeue', 'gateway', 'the same memory came again') p;
-    twin := CASE WHEN v_moved.answer = 'moved' THEN 'requeued' WHEN v_moved.state = 'delivered' THEN 'sent' ELSE 'pending' END;
+    LOOP
+        v_n := v_n + 1;
+        SELECT e.* INTO STRICT v_enqueued FROM consign.enqueue_many('memory', ARRAY[v_payload],
+            ARRAY[logbook.message_key(p_target_space, v_sha, v_n)], NULL, ARRAY[coalesce(p_headers, '{}')]) e;
+        outbox_id := v_enqueued.id;
+        IF NOT v_enqueued.duplicate THEN
+            RETURN;
+        END IF;
+        CONTINUE WHEN (SELECT m.headers->>'backend' <> p_headers->>'backend' FROM consign.message m WHERE m.id = v_enqueued.id);
+        SELECT p.* INTO STRICT v_moved FROM consign.put_back(ARRAY[outbox_id], 'requeue', 'gateway', 'the same memory came again') p;
+        twin := CASE WHEN v_moved.answer = 'moved' THEN 'requeued' WHEN v_moved.state = 'delivered' THEN 'sent' ELSE 'pending' END;
+        EXIT WHEN NOT (p_beyond_sent AND twin = 'sent');
+        twin := NULL;
+    END LOOP;
     IF twin = 'sent' THEN
         memory_id := (SELECT a.result->>'memory_id' FROM consign.attempt a WHERE a.message_id = v_enqueued.id AND a.outcome = 'delivered');
     END IF;
 END $$;
-REVOKE ALL ON FUNCTION logbook.put_memory(text, text, jsonb) FROM PUBLIC;
+REVOKE ALL ON FUNCTION logbook.put_memory(text, text, jsonb, boolean) FROM PUBLIC;
 
--- Enqueues a memory without any audit; the row's number, its twin's if there is one.
+-- Enqueues a memory without any audit; the row's number, its twin's if there is one. A row without a backend
+-- goes to that of the worker who claims it.
 CREATE FUNCTION logbook.enqueue_memory(payload_md text, target_space text, item_id bigint DEFAULT NULL,
-                                       last_error text DEFAULT NULL) RETURNS bigint
+                                       last_error text DEFAULT NULL, backend text DEFAULT NULL) RETURNS bigint
     LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
-    SELECT p.outbox_id FROM logbook.put_memory($2, $1, jsonb_strip_nulls(jsonb_build_object('item_id', $3, 'last_error', $4))) p $$;
-REVOKE ALL ON FUNCTION logbook.enqueue_memory(text, text, bigint, text) FROM PUBLIC;
+    SELECT p.outbox_id FROM logbook.put_memory($2, $1,
+        jsonb_strip_nulls(jsonb_build_object('item_id', $3, 'last_error', $4, 'backend', $5))) p $$;
+REVOKE ALL ON FUNCTION logbook.enqueue_memory(text, text, bigint, text, text) FROM PUBLIC;
 
--- Enqueues a memory and ends its request's audit, both or neither. The row's number goes behind the
+-- Enqueues a memory and ends its request's audit, both or neither; a row that was sent is passed over, since
+-- whoever puts a memory off has found that it is not there. The row's number goes behind the
 -- reason and into the JSON, also of gateway_event, whose decision follows. `audited`: there was a pending audit.
 CREATE FUNCTION logbook.defer_memory(p_target_space text, p_payload_md text, p_headers jsonb, p_correlation_id text, p_status text,
                                      p_action text DEFAULT NULL, p_reason text DEFAULT NULL, p_patch jsonb DEFAULT '{}',
@@ -181,7 +206,7 @@ DECLARE
     v_patch  jsonb := coalesce(p_patch, '{}');
     v_event  jsonb;
 BEGIN
-    SELECT p.* INTO STRICT outbox_id, twin, memory_id FROM logbook.put_memory(p_target_space, p_payload_md, p_headers) p;
+    SELECT p.* INTO STRICT outbox_id, twin, memory_id FROM logbook.put_memory(p_target_space, p_payload_md, p_headers, true) p;
     SELECT * INTO v_audit FROM governance.write_audit a WHERE a.correlation_id = p_correlation_id AND a.status = 'pending' FOR UPDATE;
     v_reason := concat(coalesce(p_reason, v_audit.reason), ':outbox:', outbox_id);
     IF jsonb_typeof(v_patch) = 'object' THEN
@@ -204,40 +229,92 @@ CREATE TYPE logbook.stored_memory AS (
     outbox_id bigint, target_space text, payload_sha text, status text, last_error text, created_at timestamptz,
     updated_at timestamptz, memory_id text);
 
--- The memory that is stored already in this space under this hash: sent through the outbox, or directly
--- within a request (then without a row). No rows: there is none.
-CREATE FUNCTION logbook.check_dedup(target_space text, payload_sha text) RETURNS SETOF logbook.stored_memory
+-- The memory that was stored last in this space under this hash: sent through the outbox, or directly within a
+-- request (then without a row). No rows: there is none. With a backend only what was stored there counts, and what
+-- names none. Whether the backend still has it, only the backend knows.
+CREATE FUNCTION logbook.check_dedup(target_space text, payload_sha text, backend text DEFAULT NULL) RETURNS SETOF logbook.stored_memory
     LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
+DECLARE
+    v_stored logbook.stored_memory;
 BEGIN
-    RETURN QUERY
-        SELECT m.id, $1, $2, 'sent', 'memory_id=' || (a.result->>'memory_id'), m.created_at, a.finished_at, a.result->>'memory_id'
-            FROM consign.message m JOIN consign.attempt a ON a.message_id = m.id AND a.outcome = 'delivered'
-            WHERE m.lane = 'memory' AND m.key = logbook.message_key($1, $2);
-    IF NOT FOUND THEN
-        RETURN QUERY
-            SELECT NULL::bigint, $1, $2, 'sent', 'memory_id=' || (a.evidence_refs_json->>'memory_id'), a.created_at,
-                   coalesce(a.updated_at, a.created_at), a.evidence_refs_json->>'memory_id'
-                FROM governance.write_audit a
-                WHERE a.target_space = $1 AND a.payload_sha = $2 AND a.status = 'success' AND a.evidence_refs_json ? 'memory_id'
-                    AND a.evidence_refs_json->>'memory_id' IS NOT NULL
-                    AND a.evidence_refs_json->'gateway_event'->>'operation' = 'memory_store'
-                ORDER BY a.audit_id DESC LIMIT 1;
+    SELECT coalesce(a.outbox_id, CASE WHEN a.evidence_refs_json->>'original_outbox_id' ~ '^[0-9]{1,18}$'
+                                      THEN (a.evidence_refs_json->>'original_outbox_id')::bigint END),
+           $1, $2, 'sent', 'memory_id=' || (a.evidence_refs_json->>'memory_id'), a.created_at, coalesce(a.updated_at, a.created_at),
+           a.evidence_refs_json->>'memory_id'
+        INTO v_stored FROM governance.write_audit a
+        WHERE a.payload_sha = $2 AND a.target_space = $1 AND a.status = 'success' AND a.evidence_refs_json->>'memory_id' IS NOT NULL
+            AND a.evidence_refs_json->'gateway_event'->>'operation' IN ('memory_store', 'outbox_flush', 'outbox_reconcile')
+            AND ($3 IS NULL OR a.evidence_refs_json->>'backend' IS NULL OR a.evidence_refs_json->>'backend' = $3)
+        ORDER BY a.audit_id DESC LIMIT 1;
+    IF FOUND THEN
+        RETURN NEXT v_stored;
+        RETURN;
     END IF;
+    -- What was sent without a name, or without its audit.
+    FOR v_n IN 1 .. 1000000000 LOOP
+        SELECT m.id, $1, $2, 'sent', 'memory_id=' || (a.result->>'memory_id'), m.created_at, a.finished_at, a.result->>'memory_id'
+            INTO v_stored
+            FROM consign.message m LEFT JOIN consign.attempt a ON a.message_id = m.id AND a.outcome = 'delivered'
+                AND ($3 IS NULL OR coalesce(a.result->>'backend', m.headers->>'backend', $3) = $3)
+            WHERE m.lane = 'memory' AND m.key = logbook.message_key($1, $2, v_n);
+        EXIT WHEN NOT FOUND;
+        IF v_stored.updated_at IS NOT NULL THEN
+            RETURN NEXT v_stored;
+            RETURN;
+        END IF;
+    END LOOP;
 END $$;
-REVOKE ALL ON FUNCTION logbook.check_dedup(text, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION logbook.check_dedup(text, text, text) FROM PUBLIC;
 
--- Begins a write: writes its pending audit if what it was decided by still holds and the memory is not
--- stored already. With p_kept the memory is kept here, and its audit has ended.
+-- Whether a request may have stored this text there without anybody having written that down: its audit is
+-- pending, or ended with `may_be_stored`.
+CREATE FUNCTION logbook.may_be_stored(p_target_space text, p_payload_sha text, p_backend text) RETURNS boolean
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+    SELECT EXISTS (
+        SELECT FROM governance.write_audit a
+            WHERE a.payload_sha = p_payload_sha AND a.target_space = p_target_space
+                AND (a.status = 'pending' OR a.status <> 'success' AND a.evidence_refs_json->'extra'->'may_be_stored' = 'true')
+                AND coalesce(a.evidence_refs_json->>'backend' = p_backend, true)) $$;
+REVOKE ALL ON FUNCTION logbook.may_be_stored(text, text, text) FROM PUBLIC;
+
+-- Whether a row of the outbox for this backend waits or was given up.
+CREATE FUNCTION logbook.has_unsent_row(p_target_space text, p_payload_sha text, p_backend text) RETURNS boolean
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_message consign.message;
+BEGIN
+    FOR v_n IN 1 .. 1000000000 LOOP
+        SELECT m.* INTO v_message FROM consign.message m WHERE m.lane = 'memory' AND m.key = logbook.message_key(p_target_space, p_payload_sha, v_n);
+        EXIT WHEN NOT FOUND;
+        IF coalesce(v_message.headers->>'backend' = p_backend, true)
+            AND NOT EXISTS (SELECT FROM consign.attempt a WHERE a.message_id = v_message.id AND a.outcome = 'delivered')
+        THEN
+            RETURN true;
+        END IF;
+    END LOOP;
+    RETURN false;
+END $$;
+REVOKE ALL ON FUNCTION logbook.has_unsent_row(text, text, text) FROM PUBLIC;
+
+-- Begins a write: writes its pending audit if what it was decided by still holds and the memory was not
+-- stored already in the backend that the audit names. With p_kept the memory is kept here, and its audit has ended.
 --
--- `answer`: pending; kept, as `memory_id`; known, as `memory_id` or by the row `outbox_id`; stale, because the
--- settings differ from p_settings or p_user_id is no active user. Nothing is written for the last two.
+-- `answer`: pending, `in_doubt` if the backend may have it all the same; kept, as `memory_id`; known, as `memory_id`
+-- or by the row `outbox_id`; stale, because the settings differ from p_settings or p_user_id is no active user.
+-- Nothing is written for the last two.
 CREATE FUNCTION logbook.open_write(p_actor_user_id text, p_target_space text, p_action text, p_reason text, p_payload_sha text,
                                    p_evidence_refs_json jsonb, p_correlation_id text, p_settings jsonb DEFAULT NULL,
                                    p_user_id text DEFAULT NULL, p_deduplicated boolean DEFAULT true, p_kept jsonb DEFAULT NULL,
-                                   OUT answer text, OUT outbox_id bigint, OUT memory_id text, OUT is_new boolean)
+                                   OUT answer text, OUT outbox_id bigint, OUT memory_id text, OUT is_new boolean, OUT in_doubt boolean)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
+DECLARE
+    v_backend text := p_evidence_refs_json->>'backend';
+    v_patch   jsonb;
+    v_is_gone boolean := false;
 BEGIN
     IF p_settings IS NOT NULL AND NOT EXISTS (
             SELECT FROM governance.settings s
@@ -252,9 +329,15 @@ BEGIN
     FOR v_look IN 1 .. 2 LOOP
         IF p_deduplicated THEN
             SELECT 'known', d.outbox_id, d.memory_id INTO answer, outbox_id, memory_id
-                FROM logbook.check_dedup(p_target_space, p_payload_sha) d;
-            IF FOUND THEN
+                FROM logbook.check_dedup(p_target_space, p_payload_sha, v_backend) d;
+            IF FOUND AND p_kept IS NULL THEN
                 RETURN;
+            ELSIF FOUND THEN
+                memory_id := logbook.kept_memory(p_target_space, p_payload_sha);
+                IF memory_id IS NOT NULL THEN
+                    RETURN;
+                END IF;
+                v_is_gone := true;
             END IF;
         END IF;
         EXIT WHEN p_kept IS NULL OR v_look = 2;
@@ -263,37 +346,43 @@ BEGIN
                                      p_kept->'meta_json', p_kept->'evidence') k;
         EXIT WHEN is_new;
     END LOOP;
+    outbox_id := NULL;
     IF p_kept IS NULL THEN
         answer := 'pending';
+        in_doubt := logbook.may_be_stored(p_target_space, p_payload_sha, v_backend)
+            OR logbook.has_unsent_row(p_target_space, p_payload_sha, v_backend);
         PERFORM governance.insert_write_audit(p_actor_user_id, p_target_space, p_action, p_reason, p_payload_sha, p_evidence_refs_json,
                                               p_correlation_id, 'pending');
         RETURN;
     END IF;
     answer := 'kept';
+    v_patch := jsonb_build_object('memory_id', memory_id, 'gateway_event', jsonb_build_object('memory_id', memory_id));
+    IF v_is_gone THEN
+        v_patch := v_patch || '{"extra": {"stored_again": true}}';
+    END IF;
     PERFORM governance.insert_write_audit(p_actor_user_id, p_target_space, p_action, p_reason, p_payload_sha,
-        governance.patched(p_evidence_refs_json, jsonb_build_object('memory_id', memory_id,
-            'gateway_event', jsonb_build_object('memory_id', memory_id))),
-        p_correlation_id, 'success');
+        governance.patched(p_evidence_refs_json, v_patch), p_correlation_id, 'success');
 END $$;
 REVOKE ALL ON FUNCTION logbook.open_write(text, text, text, text, text, jsonb, text, jsonb, text, boolean, jsonb) FROM PUBLIC;
 
 -- Leases up to `limit` due rows to a worker, a lease for each, oldest first.
 --
--- What follows knows the lease by the worker's name and answers false when the worker has no live one.
+-- What follows knows the lease by the worker's name and answers false when the worker has no live one. A lease
+-- lasts as long as its holder asked for, whatever others ask for; 0 asks for the shortest there is.
 -- The sink may be called as soon as this has answered: what is not acknowledged is in doubt.
 CREATE FUNCTION logbook.claim_outbox(worker_id text, "limit" int DEFAULT 10, lease_seconds numeric DEFAULT 60)
     RETURNS SETOF logbook.outbox_memory
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
-    v_length interval := make_interval(secs => $3::float8);
+    v_length interval := make_interval(secs => greatest($3, 0.001)::float8);
     v_lease  consign.lease;
     v_ids    bigint[] := '{}';
 BEGIN
     IF coalesce($1, '') = '' OR octet_length($1) > 256 OR coalesce($2 NOT BETWEEN 0 AND 1000, true)
-        OR coalesce($3 NOT BETWEEN 0.001 AND 86400, true)
+        OR coalesce($3 NOT BETWEEN 0 AND 86400, true)
     THEN
-        RAISE EXCEPTION 'claim_outbox: worker_id must be 1 to 256 bytes, limit 0 to 1000, lease_seconds up to a day'
+        RAISE EXCEPTION 'claim_outbox: worker_id must be 1 to 256 bytes, limit 0 to 1000, lease_seconds 0 to a day'
             USING ERRCODE = 'CN006';
     END IF;
     PERFORM logbook.make_lane();

@@ -28,7 +28,7 @@ CREATE FUNCTION logbook.write_outbox_audit(p_message consign.message, p_source t
 DECLARE
     v_space   text := p_message.payload->>'target_space';
     v_actor   text := coalesce(p_message.headers->>'actor_user_id', logbook.private_owner(v_space));
-    v_fields  jsonb := jsonb_strip_nulls(p_fields);
+    v_fields  jsonb := jsonb_strip_nulls(jsonb_build_object('backend', p_message.headers->'backend') || p_fields);
     v_extra   jsonb := jsonb_strip_nulls(p_extra) || jsonb_build_object('correlation_id', p_correlation_id);
     v_summary jsonb := '{"count": 0, "has_strong": false, "uris": []}';
 BEGIN
@@ -66,10 +66,12 @@ BEGIN
         CASE WHEN p_is_dead THEN 'failed' WHEN p_attempt.outcome = 'delivered' THEN 'success' ELSE 'redirected' END,
         coalesce(p_correlation_id, 'corr-' || lpad(to_hex(p_attempt.fence), 16, '0')),
         jsonb_build_object('memory_id', p_attempt.result->'memory_id', 'next_attempt_at', logbook.iso(p_attempt.next_due_at),
+            'backend', coalesce(p_attempt.result->'backend', p_message.headers->'backend'),
             -- The attempts that failed, this one included.
             'retry_count', logbook.retry_count(p_message.id) + p_is_dead::int),
         jsonb_build_object('worker_id', p_attempt.owner, 'attempt_id', logbook.attempt_name(p_message.id, p_attempt.attempt_no),
             'last_error', CASE WHEN p_attempt.outcome <> 'delivered' THEN coalesce(p_attempt.detail, p_attempt.code) END,
+            'stored_again', p_attempt.result->'stored_again',
             'original_outbox_id', CASE WHEN v_is_hit THEN p_attempt.result->'original_outbox_id' END) || p_extra);
 END $$;
 REVOKE ALL ON FUNCTION logbook.audit_attempt(consign.message, consign.attempt, boolean, text, text, text, jsonb) FROM PUBLIC;

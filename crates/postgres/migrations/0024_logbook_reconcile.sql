@@ -123,6 +123,8 @@ BEGIN
         UPDATE governance.write_audit a
             SET status = 'failed', reason = concat(a.reason, ':audit_timeout'), updated_at = p_now,
                 evidence_refs_json = governance.patched(a.evidence_refs_json, jsonb_build_object('reconcile_action', 'audit_timeout',
+                    -- Whoever stores it next asks before.
+                    'extra', '{"may_be_stored": true}'::jsonb,
                     'timeout_detected_at', logbook.iso(p_now), 'stale_duration_seconds', extract(epoch FROM p_now - a.created_at)::bigint))
             FROM (SELECT o.audit_id FROM governance.write_audit o WHERE o.status = 'pending' AND o.created_at < p_now - p_timeout
                       ORDER BY o.created_at, o.audit_id LIMIT p_batch FOR UPDATE SKIP LOCKED) old
@@ -195,6 +197,15 @@ CREATE FUNCTION logbook.has_sound_evidence(p_document jsonb) RETURNS boolean
                             WHERE coalesce(btrim(r->>'artifact_uri'), '') !~* '^memory:/{2,}attachments/(0|[1-9][0-9]{0,17})/[0-9a-f]{64}/*$') $$;
 REVOKE ALL ON FUNCTION logbook.has_sound_evidence(jsonb) FROM PUBLIC;
 
+-- Patches of repositories, and those of them that can be followed. Not in SQL: their table comes later.
+CREATE FUNCTION logbook.patch_counts() RETURNS jsonb
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    RETURN (SELECT jsonb_build_array(count(*), count(p.evidence_uri)) FROM scm.patch_blobs p);
+END $$;
+REVOKE ALL ON FUNCTION logbook.patch_counts() FROM PUBLIC;
+
 -- The figures of the reliability report, of one moment. Walks the lane and all audits, once each.
 CREATE FUNCTION logbook.memory_counts() RETURNS jsonb
     LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off
@@ -208,6 +219,8 @@ CREATE FUNCTION logbook.memory_counts() RETURNS jsonb
                min(o.created_at) FILTER (WHERE o.status = 'pending') AS pending_since,
                count(*) FILTER (WHERE o.correlation_id IS NOT NULL OR n.outbox_id IS NOT NULL) AS deferred
             FROM logbook.outbox_memory o LEFT JOIN named n ON n.outbox_id = o.outbox_id),
+    waiting AS (SELECT o.backend, count(*) AS rows FROM logbook.outbox_memory o WHERE o.status = 'pending' AND o.backend IS NOT NULL
+                    GROUP BY o.backend),
     told AS (
         SELECT a.action, a.status, a.created_at >= c.now - interval '24 hours' AS is_of_today,
                a.created_at >= c.now - interval '7 days' AS is_of_week,
@@ -246,12 +259,14 @@ CREATE FUNCTION logbook.memory_counts() RETURNS jsonb
     SELECT jsonb_build_object(
         'outbox', jsonb_build_object('pending', o.pending, 'sent', o.sent, 'dead', o.dead),
         'average_retry_count', coalesce(o.retry_count, 0)::float8,
+        'pending_by_backend', (SELECT coalesce(jsonb_object_agg(w.backend, w.rows), '{}') FROM waiting w),
         'oldest_pending_age_seconds', extract(epoch FROM c.now - o.pending_since)::float8,
         'audits', jsonb_build_object('allow', a.allow, 'redirect', a.redirect, 'reject', a.reject),
         'audits_24h', a.of_today,
         'reasons', jsonb_build_object('policy', a.policy, 'openmemory_write_failed', a.write_failed,
                                       'outbox_flush_success', a.flush_success, 'dedup_hit', a.dedup_hit, 'other', a.other),
         'writes', jsonb_build_object('allow', a.write_allow, 'redirect', a.write_redirect, 'reject', a.write_reject),
+        'patch_blobs', logbook.patch_counts(),
         'attachments', (SELECT jsonb_build_array(count(*), count(*) FILTER (WHERE t.sha256 ~ '^[0-9a-f]{64}$')) FROM logbook.attachments t),
         'evidence', jsonb_build_array(a.has_evidence, a.is_unsound),
         'modes_7d', jsonb_build_array(a.of_week, a.strict, a.compat, a.week_evidence),

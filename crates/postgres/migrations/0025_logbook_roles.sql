@@ -23,8 +23,8 @@ GRANT EXECUTE ON FUNCTION
     governance.update_write_audit(text, text, text, text, jsonb),
     logbook.change_settings(text, boolean, jsonb, boolean, text, jsonb),
     logbook.create_user(text, text),
-    logbook.enqueue_memory(text, text, bigint, text),
-    logbook.put_memory(text, text, jsonb),
+    logbook.enqueue_memory(text, text, bigint, text, text),
+    logbook.put_memory(text, text, jsonb, boolean),
     logbook.open_write(text, text, text, text, text, jsonb, text, jsonb, text, boolean, jsonb),
     logbook.defer_memory(text, text, jsonb, text, text, text, text, jsonb),
     logbook.create_item(text, text, jsonb, text, text, text),
@@ -45,7 +45,8 @@ GRANT EXECUTE ON FUNCTION
 
 -- Memories are written by requests and by the worker.
 GRANT EXECUTE ON FUNCTION
-    logbook.check_dedup(text, text),
+    logbook.check_dedup(text, text, text),
+    logbook.may_be_stored(text, text, text),
     logbook.keep_memory(text, text, text, text, jsonb, jsonb),
     logbook.kept_memory(text, text),
     logbook.take_turn(text, text, interval, interval),

@@ -47,9 +47,18 @@ SELECT 'memory_unfit', count(*) || ' message(s) of the lane memory are no memory
        'hold them with `consign hold`, find out who could bypass the trigger memories_only, and enqueue their texts again',
        (array_agg(m.id ORDER BY m.id))[: 20]
     FROM consign.message m
-    WHERE m.lane = 'memory' AND (m.key = (m.payload->>'target_space') || '#' || encode(sha256(convert_to(m.payload->>'payload_md', 'UTF8')), 'hex')
+    WHERE m.lane = 'memory' AND (regexp_replace(m.key, '(#[0-9a-f]{64})#([2-9]|[1-9][0-9]{1,8})$', '\1')
+            = (m.payload->>'target_space') || '#' || encode(sha256(convert_to(m.payload->>'payload_md', 'UTF8')), 'hex')
         AND m.payload->>'payload_sha' = encode(sha256(convert_to(m.payload->>'payload_md', 'UTF8')), 'hex')) IS NOT TRUE
     HAVING count(*) > 0
+UNION ALL
+SELECT 'memory_misdirected', count(*) || ' memory(s) wait for ' || w.backend || ', and the worker that had them stores elsewhere',
+       'run a worker with the setting that `consign memory show ID` names in last_error', (array_agg(w.id ORDER BY w.id))[: 20]
+    FROM (SELECT m.id, coalesce(m.headers->>'backend', 'another backend') AS backend
+              FROM consign.ready r CROSS JOIN unnest(r.ids) u (id) JOIN consign.message m ON m.id = u.id
+              WHERE r.lane = 'memory' AND 'misdirected' = (SELECT a.code FROM consign.attempt a WHERE a.message_id = m.id
+                                                               ORDER BY a.attempt_no DESC LIMIT 1)) w
+    GROUP BY w.backend
 UNION ALL
 SELECT 'memory_guard_off', 'the trigger ' || guard.name || ' on ' || guard.place || ' is missing or off',
        'as owner: ALTER TABLE ' || guard.place || ' ENABLE TRIGGER ' || guard.name || ' (create it as in `consign migrate print` if missing), then run doctor again',

@@ -68,8 +68,23 @@ impl Logbook for PostgresStore {
     async fn enqueue_memory(&self, memory: &NewMemory) -> Result<EnqueuedMemory> {
         self.enqueue_memory_impl(memory).await
     }
-    async fn check_dedup(&self, target_space: &str, payload_sha: &str) -> Result<Option<Found>> {
-        self.check_dedup_impl(target_space, payload_sha).await
+    async fn check_dedup(
+        &self,
+        target_space: &str,
+        payload_sha: &str,
+        backend: Option<&str>,
+    ) -> Result<Option<Found>> {
+        self.check_dedup_impl(target_space, payload_sha, backend)
+            .await
+    }
+    async fn may_be_stored(
+        &self,
+        target_space: &str,
+        payload_sha: &str,
+        backend: &str,
+    ) -> Result<bool> {
+        self.may_be_stored_impl(target_space, payload_sha, backend)
+            .await
     }
     async fn outbox_row(&self, outbox_id: MessageId) -> Result<Option<OutboxRow>> {
         self.outbox_row_impl(outbox_id).await

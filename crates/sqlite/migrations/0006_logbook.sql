@@ -172,8 +172,8 @@ CREATE TABLE write_audit (
 CREATE INDEX write_audit_correlation ON write_audit (correlation_id)
 WHERE correlation_id IS NOT NULL;
 CREATE INDEX write_audit_outbox ON write_audit (outbox_id) WHERE outbox_id IS NOT NULL;
-CREATE INDEX write_audit_stored ON write_audit (target_space, payload_sha)
-WHERE status = 'success' AND payload_sha IS NOT NULL;
+CREATE INDEX write_audit_memory ON write_audit (payload_sha, target_space)
+WHERE payload_sha IS NOT NULL;
 CREATE INDEX write_audit_pending_since ON write_audit (created_at) WHERE status = 'pending';
 CREATE UNIQUE INDEX write_audit_pending ON write_audit (correlation_id) WHERE status = 'pending';
 
@@ -234,7 +234,11 @@ WHEN NEW.lane = 'memory' AND NOT coalesce(
         AND NEW.payload ->> '$.target_space' <> ''
         AND length(NEW.payload ->> '$.payload_sha') = 64
         AND NEW.payload ->> '$.payload_sha' NOT GLOB '*[^0-9a-f]*'
-        AND NEW.key = (NEW.payload ->> '$.target_space') || '#' || (NEW.payload ->> '$.payload_sha')
+        AND NEW.key IN (
+            (NEW.payload ->> '$.target_space') || '#' || (NEW.payload ->> '$.payload_sha'),
+            -- One of a memory's later rows.
+            (NEW.payload ->> '$.target_space') || '#' || (NEW.payload ->> '$.payload_sha') || '#'
+                || max(2, CAST(substr(NEW.key, length(NEW.payload ->> '$.target_space') + 67) AS INTEGER)))
         AND NEW."group" IS NULL AND (SELECT count(*) FROM json_each(NEW.payload)) = 3
     END, 0)
 BEGIN SELECT raise(ABORT, 'lane memory: takes memories only, each under its space and hash'); END;
@@ -274,8 +278,8 @@ told AS (
                      WHERE message_id = k.id AND next_due_at IS NULL
                        AND (k.status = 'pending' OR attempt_no < k.attempt_no)), 0) AS ended_no,
            CASE WHEN k.status = 'sent' THEN
-               (SELECT CASE WHEN json_valid(result) THEN result ->> '$.memory_id' END FROM attempt
-                WHERE message_id = k.id AND attempt_no = k.attempt_no) END AS memory_id
+               (SELECT CASE WHEN json_valid(result) THEN result END FROM attempt
+                WHERE message_id = k.id AND attempt_no = k.attempt_no) END AS result
     FROM known AS k
 )
 SELECT t.id AS outbox_id,
@@ -286,18 +290,20 @@ SELECT t.id AS outbox_id,
        t.status,
        (SELECT count(*) FROM attempt
         WHERE message_id = t.id AND attempt_no > t.ended_no AND next_due_at IS NOT NULL
-          AND outcome IN ('retry', 'uncertain') AND code IS NOT 'lease_expired') AS retry_count,
+          AND outcome IN ('retry', 'uncertain')
+          AND coalesce(code, '') NOT IN ('lease_expired', 'misdirected')) AS retry_count,
        coalesce(t.due_at,
                 (SELECT next_due_at FROM attempt WHERE message_id = t.id AND next_due_at IS NOT NULL
                  ORDER BY attempt_no DESC LIMIT 1),
                 t.created_at) AS next_attempt_at,
        t.locked_at,
        t.owner AS locked_by,
-       CASE WHEN t.status = 'sent' THEN 'memory_id=' || t.memory_id
+       CASE WHEN t.status = 'sent' THEN 'memory_id=' || (t.result ->> '$.memory_id')
             ELSE coalesce((SELECT detail FROM attempt WHERE message_id = t.id AND detail IS NOT NULL
                            ORDER BY attempt_no DESC LIMIT 1),
                           t.headers ->> '$.last_error', t.code) END AS last_error,
-       t.memory_id,
+       t.result ->> '$.memory_id' AS memory_id,
+       coalesce(t.result ->> '$.backend', t.headers ->> '$.backend') AS backend,
        t.headers ->> '$.correlation_id' AS correlation_id,
        t.created_at,
        max(t.created_at, t.moved_at,

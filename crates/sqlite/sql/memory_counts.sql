@@ -61,11 +61,15 @@ audit AS MATERIALIZED (
 SELECT json_object(
     'outbox', json_object('pending', o.pending, 'sent', o.sent, 'dead', o.dead),
     'average_retry_count', o.retry_count,
+    'pending_by_backend', (SELECT coalesce(json_group_object(backend, count), '{}') FROM (
+                               SELECT backend, count(*) AS count FROM outbox_memory
+                               WHERE status = 'pending' AND backend IS NOT NULL GROUP BY backend)),
     'oldest_pending_age_seconds', (?1 - o.pending_since) / 1000000.0,
     'audits', json(a.actions),
     'audits_24h', a.of_today,
     'reasons', json(a.reasons),
     'writes', json(a.writes),
+    'patch_blobs', (SELECT json_array(count(*), count(evidence_uri)) FROM scm_patch_blobs),
     'attachments', (SELECT json_array(count(*), count(*) FILTER (
                         WHERE length(sha256) = 64 AND sha256 NOT GLOB '*[^0-9a-f]*')) FROM attachments),
     'evidence', json(a.evidence),

@@ -6,13 +6,14 @@ SELECT m.id, told.value ->> 1 AS attempt_no,
        m.payload ->> '$.payload_sha' AS payload_sha,
        length(m.payload ->> '$.payload_md') AS payload_len,
        m.headers ->> '$.actor_user_id' AS actor_user_id,
+       m.headers ->> '$.backend' AS backend,
        (SELECT count(*) FROM attempt
         WHERE message_id = m.id AND attempt_no <= told.value ->> 1
           AND attempt_no > coalesce((SELECT max(attempt_no) FROM attempt
                                      WHERE message_id = m.id AND attempt_no < told.value ->> 1
                                        AND next_due_at IS NULL), 0)
           AND outcome IN ('retry', 'uncertain') AND next_due_at IS NOT NULL
-          AND code IS NOT 'lease_expired') AS failures
+          AND coalesce(code, '') NOT IN ('lease_expired', 'misdirected')) AS failures
 FROM json_each(?1) AS told CROSS JOIN message AS m ON m.id = told.value ->> 0
 WHERE m.lane = 'memory'
 ORDER BY told.key

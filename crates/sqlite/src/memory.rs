@@ -5,6 +5,7 @@ mod audit;
 mod counts;
 mod facts;
 mod follow;
+mod known;
 mod lease;
 mod open;
 mod outbox;
@@ -105,12 +106,28 @@ impl Logbook for SqliteStore {
             .enqueue_memory(&memory))
     }
 
-    async fn check_dedup(&self, target_space: &str, payload_sha: &str) -> Result<Option<Found>> {
-        snapshot!(self, "look for a memory", |tx| outbox::check_dedup(
+    async fn check_dedup(
+        &self,
+        target_space: &str,
+        payload_sha: &str,
+        backend: Option<&str>,
+    ) -> Result<Option<Found>> {
+        snapshot!(self, "look for a memory", |tx| known::check_dedup(
             &mut tx,
-            target_space,
-            payload_sha
+            (target_space, payload_sha),
+            backend
         ))
+    }
+
+    async fn may_be_stored(
+        &self,
+        target_space: &str,
+        payload_sha: &str,
+        backend: &str,
+    ) -> Result<bool> {
+        snapshot!(self, "look for a memory in doubt", |tx| {
+            known::may_be_stored(&mut tx, (target_space, payload_sha), backend)
+        })
     }
 
     async fn outbox_row(&self, outbox_id: MessageId) -> Result<Option<OutboxRow>> {

@@ -21,6 +21,7 @@ fn rich(n: u64) -> NewMemory {
     NewMemory {
         target_space: "private:alice".to_owned(),
         payload_md: "# Test\n".to_owned(),
+        backend: Some("openmemory:http://m.example".to_owned()),
         item_id: Some(7),
         last_error: Some("connection_error: boom".to_owned()),
         may_be_stored: true,
@@ -63,6 +64,7 @@ pub(crate) async fn a_deferred_memory_is_a_row_and_the_end_of_its_audit(harness:
         (Some(7), memory.last_error.clone())
     );
     assert_eq!(row.correlation_id, Some(corr(1)));
+    assert_eq!(row.backend, memory.backend);
     assert_eq!((row.created_at, row.next_attempt_at), (now, Some(now)));
     assert_eq!((row.locked_at, row.locked_by), (None, None));
 
@@ -172,12 +174,13 @@ pub(crate) async fn a_twin_is_answered_instead_of_enqueued(harness: &dyn Harness
     assert_eq!(again().await, twin(Twin::Sent(Some("mem-1".to_owned()))));
 
     // A deferral names its twin in the audit.
-    shelf.begin(1, "text").await;
-    let deferred = defer(&shelf, &memory("text"), 1).await;
-    assert_eq!(deferred.enqueued.outbox_id, id);
+    let waiting = shelf.put_text("waiting").await;
+    shelf.begin(1, "waiting").await;
+    let deferred = defer(&shelf, &memory("waiting"), 1).await;
+    assert_eq!(deferred.enqueued.outbox_id, waiting);
     assert_eq!(
         *at(&shelf.audit_of(1).await.evidence_refs_json, "/outbox_id"),
-        id.0
+        waiting.0
     );
 
     // Another space or text is another memory.
@@ -214,7 +217,10 @@ pub(crate) async fn a_memory_enqueued_by_ten_at_once_is_one(harness: &dyn Harnes
 pub(crate) async fn what_is_stored_is_known(harness: &dyn Harness) {
     let shelf = Shelf::new(harness).await;
     let find = async |space: &str, text: &str| {
-        let found = shelf.book.check_dedup(space, &payload_sha(text)).await;
+        let found = shelf
+            .book
+            .check_dedup(space, &payload_sha(text), None)
+            .await;
         found.expect("check_dedup answers")
     };
     let sent = shelf.put_text("sent").await;
@@ -269,6 +275,11 @@ pub(crate) async fn the_lane_of_memories_takes_memories_only(harness: &dyn Harne
         NewMessage::new(lane(), good.payload.clone()),
         keyed(good.payload.clone(), "another key"),
         keyed(good.payload.clone(), &message_key("team:q", &sha)),
+        keyed(good.payload.clone(), &format!("{key}#1")),
+        keyed(good.payload.clone(), &format!("{key}#02")),
+        keyed(good.payload.clone(), &format!("{key}#2x")),
+        keyed(good.payload.clone(), &format!("{key}#-2")),
+        keyed(good.payload.clone(), &format!("{key}#")),
         keyed(json!("text").into(), &key),
         keyed(
             json!({"target_space": "team:p", "payload_sha": sha}).into(),
@@ -292,8 +303,10 @@ pub(crate) async fn the_lane_of_memories_takes_memories_only(harness: &dyn Harne
         assert!(error.to_string().contains("memor"), "{wrong:?}: {error}");
     }
     // One that fits is welcome, whichever way it comes.
-    let id = shelf.stage.enqueue_all(&[good]).await[0];
-    assert_eq!(shelf.row(id).await.payload_md, "text");
+    let second = keyed(good.payload.clone(), &format!("{key}#2"));
+    for id in shelf.stage.enqueue_all(&[good, second]).await {
+        assert_eq!(shelf.row(id).await.payload_md, "text");
+    }
 }
 
 pub(crate) async fn the_first_memory_makes_the_lane(harness: &dyn Harness) {

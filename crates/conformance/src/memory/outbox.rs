@@ -1,6 +1,6 @@
 //! The seed's lease protocol (O1 to O19).
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use consign_kernel::MessageId;
 use consign_memory::OutboxStatus;
@@ -206,11 +206,24 @@ pub(crate) async fn a_claim_of_nothing_takes_nothing(harness: &dyn Harness) {
     shelf.put_text("text").await;
     assert_eq!(shelf.claim_ids("w1", 0).await, []);
     refused(shelf.book.claim_outbox("", 1, LEASE).await, "invalid_input");
-    refused(
-        shelf.book.claim_outbox("w1", 1, s(0)).await,
-        "invalid_input",
-    );
     assert_eq!(shelf.claim("w1", 10).await.len(), 1);
+}
+
+/// A lease of no length is the shortest there is, and it is its holder's.
+pub(crate) async fn a_lease_of_no_length_is_the_shortest(harness: &dyn Harness) {
+    let shelf = Shelf::new(harness).await;
+    let id = shelf.put_text("text").await;
+    let claim = async |worker: &str| {
+        let claimed = shelf.book.claim_outbox(worker, 1, s(0)).await;
+        let claimed = claimed.expect("claim_outbox answers");
+        claimed.iter().map(|row| row.outbox_id).collect::<Vec<_>>()
+    };
+    assert_eq!(claim("w1").await, [id]);
+    shelf.stage.advance(Duration::from_millis(1)).await;
+    assert_eq!(shelf.claim_ids("w2", 1).await, [id], "it has run out");
+    // A shorter one does not shorten what somebody has.
+    assert_eq!(claim("w3").await, []);
+    assert!(shelf.ack(id, "w2", None).await);
 }
 
 /// O19.

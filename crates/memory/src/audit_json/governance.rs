@@ -56,6 +56,7 @@ impl GovernanceAudit<'_> {
             trim: &Trim::default(),
             event_ts: self.event_ts,
             memory_id: None,
+            backend: None,
             sections: Map::new(),
             extra: &extra.as_object().cloned().unwrap_or_default(),
         };

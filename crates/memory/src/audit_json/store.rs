@@ -13,6 +13,8 @@ use crate::{
 };
 
 const POLICY_VERSION: &str = "v1";
+/// In `extra`: whether the memory server may have what an audit says it does not have.
+pub(crate) const MAY_BE_STORED: &str = "may_be_stored";
 
 /// A request to store a memory, as far as it has been decided.
 #[derive(Clone, Debug)]
@@ -45,6 +47,8 @@ pub struct StoreAudit<'a> {
     pub strict: Option<&'a StrictReport>,
     /// Under what the memory server has it; known beforehand only if it is stored already.
     pub memory_id: Option<&'a str>,
+    /// The backend that it is meant for, by its identity.
+    pub backend: &'a str,
     /// Anything else: `original_outbox_id`.
     pub extra: Map<String, Value>,
 }
@@ -81,6 +85,7 @@ impl StoreAudit<'_> {
             trim: self.trim,
             event_ts: self.event_ts,
             memory_id: self.memory_id,
+            backend: Some(self.backend),
             sections: self.sections(),
             extra: &self.extra_with(&[]),
         };
@@ -99,13 +104,16 @@ impl StoreAudit<'_> {
     }
 
     /// The end of the audit of a memory that is put off; `Logbook::defer` adds the row's number.
-    pub fn deferred(&self, error: &BackendError) -> AuditEnd {
+    /// `may_be_stored`: the memory server may have it all the same.
+    pub fn deferred(&self, error: &BackendError, may_be_stored: bool) -> AuditEnd {
         let word = error.word();
         let reason = format!("openmemory_write_failed:{word}");
         let told = [
             ("last_error", json!(shown_error(&error.to_string()))),
             ("error_code", json!(word)),
             ("intended_action", json!(self.action)),
+            // The row may be an earlier request's, which knows nothing of this one's doubt.
+            (MAY_BE_STORED, json!(may_be_stored)),
         ];
         let mut end = self.ended(AuditStatus::Redirected, Action::Redirect, reason, &told);
         end.patch["intended_action"] = json!(self.action);
@@ -129,11 +137,12 @@ impl StoreAudit<'_> {
     }
 
     /// The end of the audit of a memory that could neither be stored nor put off. `code` is the one
-    /// that the caller is told.
-    pub fn failed(&self, code: &str, error: &str) -> AuditEnd {
+    /// that the caller is told. `may_be_stored`: the memory server may have it all the same.
+    pub fn failed(&self, code: &str, error: &str, may_be_stored: bool) -> AuditEnd {
         let told = [
             ("last_error", json!(shown_error(error))),
             ("error_code", json!(code)),
+            (MAY_BE_STORED, json!(may_be_stored)),
         ];
         self.ended(AuditStatus::Failed, Action::Reject, code.to_owned(), &told)
     }

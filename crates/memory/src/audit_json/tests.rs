@@ -8,6 +8,7 @@ use crate::{
 
 const S: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 const CORRELATION: &str = "corr-0123456789abcdef";
+const BACKEND: &str = "openmemory:http://m.example";
 const EVENT_TS: &str = "2026-01-30T10:00:00Z";
 
 /// What the stores do to the JSON of a pending audit (the conformance cases say so): key by key, `extra`
@@ -74,6 +75,7 @@ fn with_store_audit<T>(evidence: &Evidence, ask: impl FnOnce(StoreAudit<'_>) -> 
         }),
         strict: None,
         memory_id: None,
+        backend: BACKEND,
         extra: Map::new(),
     })
 }
@@ -91,7 +93,7 @@ fn golden_event() -> Value {
         "payload_sha": payload_sha("test"), "payload_len": 4,
         "evidence_summary": {"count": 2, "has_strong": true, "uris": uris},
         "trim": {"was_trimmed": false, "why": null, "original_len": null}, "refs": uris,
-        "event_ts": EVENT_TS, "policy_mode": "compat",
+        "event_ts": EVENT_TS, "policy_mode": "compat", "backend": BACKEND,
         "policy": {"mode": "compat", "mode_reason": "from_settings", "policy_version": "v1",
             "is_pointerized": false, "policy_source": "settings"},
         "validation": {"validate_refs_effective": false, "validate_refs_reason": "compat_default",
@@ -112,7 +114,7 @@ fn golden() -> Value {
         "external": [{"uri": "https://x"}],
         "evidence_summary": {"count": 2, "has_strong": true, "uris": uris}, "refs": uris,
         "source": "gateway", "payload_sha": payload_sha("test"), "correlation_id": CORRELATION,
-        "extra": {"evidence_source": "v2", "correlation_id": CORRELATION},
+        "backend": BACKEND, "extra": {"evidence_source": "v2", "correlation_id": CORRELATION},
     })
 }
 
@@ -148,13 +150,16 @@ fn a_stored_memory_has_one_audit() {
 fn a_deferred_memory_has_one_audit() {
     let error = BackendError::Unreachable("boom, password=x".to_owned());
     let (pending, end) = with_store_audit(&evidence(), |audit| {
-        (audit.audit(AuditStatus::Pending), audit.deferred(&error))
+        (
+            audit.audit(AuditStatus::Pending),
+            audit.deferred(&error, true),
+        )
     });
     let deferred = ended(pending, &end, Some(7));
     let reason = "openmemory_write_failed:connection_error:outbox:7";
     let extra = json!({
         "last_error": "connection_error: boom, password=[REDACTED]", "error_code": "connection_error",
-        "evidence_source": "v2", "intended_action": "allow",
+        "evidence_source": "v2", "intended_action": "allow", "may_be_stored": true,
     });
     let mut expected = golden();
     expected["outbox_id"] = json!(7);
@@ -201,9 +206,10 @@ fn a_memory_that_nobody_takes_has_one_audit() {
     assert_eq!(document["gateway_event"]["decision"], decision);
 
     let end = with_store_audit(&evidence(), |audit| {
-        audit.failed("OUTBOX_ENQUEUE_FAILED", &"x".repeat(600))
+        audit.failed("OUTBOX_ENQUEUE_FAILED", &"x".repeat(600), true)
     });
     let failed = ended(pending(), &end, None);
+    assert_eq!(failed.evidence_refs_json["extra"]["may_be_stored"], true);
     assert_eq!(failed.status, AuditStatus::Failed);
     let last_error = failed.evidence_refs_json["extra"]["last_error"]
         .as_str()
@@ -249,7 +255,7 @@ fn a_rejected_memory_has_one_audit() {
     let expected = json!({
         "gateway_event": event, "external": [{"uri": "u1"}], "evidence_summary": summary, "refs": ["u1"],
         "source": "gateway", "payload_sha": payload_sha("test"), "correlation_id": CORRELATION,
-        "extra": {"evidence_source": "v2", "correlation_id": CORRELATION},
+        "backend": BACKEND, "extra": {"evidence_source": "v2", "correlation_id": CORRELATION},
     });
     assert_eq!(rejected.evidence_refs_json, expected);
     assert_eq!(

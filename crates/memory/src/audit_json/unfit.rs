@@ -21,6 +21,8 @@ pub struct UnfitAudit<'a> {
     pub message: &'a str,
     /// The hash of its text, if there is one.
     pub payload_sha: Option<&'a str>,
+    /// The backend that it was meant for, by its identity.
+    pub backend: &'a str,
 }
 
 impl UnfitAudit<'_> {
@@ -42,6 +44,7 @@ impl UnfitAudit<'_> {
             trim: &Trim::default(),
             event_ts: Timestamp::now(),
             memory_id: None,
+            backend: Some(self.backend),
             sections: Map::new(),
             extra: &Map::from_iter([("last_error".to_owned(), json!(message))]),
         };

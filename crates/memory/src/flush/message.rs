@@ -3,7 +3,7 @@
 use consign_kernel::{Message, Payload};
 use serde_json::{Map, Value};
 
-use crate::{NewMemory, message_key};
+use crate::{NewMemory, is_key};
 
 /// The memory of a message; why not, if it is none.
 pub(crate) fn read(message: &Message) -> Result<NewMemory, String> {
@@ -17,6 +17,7 @@ pub(crate) fn read(message: &Message) -> Result<NewMemory, String> {
     let memory = NewMemory {
         target_space: text("target_space")?,
         payload_md: text("payload_md")?,
+        backend: word("backend"),
         item_id: header("item_id").and_then(Value::as_i64),
         last_error: word("last_error"),
         may_be_stored: header("may_be_stored") == Some(&Value::Bool(true)),
@@ -36,7 +37,8 @@ pub(crate) fn read(message: &Message) -> Result<NewMemory, String> {
     if text("payload_sha")? != sha {
         return Err("its hash is not that of its text".to_owned());
     }
-    if message.key.as_deref() != Some(&message_key(&memory.target_space, &sha)) {
+    let key = message.key.as_deref();
+    if !key.is_some_and(|key| is_key(key, &memory.target_space, &sha)) {
         return Err("its key is not that of its space and text".to_owned());
     }
     Ok(memory)
@@ -69,6 +71,7 @@ mod tests {
         let memory = NewMemory {
             target_space: "private:alice".to_owned(),
             payload_md: "# Test\n".to_owned(),
+            backend: Some("openmemory:http://m.example".to_owned()),
             item_id: Some(7),
             last_error: Some("connection_error: gone".to_owned()),
             may_be_stored: true,

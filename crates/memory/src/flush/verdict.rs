@@ -2,11 +2,11 @@
 
 use std::{error::Error as StdError, time::Duration};
 
-use consign_kernel::{Certainty, Error, Outcome};
-use consign_worker::{About, Verdict};
-use serde_json::{Map, Value, json};
+use consign_kernel::{Certainty, Error, Outcome, codes::MISDIRECTED};
+use consign_worker::{About, Delivery, Verdict};
+use serde_json::json;
 
-use crate::{BackendError, Found, StoredMemory};
+use crate::{BackendError, Found, StoredMemory, setting_for};
 
 /// Codes of attempts of the lane `memory`, beside `connection_error`, `api_error_<status>` and
 /// `openmemory_error`.
@@ -25,33 +25,53 @@ pub mod codes {
 
 /// The longest rest that a memory server can ask for: nonsense must not keep memories for a year.
 const RETRY_IN_MAX: Duration = Duration::from_hours(1);
+/// How long a memory rests that is meant for another backend, at first and at most.
+const MISDIRECTED_REST: (Duration, Duration) = (Duration::from_mins(1), Duration::from_mins(15));
 
-/// The memory server has it.
-pub(super) fn stored(stored: &StoredMemory) -> Verdict {
-    Verdict::delivered().with_result(json!({"memory_id": stored.memory_id}))
+/// The memory server has it. `is_again`: it had it before, and had lost it.
+pub(super) fn stored(stored: &StoredMemory, is_again: bool) -> Verdict {
+    let mut result = json!({"memory_id": stored.memory_id});
+    if is_again {
+        result["stored_again"] = json!(true);
+    }
+    Verdict::delivered().with_result(result)
 }
 
 /// The memory server had it before.
 pub(super) fn found(memory: &StoredMemory) -> Verdict {
     Verdict {
         code: Some(codes::FOUND.to_owned()),
-        ..stored(memory)
+        ..stored(memory, false)
     }
 }
 
-/// The logbook says that it is stored.
-pub(super) fn deduplicated(found: &Found) -> Verdict {
-    let mut result = Map::new();
-    if let Some(memory_id) = &found.memory_id {
-        result.insert("memory_id".to_owned(), json!(memory_id));
-    }
+/// The logbook says that it was stored, and the memory server that it has it.
+pub(super) fn deduplicated(found: &Found, stored: &StoredMemory) -> Verdict {
+    let mut result = json!({"memory_id": stored.memory_id});
     if let Some(outbox_id) = found.outbox_id {
-        result.insert("original_outbox_id".to_owned(), json!(outbox_id));
+        result["original_outbox_id"] = json!(outbox_id);
     }
     Verdict {
         code: Some(codes::DEDUP_HIT.to_owned()),
-        ..Verdict::delivered().with_result(Value::Object(result))
+        ..Verdict::delivered().with_result(result)
     }
+}
+
+/// It is meant for another backend than this worker's; nothing was sent. It rests for a while, in which
+/// another worker may take it, and none of its tries is used up.
+pub(super) fn misdirected(delivery: &Delivery, meant: &str, here: &str) -> Verdict {
+    let detail = format!(
+        "{MISDIRECTED}: it is meant for {meant}, and this worker stores into {here}; {}",
+        setting_for(meant)
+    );
+    let outcome = match delivery.in_doubt {
+        true => Outcome::Uncertain,
+        false => Outcome::Retry,
+    };
+    let doublings = delivery.attempt_no.saturating_sub(1).min(16);
+    let rest = MISDIRECTED_REST.0.saturating_mul(1 << doublings);
+    Verdict::failed(outcome, About::Message, MISDIRECTED, detail)
+        .with_retry_in(Some(rest.min(MISDIRECTED_REST.1)))
 }
 
 /// The memory server does not have it, or nobody knows.
@@ -192,23 +212,22 @@ mod tests {
         }
     }
 
-    /// W4, W5: whose memory it is, as far as that is known.
+    /// W4: whose memory it is.
     #[test]
-    fn what_is_stored_already_names_its_memory_if_it_has_a_name() {
+    fn what_is_stored_already_names_its_memory() {
+        let stored = StoredMemory {
+            memory_id: "m0".to_owned(),
+        };
         let table = [
-            (
-                Some("m0"),
-                Some(3),
-                json!({"memory_id": "m0", "original_outbox_id": 3}),
-            ),
-            (Some("m0"), None, json!({"memory_id": "m0"})),
-            (None, Some(3), json!({"original_outbox_id": 3})),
+            (Some(3), json!({"memory_id": "m0", "original_outbox_id": 3})),
+            (None, json!({"memory_id": "m0"})),
         ];
-        for (memory_id, outbox_id, result) in table {
-            let verdict = deduplicated(&Found {
+        for (outbox_id, result) in table {
+            let found = Found {
                 outbox_id: outbox_id.map(consign_kernel::MessageId),
-                memory_id: memory_id.map(str::to_owned),
-            });
+                memory_id: None,
+            };
+            let verdict = deduplicated(&found, &stored);
             assert_eq!(verdict.outcome, Outcome::Delivered);
             assert_eq!(verdict.code.as_deref(), Some(codes::DEDUP_HIT));
             assert_eq!(verdict.result, Some(result));

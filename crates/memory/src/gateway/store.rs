@@ -3,13 +3,12 @@
 mod audit;
 mod decide;
 mod defer;
+mod ending;
+mod known;
 mod unfit;
 mod write;
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use consign_kernel::{Certainty, Error, Result};
 use jiff::Timestamp;
@@ -17,7 +16,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tokio::{
     sync::OwnedSemaphorePermit,
-    time::{Instant, timeout, timeout_at},
+    time::{Instant, timeout_at},
 };
 use tracing::{Instrument, Span, error, warn};
 
@@ -25,7 +24,7 @@ pub(crate) use self::unfit::Sketch;
 use self::{decide::Grounds, unfit::Unfit};
 use super::MemoryService;
 use crate::{
-    Action, AuditEnd, AuditStatus, Caller, Correlation,
+    Action, Caller, Correlation,
     consume::Errand,
     metrics,
     tools::{Arguments, Refusal, missing},
@@ -117,13 +116,6 @@ pub struct StoreAnswer {
     pub(crate) unfit: Option<Unfit>,
 }
 
-/// How much longer than the budget a request may take to write down what came of it.
-const GRACE: Duration = Duration::from_millis(30);
-/// How long is tried to write it down after the answer.
-const LINGER: Duration = Duration::from_secs(60);
-/// For how long of that others are kept from writing: as long as by a process that has died.
-const TURN_KEPT: Duration = Duration::from_secs(2);
-
 /// What a decision was made by does not hold any more.
 struct Stale;
 
@@ -141,7 +133,8 @@ struct Call {
     /// The change of a repository that it is made of, if it is.
     errand: Option<Errand>,
     /// Its turn to write, once it has come. Given back with the last of the request: whoever is next
-    /// must see what became of this one, even if writing that down takes longer than the answer.
+    /// sees what became of this one. Should writing that down take long, they see that its audit is
+    /// pending, and ask.
     turn: Mutex<Option<Turn>>,
 }
 
@@ -226,14 +219,6 @@ impl Call {
         *self.turn.lock().unwrap_or_else(PoisonError::into_inner) = turn;
     }
 
-    /// Does not keep other processes from writing any longer.
-    fn let_others_write(&self) {
-        let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(turn) = turn.as_mut() {
-            turn.let_others_write();
-        }
-    }
-
     /// Waits for the logbook for as long as the budget lasts. What was asked of it is not wanted
     /// any more then, but may have been done.
     async fn in_time<T>(
@@ -250,43 +235,6 @@ impl Call {
                 source: format!("no answer within {} ms", budget.as_millis()).into(),
             }),
         }
-    }
-
-    /// Waits for the logbook to write down what has happened for as long as anybody waits for the
-    /// answer. Should that end, it is written all the same. None: it is not known whether it is yet.
-    async fn written_in_time<T: Send + 'static>(
-        self: &Arc<Self>,
-        writing: impl Future<Output = T> + Send + 'static,
-    ) -> Option<T> {
-        let mut writing = Box::pin(writing);
-        let ends = self.since + self.service.options().gateway_budget() + GRACE;
-        if let Ok(answer) = timeout_at(ends, &mut writing).await {
-            return Some(answer);
-        }
-        let call = Arc::clone(self);
-        let rest = async move {
-            if timeout(TURN_KEPT, &mut writing).await.is_err() {
-                call.let_others_write();
-                drop(timeout(LINGER, writing).await);
-            }
-            drop(call);
-        };
-        tokio::spawn(rest.instrument(Span::current()));
-        None
-    }
-
-    /// A defect ended the request. Its audit, if there is one, must not stay pending.
-    async fn broken(self: &Arc<Self>, why: &str) -> StoreAnswer {
-        error!(correlation_id = %self.correlation, "storing a memory ended early: {why}");
-        let end = AuditEnd {
-            status: AuditStatus::Failed,
-            action: Some(Action::Reject),
-            reason: Some("internal_error".to_owned()),
-            patch: json!({}),
-        };
-        self.finalize(end).await;
-        let why = "storing the memory failed; it may have been stored";
-        self.error("INTERNAL_ERROR", why, true)
     }
 
     fn answer(&self, action: &'static str) -> StoreAnswer {

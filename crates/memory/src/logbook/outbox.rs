@@ -54,6 +54,8 @@ pub struct OutboxRow {
     pub last_error: Option<String>,
     /// Under what the memory server has it.
     pub memory_id: Option<String>,
+    /// The backend it is meant for, by its identity; absent: that of whoever delivers it.
+    pub backend: Option<String>,
     /// The request it came with.
     pub correlation_id: Option<String>,
     /// When it was enqueued.

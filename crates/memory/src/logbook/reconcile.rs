@@ -112,6 +112,8 @@ pub struct MemoryCounts {
     pub outbox: BTreeMap<String, u64>,
     /// The mean of the rows' retry counts.
     pub average_retry_count: f64,
+    /// Rows that wait, by the backend they are meant for; those that name none are not among them.
+    pub pending_by_backend: BTreeMap<String, u64>,
     /// How old the oldest pending row is.
     pub oldest_pending_age_seconds: Option<f64>,
     /// Audits by action: `allow`, `redirect`, `reject`.
@@ -122,6 +124,8 @@ pub struct MemoryCounts {
     pub reasons: BTreeMap<String, u64>,
     /// Audits of `memory_store`, by action.
     pub writes: BTreeMap<String, u64>,
+    /// Patches of repositories, and those of them whose evidence URI is known.
+    pub patch_blobs: (u64, u64),
     /// Attachments, and those of them whose evidence URI can be built (a hash of 64 hex digits).
     pub attachments: (u64, u64),
     /// Audits with evidence, and those of them with a reference that cannot be parsed.

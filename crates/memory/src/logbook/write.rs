@@ -8,7 +8,8 @@ use crate::NewMemory;
 /// A write that was decided about.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Opening {
-    /// The pending audit, with the space and the hash of what is written.
+    /// The pending audit, with the space and the hash of what is written; `backend` in its JSON says
+    /// where to.
     pub audit: NewAudit,
     /// What the decision was made by, if it was read before: it must hold still. Absent: it was read
     /// a moment ago.
@@ -26,7 +27,11 @@ pub struct Opening {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Opened {
     /// Its audit is pending.
-    Pending,
+    Pending {
+        /// Whether the backend may have it all the same: as [`super::Logbook::may_be_stored`] says,
+        /// or because a row of the outbox waits for it or was given up. Ask before storing.
+        in_doubt: bool,
+    },
     /// It is done: the memory is kept, and its audit says so.
     Kept(Kept),
     /// It is stored already; nothing was written.

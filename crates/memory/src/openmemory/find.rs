@@ -29,6 +29,34 @@ impl OpenMemory {
         }
     }
 
+    /// Reads the memory of this name; where that is gone, or has become another one, looks for it
+    /// everywhere.
+    pub(super) async fn has_until(
+        &self,
+        memory: &NewMemory,
+        memory_id: Option<&str>,
+        ends: Instant,
+    ) -> Answer<Option<StoredMemory>> {
+        if let Some(name) = memory_id
+            && self.speaks(ends).await? != Speaks::Python
+        {
+            let row = match self.get(self.at(&["memory", name]), ends).await {
+                Ok(row) => Some(row),
+                Err(BackendError::Api {
+                    status: 403 | 404, ..
+                }) => None,
+                Err(error) => return Err(error),
+            };
+            let sha = memory.payload_sha();
+            if row.is_some_and(|row| is_named(&row, memory, &sha) && is_whole(&row, memory)) {
+                return Ok(Some(StoredMemory {
+                    memory_id: name.to_owned(),
+                }));
+            }
+        }
+        self.find_until(memory, ends).await
+    }
+
     /// Goes through everything the server has, newest first: its search guesses, forgets for a minute
     /// and remembers what was deleted, and what is uncertain was sent a moment ago.
     async fn find_in_list(

@@ -1,6 +1,7 @@
 //! What agents call, over a real store.
 
 mod agents;
+mod backends;
 mod defer;
 mod evidence;
 mod governance;

@@ -228,7 +228,12 @@ impl Desk {
 
     /// A worker of the lane.
     pub(crate) fn worker(&self, owner: &str) -> WorkerHandle {
-        let sink = FlushSink::new(self.store.clone(), self.server.clone(), &self.options);
+        self.worker_for(owner, self.server.clone())
+    }
+
+    /// A worker whose memories go to a server of its own.
+    pub(crate) fn worker_for(&self, owner: &str, server: Arc<FakeServer>) -> WorkerHandle {
+        let sink = FlushSink::new(self.store.clone(), server, &self.options);
         let work = lane_work(Arc::new(sink), &self.options);
         let options = WorkerOptions {
             poll_min: Duration::from_millis(5),

@@ -72,7 +72,9 @@ impl PostgresStore {
         let rows = self.fetch("begin a write", statement).await?;
         let row = rows::only(&rows)?;
         Ok(match rows::column(row, "answer")? {
-            "pending" => Opened::Pending,
+            "pending" => Opened::Pending {
+                in_doubt: rows::column(row, "in_doubt")?,
+            },
             "stale" => Opened::Stale,
             "kept" => Opened::Kept(Kept {
                 memory_id: rows::column(row, "memory_id")?,

@@ -52,10 +52,12 @@ impl PostgresStore {
         &self,
         target_space: &str,
         payload_sha: &str,
+        backend: Option<&str>,
     ) -> Result<Option<Found>> {
-        let statement = sqlx::query("SELECT * FROM logbook.check_dedup($1, $2)")
+        let statement = sqlx::query("SELECT * FROM logbook.check_dedup($1, $2, $3)")
             .bind(target_space)
-            .bind(payload_sha);
+            .bind(payload_sha)
+            .bind(backend);
         let rows = self.read("look for a stored memory", statement).await?;
         let found = |row| {
             Ok(Found {
@@ -64,6 +66,20 @@ impl PostgresStore {
             })
         };
         rows.first().map(found).transpose()
+    }
+
+    pub(super) async fn may_be_stored_impl(
+        &self,
+        target_space: &str,
+        payload_sha: &str,
+        backend: &str,
+    ) -> Result<bool> {
+        let statement = sqlx::query("SELECT logbook.may_be_stored($1, $2, $3) AS is_so")
+            .bind(target_space)
+            .bind(payload_sha)
+            .bind(backend);
+        let rows = self.read("look for a memory in doubt", statement).await?;
+        rows::column(rows::only(&rows)?, "is_so")
     }
 
     pub(super) async fn outbox_row_impl(&self, outbox_id: MessageId) -> Result<Option<OutboxRow>> {
@@ -190,6 +206,7 @@ fn outbox_row(row: &PgRow) -> Result<OutboxRow> {
         locked_by: rows::column(row, "locked_by")?,
         last_error: rows::column(row, "last_error")?,
         memory_id: rows::column(row, "memory_id")?,
+        backend: rows::column(row, "backend")?,
         correlation_id: rows::column(row, "correlation_id")?,
         created_at: rows::time(row, "created_at")?,
         updated_at: rows::time(row, "updated_at")?,

@@ -1,6 +1,7 @@
 //! The outbox of memories and its audits tell the same story.
 
 use consign_kernel::{LaneName, MessageId, NewMessage, Payload};
+use consign_memory::setting_for;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use sqlx::SqliteConnection;
@@ -39,6 +40,7 @@ pub(super) async fn examine(
             None,
         );
     }
+    examine_backends(connection, report).await?;
     let before = rows::micros(now) - AUDIT_TIMEOUT.as_micros() as i64;
     let (count, first): (i64, Option<i64>) = sqlx::query_as(sql!("doctor_memory_hanging"))
         .bind(before)
@@ -90,6 +92,24 @@ async fn examine_texts(connection: &mut SqliteConnection, report: &mut Report) -
             }
         }
     }
+}
+
+/// Somebody delivers to every backend that memories wait for.
+async fn examine_backends(connection: &mut SqliteConnection, report: &mut Report) -> Result<()> {
+    let misdirected: Vec<(String, i64, i64)> = sqlx::query_as(sql!("doctor_memory_misdirected"))
+        .fetch_all(&mut *connection)
+        .await?;
+    for (backend, count, first) in misdirected {
+        report.add(
+            "memory_misdirected",
+            format!(
+                "{count} memories wait for {backend}, and the worker that had them stores elsewhere"
+            ),
+            format!("{} where a worker delivers memories", setting_for(&backend)),
+            Some(MessageId(first)),
+        );
+    }
+    Ok(())
 }
 
 /// What was deferred, sent or dead has its audit, and what audits name is there.

@@ -48,6 +48,7 @@ impl Work<'_> {
             reason: "outbox_flush_dead",
             status: AuditStatus::Failed,
             memory_id: None,
+            backend: None,
             next_attempt_at: None,
             extra: json!({"worker_id": lease.owner, "last_error": detail.as_ref().unwrap_or(code)}),
         });
@@ -82,6 +83,7 @@ impl Work<'_> {
                 reason: "outbox_flush_conflict",
                 status: AuditStatus::Redirected,
                 memory_id: row.try_get("memory_id")?,
+                backend: None,
                 next_attempt_at: None,
                 extra: json!({
                     "worker_id": owner,
@@ -161,6 +163,7 @@ fn tell(lease: &LeaseRow, attempt: &NewAttempt) -> Option<Told> {
     let original = result
         .get("original_outbox_id")
         .filter(|_| code == Some("dedup_hit"));
+    let text = |name: &str| result.get(name).and_then(Value::as_str).map(str::to_owned);
     Some(Told {
         id: attempt.entry.id,
         attempt_no: attempt.entry.attempts + 1,
@@ -168,13 +171,12 @@ fn tell(lease: &LeaseRow, attempt: &NewAttempt) -> Option<Told> {
         action,
         reason,
         status,
-        memory_id: result
-            .get("memory_id")
-            .and_then(Value::as_str)
-            .map(str::to_owned),
+        memory_id: text("memory_id"),
+        backend: text("backend"),
         next_attempt_at: attempt.next_due_at,
         extra: json!({
             "worker_id": lease.owner, "last_error": error, "original_outbox_id": original,
+            "stored_again": result.get("stored_again"),
         }),
     })
 }

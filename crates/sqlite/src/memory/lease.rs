@@ -13,6 +13,8 @@ use crate::{error::Result, job::Work, rows::LeaseRow, sql};
 
 /// How far off a next attempt may be.
 const REST_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
+/// The shortest lease.
+const TTL_MIN: Duration = Duration::from_millis(1);
 
 impl Work<'_> {
     pub(super) async fn claim_outbox(
@@ -21,6 +23,8 @@ impl Work<'_> {
         limit: u32,
         ttl: Duration,
     ) -> Result<Vec<OutboxRow>> {
+        // None at all asks for the shortest there is.
+        let ttl = ttl.max(TTL_MIN);
         let claim = Claim::new(lane(), worker_id, 1).with_ttl(ttl);
         claim.validate()?;
         if limit > logbook::ROWS_MAX {

@@ -1,11 +1,14 @@
 //! The beginning of a write: everything that is asked before it and its audit, in one transaction.
 
-use consign_kernel::MessageId;
-use consign_memory::{AuditStatus, Found, Kept, NewMemory, Opened, Opening, Settings, message_key};
+use consign_memory::{AuditStatus, Found, Kept, NewAudit, NewMemory, Opened, Opening, Settings};
 use serde_json::{Map, Value, json};
 use sqlx::{Row, sqlite::SqliteRow};
 
-use super::audit::{check_shape, lay_over, pending_already};
+use super::{
+    audit::{check_shape, lay_over, pending_already},
+    known::{check_dedup, has_unsent_row, may_be_stored},
+    search::kept,
+};
 use crate::{
     error::{Failure, Result},
     job::{Work, arguments},
@@ -20,9 +23,6 @@ impl Work<'_> {
         let project = opening.settings.as_ref().map(|it| it.project_key.as_str());
         let statements = [sql!("begin", "write_open"), sql!("write_open")];
         let arguments = arguments!(
-            message_key(space, sha),
-            space,
-            sha,
             project,
             opening.user_id.as_deref(),
             audit.correlation_id.as_deref()
@@ -34,30 +34,67 @@ impl Work<'_> {
         if is_stale(opening, row)? {
             return Ok(Opened::Stale);
         }
-        if opening.is_deduplicated
-            && let Some(found) = found(row)?
+        let is_open: bool = row.try_get("is_open")?;
+        let backend = audit.evidence_refs_json.get("backend");
+        let backend = backend.and_then(Value::as_str);
+        let found = match opening.is_deduplicated {
+            true => check_dedup(self.connection, (space, sha), backend).await?,
+            false => None,
+        };
+        let Some(memory) = &opening.kept else {
+            return match found {
+                Some(found) => Ok(Opened::Known(found)),
+                None => self.begin_audited(audit, backend, is_open).await,
+            };
+        };
+        let is_known = found.is_some();
+        if let Some(found) = found
+            && let Some(memory_id) = kept(self.connection, space, sha).await?
         {
-            return Ok(Opened::Known(found));
+            return Ok(Opened::Known(Found {
+                memory_id: Some(memory_id),
+                ..found
+            }));
         }
-        if let Some(memory) = &opening.kept {
-            return Ok(Opened::Kept(self.keep_audited(opening, memory).await?));
-        }
-        check_shape(audit)?;
-        if row.try_get("is_open")? {
-            return Err(pending_already().into());
-        }
-        self.add_audit(audit).await?;
-        Ok(Opened::Pending)
+        let kept = self.keep_audited(opening, memory, is_known).await?;
+        Ok(Opened::Kept(kept))
     }
 
-    /// Keeps a memory with its audit, which has ended.
-    async fn keep_audited(&mut self, opening: &Opening, memory: &NewMemory) -> Result<Kept> {
+    /// Writes the pending audit.
+    async fn begin_audited(
+        &mut self,
+        audit: &NewAudit,
+        backend: Option<&str>,
+        is_open: bool,
+    ) -> Result<Opened> {
+        check_shape(audit)?;
+        if is_open {
+            return Err(pending_already().into());
+        }
+        let sha = audit.payload_sha.as_deref().unwrap_or_default();
+        let memory = (audit.target_space.as_str(), sha);
+        let in_doubt = may_be_stored(self.connection, memory, backend).await?
+            || has_unsent_row(self.connection, memory, backend).await?;
+        self.add_audit(audit).await?;
+        Ok(Opened::Pending { in_doubt })
+    }
+
+    /// Keeps a memory with its audit, which has ended. `is_gone`: it was kept before.
+    async fn keep_audited(
+        &mut self,
+        opening: &Opening,
+        memory: &NewMemory,
+        is_gone: bool,
+    ) -> Result<Kept> {
         let mut audit = opening.audit.clone();
         audit.status = AuditStatus::Success;
         check_shape(&audit)?;
         let kept = self.keep(memory).await?;
         let name = kept.memory_id.as_str();
-        let patch = json!({"memory_id": name, "gateway_event": {"memory_id": name}});
+        let mut patch = json!({"memory_id": name, "gateway_event": {"memory_id": name}});
+        if is_gone {
+            patch["extra"] = json!({"stored_again": true});
+        }
         if let Value::Object(document) = &mut audit.evidence_refs_json {
             lay_over(document, &patch);
         }
@@ -83,24 +120,4 @@ fn is_stale(opening: &Opening, row: &SqliteRow) -> Result<bool> {
         ..
     } = seen;
     Ok((team_write_enabled != 0, &policy_json) != (*was_enabled, policy))
-}
-
-fn found(row: &SqliteRow) -> Result<Option<Found>> {
-    #[derive(serde::Deserialize)]
-    struct Sent {
-        outbox_id: i64,
-        memory_id: Option<String>,
-    }
-    if let Some(sent) = row.try_get::<Option<&str>, _>("sent")? {
-        let sent: Sent = rows::document(sent)?;
-        return Ok(Some(Found {
-            outbox_id: Some(MessageId(sent.outbox_id)),
-            memory_id: sent.memory_id,
-        }));
-    }
-    let stored: Option<String> = row.try_get("stored")?;
-    Ok(stored.map(|memory_id| Found {
-        outbox_id: None,
-        memory_id: Some(memory_id),
-    }))
 }

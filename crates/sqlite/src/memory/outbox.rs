@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use consign_kernel::{By, Enqueued, Error, MessageId, NewMessage, StateKind};
 use consign_memory::{
-    AuditEnd, Deferred, EnqueuedMemory, Found, LANE, MemoryOptions, NewMemory, OutboxRow,
-    OutboxStatus, Twin, lane, lane_policy, message_key, payload_sha,
+    AuditEnd, Deferred, EnqueuedMemory, LANE, MemoryOptions, NewMemory, OutboxRow, OutboxStatus,
+    Twin, is_key, lane, lane_policy, nth_key, payload_sha,
 };
 use sqlx::{Row, SqliteConnection, sqlite::SqliteRow};
 
@@ -40,7 +40,8 @@ pub(crate) fn check_memory(message: &NewMessage) -> consign_kernel::Result<()> {
     if sha != payload_sha(&md) {
         return refuse("a memory's payload_sha must be the SHA-256 of its payload_md");
     }
-    if message.key.as_deref() != Some(&message_key(&space, &sha)) {
+    let key = message.key.as_deref();
+    if !key.is_some_and(|key| is_key(key, &space, &sha)) {
         return refuse("a memory's key must be its target_space, # and its payload_sha");
     }
     Ok(())
@@ -54,7 +55,7 @@ impl Work<'_> {
         end: &AuditEnd,
     ) -> Result<Deferred> {
         check_end(correlation_id, end)?;
-        let enqueued = self.enqueue_memory(memory).await?;
+        let enqueued = self.put_memory(memory, true).await?;
         let id = Some(enqueued.outbox_id);
         let is_audited = self.finalize_audit(correlation_id, end, id).await?;
         Ok(Deferred {
@@ -64,40 +65,73 @@ impl Work<'_> {
     }
 
     pub(super) async fn enqueue_memory(&mut self, memory: &NewMemory) -> Result<EnqueuedMemory> {
+        self.put_memory(memory, false).await
+    }
+
+    /// Enqueues a memory, or answers with its twin: the same text in the same space, for the same
+    /// backend. `is_beyond_sent`: a row that was sent is no twin.
+    async fn put_memory(
+        &mut self,
+        memory: &NewMemory,
+        is_beyond_sent: bool,
+    ) -> Result<EnqueuedMemory> {
         let space = &memory.target_space;
         if space.is_empty() || space.len() > SPACE_BYTES_MAX || space.contains(char::is_control) {
             let why = format!("must be 1 to {SPACE_BYTES_MAX} bytes without control characters");
             return Err(Error::invalid("target_space", why).into());
         }
         self.make_lane().await?;
-        let enqueued = self.enqueue(&[memory.message()]).await?;
-        let [
-            Enqueued {
-                id,
-                duplicate,
-                state,
-            },
-        ] = enqueued[..]
-        else {
-            return Err(Failure::corrupt("one memory gave no answer"));
-        };
-        let twin = match (duplicate, state) {
-            (false, _) => None,
-            (true, StateKind::Delivered) => {
-                let found = self.sent(&memory.message()).await?;
-                Some(Twin::Sent(found.and_then(|found| found.memory_id)))
+        let sha = memory.payload_sha();
+        for n in 1.. {
+            let message = memory.message().with_key(nth_key(space, &sha, n));
+            let enqueued = self.enqueue(&[message]).await?;
+            let [enqueued] = &enqueued[..] else {
+                return Err(Failure::corrupt("one memory gave no answer"));
+            };
+            if let Some(twin) = self.twin(memory, enqueued, is_beyond_sent).await? {
+                return Ok(EnqueuedMemory {
+                    outbox_id: enqueued.id,
+                    twin,
+                });
             }
-            (true, StateKind::Dead) => {
+        }
+        unreachable!("invariant: there is always another number")
+    }
+
+    /// What a row is to the memory that was enqueued under its key; none: it is another's, and the
+    /// memory needs the next key.
+    async fn twin(
+        &mut self,
+        memory: &NewMemory,
+        enqueued: &Enqueued,
+        is_beyond_sent: bool,
+    ) -> Result<Option<Option<Twin>>> {
+        let Enqueued {
+            id,
+            duplicate,
+            state,
+        } = *enqueued;
+        if !duplicate {
+            return Ok(Some(None));
+        }
+        let theirs: Option<String> = sqlx::query_scalar(sql!("memory_backend"))
+            .bind(id.0)
+            .fetch_one(&mut *self.connection)
+            .await?;
+        let is_elsewhere = theirs.is_some() && memory.backend.is_some() && theirs != memory.backend;
+        let is_passed = is_beyond_sent && state == StateKind::Delivered;
+        if is_elsewhere || is_passed {
+            return Ok(None);
+        }
+        Ok(Some(Some(match state {
+            StateKind::Delivered => Twin::Sent(sent(self.connection, id).await?),
+            StateKind::Dead => {
                 let by = By::new(requeuer(memory), "the same memory came again");
                 self.requeue(&[id], &by).await?;
-                Some(Twin::Requeued)
+                Twin::Requeued
             }
-            (true, _) => Some(Twin::Pending),
-        };
-        Ok(EnqueuedMemory {
-            outbox_id: id,
-            twin,
-        })
+            _ => Twin::Pending,
+        })))
     }
 
     /// The lane; made with the protocol's policy by whoever needs it first.
@@ -108,11 +142,6 @@ impl Work<'_> {
                 .await?;
         }
         Ok(())
-    }
-
-    async fn sent(&mut self, message: &NewMessage) -> Result<Option<Found>> {
-        let key = message.key.as_deref().unwrap_or_default();
-        sent(self.connection, key).await
     }
 }
 
@@ -126,35 +155,13 @@ fn requeuer(memory: &NewMemory) -> String {
     }
 }
 
-async fn sent(connection: &mut SqliteConnection, key: &str) -> Result<Option<Found>> {
-    let found: Option<(i64, Option<String>)> = sqlx::query_as(sql!("outbox_memory_sent"))
-        .bind(key)
+/// Under what a row was stored, if that is known.
+async fn sent(connection: &mut SqliteConnection, id: MessageId) -> Result<Option<String>> {
+    let memory_id = sqlx::query_scalar(sql!("outbox_memory_sent"))
+        .bind(id.0)
         .fetch_optional(connection)
         .await?;
-    Ok(found.map(|(id, memory_id)| Found {
-        outbox_id: Some(MessageId(id)),
-        memory_id,
-    }))
-}
-
-pub(super) async fn check_dedup(
-    connection: &mut SqliteConnection,
-    target_space: &str,
-    payload_sha: &str,
-) -> Result<Option<Found>> {
-    let key = message_key(target_space, payload_sha);
-    if let Some(found) = sent(connection, &key).await? {
-        return Ok(Some(found));
-    }
-    let stored: Option<String> = sqlx::query_scalar(sql!("write_audit_stored"))
-        .bind(target_space)
-        .bind(payload_sha)
-        .fetch_optional(connection)
-        .await?;
-    Ok(stored.map(|memory_id| Found {
-        outbox_id: None,
-        memory_id: Some(memory_id),
-    }))
+    Ok(memory_id.flatten())
 }
 
 /// Rows by their ids, in that order; those that do not exist are left out.
@@ -204,6 +211,7 @@ pub(super) fn row(row: &SqliteRow) -> Result<OutboxRow> {
         locked_by: row.try_get("locked_by")?,
         last_error: row.try_get("last_error")?,
         memory_id: row.try_get("memory_id")?,
+        backend: row.try_get("backend")?,
         correlation_id: row.try_get("correlation_id")?,
         created_at: logbook::time(row, "created_at")?,
         updated_at: logbook::time(row, "updated_at")?,

@@ -102,6 +102,8 @@ impl Work<'_> {
                     reason: Some(format!("{}:audit_timeout", reason.unwrap_or_default())),
                     patch: json!({
                         "reconcile_action": "audit_timeout",
+                        // Whoever stores it next asks before.
+                        "extra": {"may_be_stored": true},
                         "timeout_detected_at": iso(self.now),
                         "stale_duration_seconds": self.now.duration_since(at).as_secs(),
                     }),

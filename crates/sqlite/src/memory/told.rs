@@ -34,6 +34,8 @@ pub(super) struct Told {
     pub(super) reason: &'static str,
     pub(super) status: AuditStatus,
     pub(super) memory_id: Option<String>,
+    /// The backend it was stored in; absent: the one it is meant for.
+    pub(super) backend: Option<String>,
     pub(super) next_attempt_at: Option<Timestamp>,
     /// Goes into `extra`; nulls are left out.
     pub(super) extra: Value,
@@ -45,6 +47,7 @@ pub(super) struct Facts {
     payload_sha: String,
     payload_len: i64,
     actor_user_id: Option<String>,
+    backend: Option<String>,
     failures: i64,
 }
 
@@ -61,6 +64,7 @@ pub(super) async fn facts(connection: &mut SqliteConnection, told: &[Told]) -> R
             payload_sha: row.try_get("payload_sha")?,
             payload_len: row.try_get("payload_len")?,
             actor_user_id: row.try_get("actor_user_id")?,
+            backend: row.try_get("backend")?,
             failures: row.try_get("failures")?,
         })
     };
@@ -79,6 +83,8 @@ impl Told {
         let failures = facts.failures + i64::from(self.action == Action::Reject);
         let mut fields = Map::new();
         put(&mut fields, "memory_id", json!(self.memory_id));
+        let backend = self.backend.as_ref().or(facts.backend.as_ref());
+        put(&mut fields, "backend", json!(backend));
         put(
             &mut fields,
             "next_attempt_at",

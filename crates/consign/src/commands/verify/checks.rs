@@ -167,7 +167,7 @@ pub(super) async fn invariants(stack: &Stack) -> Checked {
     }
     let counts = stack.logbook().memory_counts().await;
     let counts = counts.map_err(|error| unasked(&error))?;
-    let report = ReliabilityReport::new(&counts, Timestamp::now());
+    let report = ReliabilityReport::new(&counts, &stack.identity(), Timestamp::now());
     let (audits, outbox) = (&report.audit_stats, &report.outbox_stats);
     let mut found = facts(json!({"audit_total": audits.total, "outbox_total": outbox.total}));
     let named = audits

@@ -93,7 +93,7 @@ impl Stack {
         if is_own {
             is_unused(&opened, &space(&config.settings.memory.options)).await?;
         }
-        Memory::put_lane(&*opened.store, &config).await?;
+        Memory::make_lane(&*opened.store, &config).await?;
         let files = Files::write(folder.path(), &config, &address, &more)?;
         let gateway = match &verify.gateway_url {
             Some(url) => {
@@ -134,6 +134,11 @@ impl Stack {
 
     pub(super) fn can_stop(&self) -> bool {
         self.has_server() && !matches!(self.server, Server::Fixed)
+    }
+
+    /// Where memories go, by its identity.
+    pub(super) fn identity(&self) -> String {
+        self.backend.identity()
     }
 
     pub(super) fn server_url(&self) -> Option<&str> {

@@ -15,6 +15,8 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) struct Draft {
     pub(super) correlation: Correlation,
+    /// The backend that it is meant for.
+    pub(super) backend: String,
     pub(super) actor: Option<String>,
     pub(super) requested_space: String,
     pub(super) final_space: Option<String>,
@@ -45,14 +47,15 @@ impl Draft {
             validate_refs: self.refs,
             strict: self.strict.as_ref(),
             memory_id: None,
+            backend: &self.backend,
             extra: self.extra.clone(),
         }
     }
 
-    /// The audit of what is stored already.
-    pub(super) fn known<'a>(&'a self, found: &'a Found) -> StoreAudit<'a> {
+    /// The audit of what is stored already, under a name if that is known.
+    pub(super) fn known<'a>(&'a self, found: &Found, memory_id: Option<&'a str>) -> StoreAudit<'a> {
         let mut audit = self.decided(Action::Allow, "dedup_hit");
-        audit.memory_id = found.memory_id.as_deref();
+        audit.memory_id = memory_id;
         if let Some(outbox_id) = found.outbox_id {
             let name = "original_outbox_id".to_owned();
             audit.extra.insert(name, json!(outbox_id));

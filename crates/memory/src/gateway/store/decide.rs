@@ -125,6 +125,7 @@ impl Call {
     fn draft(&self, asked: &Asked, actor: Option<String>) -> Draft {
         Draft {
             correlation: self.correlation.clone(),
+            backend: self.service.backend().identity(),
             actor,
             requested_space: asked.space.clone(),
             final_space: None,
@@ -166,6 +167,7 @@ impl Call {
         let memory = NewMemory {
             target_space: space.clone(),
             payload_md: asked.text.clone(),
+            backend: Some(draft.backend.clone()),
             item_id: asked.request.item_id,
             last_error: None,
             may_be_stored: false,

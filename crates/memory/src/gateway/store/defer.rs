@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use consign_kernel::{Certainty, Error};
 use consign_worker::park::park;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tracing::{error, warn};
 
 use super::{Call, StoreAnswer, context, write::Write};
 use crate::{
     AuditFilter, AuditStatus, BackendError, Deferred, NewMemory, Twin, audit_json::shown_error,
-    flush::MAY_BE_STORED,
 };
 
 impl Call {
@@ -23,9 +22,7 @@ impl Call {
         let shown = shown_error(&failure.to_string());
         // Only what never left is certain not to have arrived.
         let may_be_stored = !matches!(failure, BackendError::Unreachable(_));
-        let mut end = write.audit().deferred(failure);
-        // The row may be an earlier request's, which knows nothing of this one's doubt.
-        end.patch["extra"][MAY_BE_STORED] = json!(may_be_stored);
+        let end = write.audit().deferred(failure, may_be_stored);
         let memory = NewMemory {
             last_error: Some(shown.clone()),
             may_be_stored,
@@ -42,7 +39,10 @@ impl Call {
                 park("memory.after_enqueue").await;
                 self.deferred(&deferred, &shown)
             }
-            Some(Err(error)) => self.not_deferred(&write, &shown, &error).await,
+            Some(Err(error)) => {
+                let told = (shown.as_str(), may_be_stored);
+                self.not_deferred(&write, told, &error).await
+            }
             None => self.maybe_deferred(&write, &shown),
         }
     }
@@ -52,12 +52,8 @@ impl Call {
         let kept = match &deferred.enqueued.twin {
             None => format!("it is kept as row {outbox_id} of the outbox and will be delivered"),
             Some(Twin::Pending) => format!("the same memory waits already as row {outbox_id}"),
-            Some(Twin::Sent(Some(id))) => {
-                format!("the same memory was delivered meanwhile by row {outbox_id} as {id}")
-            }
-            Some(Twin::Sent(None)) => {
-                format!("the same memory was delivered meanwhile by row {outbox_id}")
-            }
+            // A deferral answers no row that was sent.
+            Some(Twin::Sent(_)) => format!("row {outbox_id} of the outbox was delivered"),
             Some(Twin::Requeued) => {
                 format!("the same memory had been given up as row {outbox_id} and is tried again")
             }
@@ -91,7 +87,7 @@ impl Call {
     async fn not_deferred(
         self: &Arc<Self>,
         write: &Write,
-        shown: &str,
+        (shown, may_be_stored): (&str, bool),
         failure: &Error,
     ) -> StoreAnswer {
         // The answer was lost, not necessarily the memory.
@@ -116,7 +112,8 @@ impl Call {
             "a memory could be neither stored nor kept"
         );
         let told = format!("{shown}; {failure}");
-        self.finalize(write.audit().failed(code, &told)).await;
+        let end = write.audit().failed(code, &told, may_be_stored);
+        self.finalize(end).await;
         let message = format!(
             "the memory server cannot take it now ({shown}), and it could not be kept: {failure}"
         );

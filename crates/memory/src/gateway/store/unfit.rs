@@ -85,6 +85,7 @@ impl MemoryService {
         let space = space.unwrap_or_else(|| self.options().team_space());
         let bound = caller.actor.clone().filter(|_| caller.is_authenticated);
         let actor = bound.or_else(|| sketch.actor.filter(fits));
+        let backend = self.backend().identity();
         let audit = UnfitAudit {
             correlation,
             actor_user_id: actor.as_deref(),
@@ -92,6 +93,7 @@ impl MemoryService {
             reason: &unfit.reason,
             message,
             payload_sha: unfit.payload_sha.as_deref(),
+            backend: &backend,
         };
         let audit = audit.audit();
         let written = self.logbook().insert_audit(&audit);

@@ -2,16 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use consign_kernel::{Certainty, Error};
 use consign_worker::park::park;
 use tokio::time::{Instant, timeout, timeout_at};
-use tracing::{error, warn};
 
-use super::{Call, DEDUP_HIT, Stale, StoreAnswer, audit::Draft, context, decide::Grounds};
+use super::{Call, Stale, StoreAnswer, audit::Draft, context, decide::Grounds};
 use crate::{
-    Action, AuditEnd, AuditStatus, BackendError, Found, NewMemory, Opened, Opening, StoredMemory,
+    Action, BackendError, NewMemory, Opened, StoredMemory,
     audit_json::{StoreAudit, shown_error},
-    consume::Errand,
     metrics,
 };
 
@@ -38,11 +35,25 @@ impl Write {
     }
 }
 
+/// What is known of a memory before it is sent.
+enum Before {
+    /// It is stored, or cannot be audited: this is the answer.
+    Answered(Box<StoreAnswer>),
+    /// Nobody has tried to store it there.
+    Unheard,
+    /// It may be stored: ask.
+    InDoubt,
+    /// It was stored, and the backend does not have it any more.
+    Gone,
+    /// It was stored, and the backend cannot be asked whether it still has it.
+    Unconfirmed(BackendError),
+}
+
 impl Call {
     /// Stores what the policy has nothing against.
     pub(super) async fn write(
         self: &Arc<Self>,
-        write: Write,
+        mut write: Write,
         grounds: Grounds,
     ) -> Result<StoreAnswer, Stale> {
         let backend = self.service.backend();
@@ -62,20 +73,23 @@ impl Call {
         };
         let has_turn = turn.is_some();
         self.hold(turn);
-        match self.open(&write, &grounds, false).await {
-            Ok(Opened::Pending | Opened::Kept(_)) => {}
-            Ok(Opened::Known(found)) => return Ok(self.known(&write, &found).await),
-            Ok(Opened::Stale) => return Err(Stale),
-            Err(error) => {
-                return Ok(self.unaudited(&write.memory.target_space, &write.sha, &error));
-            }
-        }
+        let before = match self.begin(&mut write, &grounds, ends).await? {
+            Before::Answered(answer) => return Ok(*answer),
+            before => before,
+        };
         park("memory.after_pending_audit").await;
-        let tried = match has_turn {
-            true => self.try_backend(&write.memory, ends).await,
-            false => {
-                let why = "others are still writing; nothing was sent";
-                Err(BackendError::Unreachable(why.to_owned()))
+        let tried = match (has_turn, before) {
+            (_, Before::Unconfirmed(error)) => Err(in_doubt(error)),
+            (true, before) => {
+                let is_asked = matches!(before, Before::InDoubt);
+                self.try_backend(&write.memory, is_asked, ends).await
+            }
+            (false, before) => {
+                let why = "others are still writing; nothing was sent".to_owned();
+                Err(match before {
+                    Before::InDoubt => BackendError::Unknown(why),
+                    _ => BackendError::Unreachable(why),
+                })
             }
         };
         park("memory.after_backend").await;
@@ -88,57 +102,41 @@ impl Call {
         })
     }
 
-    /// Begins the write, unless the backend has it.
-    async fn open(&self, write: &Write, grounds: &Grounds, is_kept: bool) -> Result<Opened, Error> {
-        let Grounds { settings, user_id } = grounds.clone();
-        let mut opening = Opening {
-            audit: write.audit().audit(AuditStatus::Pending),
-            settings,
-            user_id,
-            is_deduplicated: true,
-            kept: is_kept.then(|| write.memory.clone()),
-        };
-        let logbook = self.service.logbook();
-        let opened = self.in_time("begin a write", logbook.open_write(&opening));
-        match opened.await? {
-            Opened::Known(found) if !self.service.backend().may_have(&found) => {
-                opening.is_deduplicated = false;
-                let opened = logbook.open_write(&opening);
-                self.in_time("begin a write", opened).await
-            }
-            opened => Ok(opened),
-        }
-    }
-
-    /// Stores a memory in the logbook itself, in one transaction with its audit. None: it takes two
-    /// phases to say what is wrong with it.
-    async fn keep(&self, write: &Write, grounds: &Grounds) -> Result<Option<StoreAnswer>, Stale> {
-        let since = Instant::now();
-        let opened = self.open(write, grounds, true).await;
-        let kind = self.service.backend().kind();
-        metrics::backend_call(kind, "store", since, opened.is_ok());
-        park("memory.after_backend").await;
-        let space = &write.memory.target_space;
-        match opened {
-            Ok(Opened::Kept(kept)) => Ok(Some(StoreAnswer {
-                memory_id: Some(kept.memory_id),
-                ..self.written(write.action, space)
-            })),
-            Ok(Opened::Known(found)) => Ok(Some(self.known(write, &found).await)),
-            Ok(Opened::Stale) => Err(Stale),
-            Err(error) if error.certainty() == Certainty::Unknown => {
-                let message = format!(
-                    "the logbook does not answer; the memory may be stored, with its audit: {error}"
-                );
-                Ok(Some(StoreAnswer {
-                    message: Some(message),
-                    ..self.unaudited(space, &write.sha, &error)
-                }))
-            }
-            Err(error) if error.is_retryable() => {
-                Ok(Some(self.unaudited(space, &write.sha, &error)))
-            }
-            Ok(Opened::Pending) | Err(_) => Ok(None),
+    /// Writes the pending audit, unless the backend has the memory.
+    async fn begin(
+        self: &Arc<Self>,
+        write: &mut Write,
+        grounds: &Grounds,
+        ends: Instant,
+    ) -> Result<Before, Stale> {
+        let space = write.memory.target_space.clone();
+        let (mut before, mut is_deduplicated) = (Before::Unheard, true);
+        loop {
+            let opening = write.opening(grounds, is_deduplicated, false);
+            let found = match self.open(write, opening).await {
+                Ok(Opened::Pending { in_doubt: true }) if is_deduplicated => {
+                    return Ok(Before::InDoubt);
+                }
+                Ok(Opened::Pending { .. } | Opened::Kept(_)) => return Ok(before),
+                Ok(Opened::Known(found)) => found,
+                Ok(Opened::Stale) => return Err(Stale),
+                Err(error) => {
+                    let answer = self.unaudited(&space, &write.sha, &error);
+                    return Ok(Before::Answered(Box::new(answer)));
+                }
+            };
+            before = match self.confirm(&write.memory, &found, ends).await {
+                Ok(Some(stored)) => {
+                    let answer = self.known(write, &found, Some(&stored.memory_id)).await;
+                    return Ok(Before::Answered(Box::new(answer)));
+                }
+                Ok(None) => {
+                    write.draft.note("stored_again", true);
+                    Before::Gone
+                }
+                Err(error) => Before::Unconfirmed(error),
+            };
+            is_deduplicated = false;
         }
     }
 
@@ -151,13 +149,12 @@ impl Call {
     async fn try_backend(
         &self,
         memory: &NewMemory,
+        is_asked: bool,
         ends: Instant,
     ) -> Result<StoredMemory, BackendError> {
         let budget = ends.saturating_duration_since(Instant::now());
         let backend = self.service.backend();
-        if self.errand.as_ref().is_some_and(Errand::is_asked_first)
-            && let Some(found) = backend.find(memory, budget).await.map_err(in_doubt)?
-        {
+        if is_asked && let Some(found) = backend.find(memory, budget).await.map_err(in_doubt)? {
             return Ok(found);
         }
         let budget = ends.saturating_duration_since(Instant::now());
@@ -170,39 +167,26 @@ impl Call {
         metrics::backend_call(backend.kind(), "store", since, stored.is_ok());
         stored
     }
-}
-
-impl Call {
-    /// It was stored before, by this text's first request or by the outbox.
-    async fn known(&self, write: &Write, found: &Found) -> StoreAnswer {
-        let audit = write.draft.known(found).audit(AuditStatus::Success);
-        let written = self.service.logbook().insert_audit(&audit);
-        if let Err(error) = self.in_time("write an audit", written).await {
-            return self.unaudited(&write.memory.target_space, &write.sha, &error);
-        }
-        StoreAnswer {
-            memory_id: found.memory_id.clone(),
-            message: Some(format!(
-                "{DEDUP_HIT}: the same text is stored in this space already"
-            )),
-            ..self.written(Action::Allow, &write.memory.target_space)
-        }
-    }
 
     /// The memory server has it. That stands whatever becomes of its audit: should it not be
-    /// ended now, reconciling ends it, and a repeated request finds the memory again.
+    /// ended now, it is ended later, and a repeated request finds the memory again.
     async fn stored(self: &Arc<Self>, write: &Write, stored: &StoredMemory) -> StoreAnswer {
         let end = write.audit().stored(&stored.memory_id);
-        let message = match self.finalize(end).await {
-            true => None,
-            false => Some(format!(
+        let is_ended = self.finalize(end).await;
+        let again = write.draft.extra.get("stored_again");
+        let message = match (is_ended, again) {
+            (true, None) => None,
+            (true, Some(_)) => {
+                Some("stored again: the memory server did not have it any more".to_owned())
+            }
+            (false, _) => Some(format!(
                 "stored, but its audit {} has not been ended; reconciling will do so",
                 self.correlation
             )),
         };
         StoreAnswer {
             memory_id: Some(stored.memory_id.clone()),
-            is_audit_open: message.is_some(),
+            is_audit_open: !is_ended,
             message,
             ..self.written(write.action, &write.memory.target_space)
         }
@@ -227,30 +211,6 @@ impl Call {
             context: Some(context(&write.memory.target_space, &write.sha)),
             ..self.error("OPENMEMORY_REFUSED", message, false)
         }
-    }
-
-    /// Ends the audit; whether it was pending and has ended now.
-    pub(super) async fn finalize(self: &Arc<Self>, end: AuditEnd) -> bool {
-        let call = Arc::clone(self);
-        let ending = async move {
-            let correlation_id = call.correlation.as_str();
-            let ended = call.service.logbook().finalize_audit(correlation_id, &end);
-            match ended.await {
-                Ok(true) => true,
-                Ok(false) => {
-                    warn!(
-                        correlation_id,
-                        "an audit had been ended by somebody else, or is not there"
-                    );
-                    false
-                }
-                Err(error) => {
-                    error!(correlation_id, %error, "an audit could not be ended; reconciling will do so");
-                    false
-                }
-            }
-        };
-        self.written_in_time(ending).await.unwrap_or(false)
     }
 }
 

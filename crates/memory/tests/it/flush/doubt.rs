@@ -24,7 +24,7 @@ async fn a_memory_whose_answer_was_lost_is_not_stored_twice() {
     assert_eq!(words, ["allow outbox_flush_success success"]);
 }
 
-/// A second request for what waits already got through, and its answer was lost: only its audit
+/// A second request for what waits already asked, got through, and its answer was lost: only its audit
 /// knows.
 #[tokio::test]
 async fn a_doubt_of_a_later_request_counts_too() {
@@ -35,7 +35,7 @@ async fn a_doubt_of_a_later_request_counts_too() {
     desk.server.behave(Manner::Well);
     let is_sent = || has_status(&desk, &id, OutboxStatus::Sent);
     desk.work_until("it is sent", is_sent).await;
-    assert_eq!((desk.server.writes(), desk.server.finds()), (1, 1));
+    assert_eq!((desk.server.writes(), desk.server.finds()), (1, 2));
 }
 
 /// A delivery's answer is lost: the next attempt asks.

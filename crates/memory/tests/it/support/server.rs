@@ -100,6 +100,11 @@ impl FakeServer {
         self.kept.lock().unwrap().values().cloned().collect()
     }
 
+    /// Loses everything.
+    pub(crate) fn forget(&self) {
+        self.kept.lock().unwrap().clear();
+    }
+
     fn write(&self, memory: &NewMemory) -> StoredMemory {
         let number = self.writes.fetch_add(1, Ordering::SeqCst) + 1;
         let memory_id = format!("mem-{number}");
@@ -188,7 +193,11 @@ impl Backend for FakeServer {
                 memory_id: kept.memory_id.clone(),
             })
         };
-        self.answer(budget, found).await
+        let manner = *self.manner.lock().unwrap();
+        match manner {
+            Manner::LoseAnswers | Manner::LoseOneAnswer => Ok(found()),
+            _ => self.answer(budget, found).await,
+        }
     }
 
     /// Whatever holds the query's text, in any space: it is the gateway that knows spaces.

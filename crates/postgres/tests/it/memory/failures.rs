@@ -105,15 +105,15 @@ async fn a_statement_timeout_says_so() {
         .unwrap();
     desk.run("BEGIN; LOCK TABLE consign.message IN ACCESS EXCLUSIVE MODE")
         .await;
-    let error = store.check_dedup("team:p", "x").await.unwrap_err();
+    let error = store.check_dedup("team:p", "x", None).await.unwrap_err();
     assert!(error.is_retryable(), "{error:?}");
     assert_eq!(error.certainty(), Certainty::Definite);
     let text = chain(&error);
     assert!(text.contains("timed out (SQLSTATE 57014)"), "{text}");
     desk.run("ROLLBACK").await;
-    assert_eq!(store.check_dedup("team:p", "x").await.unwrap(), None);
+    assert_eq!(store.check_dedup("team:p", "x", None).await.unwrap(), None);
 
     desk.run("ALTER TABLE consign.attempt RENAME TO away").await;
-    let error = store.check_dedup("team:p", "x").await.unwrap_err();
+    let error = store.check_dedup("team:p", "x", None).await.unwrap_err();
     assert!(!chain(&error).contains("timed out"), "{error:?}");
 }

@@ -150,6 +150,26 @@ async fn a_silent_database_is_told_within_the_budget() {
     }
 }
 
+/// The write had begun and nobody heard of it: its audit ends once the database can be asked.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_that_began_unheard_has_an_end() {
+    let room = Room::open().await;
+    let server = Silencer::new(&room.proxy, u32::MAX, true);
+    let service = room.gateway(server.clone());
+    assert!(remember(&service, "warm up").await.ok);
+    room.proxy.swallow_replies();
+    let answer = remember(&service, "text").await;
+    assert_eq!(answer.error_code, Some("AUDIT_WRITE_FAILED"), "{answer:?}");
+    assert_eq!(server.stores.load(SeqCst), 1, "nobody was called");
+    assert!(room.statuses().await.contains(&AuditStatus::Pending));
+    room.proxy.resume();
+    eventually("the audit has ended", SOON, || async {
+        room.statuses().await == [AuditStatus::Failed, AuditStatus::Success]
+    })
+    .await;
+    service.finished().await;
+}
+
 /// It is stored, and the answer says so; its audit ends when the database speaks again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_that_falls_silent_after_the_write_keeps_nobody_waiting() {

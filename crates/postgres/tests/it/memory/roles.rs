@@ -40,6 +40,7 @@ const WORK: &[&str] = &[
 ];
 const STORE: &[&str] = &[
     "check_dedup",
+    "may_be_stored",
     "keep_memory",
     "kept_memory",
     "take_turn",

@@ -84,6 +84,7 @@ impl Work<'_> {
             (false, false) => (Action::Allow, "outbox_flush_success", AuditStatus::Success),
         };
         let owner: String = row.try_get("owner")?;
+        let text = |name: &str| result.get(name).and_then(Value::as_str).map(str::to_owned);
         Ok(Told {
             id: MessageId(row.try_get("id")?),
             attempt_no: rows::count(row.try_get("attempt_no")?)?,
@@ -91,15 +92,14 @@ impl Work<'_> {
             action,
             reason,
             status,
-            memory_id: result
-                .get("memory_id")
-                .and_then(Value::as_str)
-                .map(str::to_owned),
+            memory_id: text("memory_id"),
+            backend: text("backend"),
             next_attempt_at: None,
             extra: json!({
                 "worker_id": owner,
                 "last_error": detail.or(code).filter(|_| is_dead),
                 "original_outbox_id": result.get("original_outbox_id").filter(|_| is_hit),
+                "stored_again": result.get("stored_again"),
                 "reconciled": true,
                 "reconcile_time": iso(self.now),
             }),

@@ -86,6 +86,7 @@ impl Work<'_> {
             reason: "outbox_stale",
             status: AuditStatus::Redirected,
             memory_id: None,
+            backend: None,
             next_attempt_at: None,
             extra: json!({
                 "reconciled": true,

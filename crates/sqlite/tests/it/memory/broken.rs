@@ -56,8 +56,8 @@ async fn a_guard_of_the_lane_that_is_broken_is_caught() {
         ("memories_only", "AND NEW.payload ->> '$.payload_sha' NOT GLOB '*[^0-9a-f]*'", ""),
         (
             "memories_only",
-            "AND NEW.key = (NEW.payload ->> '$.target_space') || '#' || (NEW.payload ->> '$.payload_sha')",
-            ""
+            "AND NEW.key IN (",
+            "AND NEW.key NOT IN ('',"
         ),
         ("memories_only", "NEW.\"group\" IS NULL AND ", ""),
         ("memories_only", "AND (SELECT count(*) FROM json_each(NEW.payload)) = 3", ""),
