@@ -4,6 +4,16 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+/// What a gateway must be able to do, by the names that switches use.
+pub const CAPABILITIES: [&str; 6] = [
+    "openmemory",
+    "audit",
+    "outbox",
+    "memory_query",
+    "reconcile",
+    "degradation",
+];
+
 /// How much must work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]

@@ -3,6 +3,7 @@
 //! Thin transports come in through [`crate::tools`]; everything a tool does is here.
 
 mod evidence;
+mod gate;
 mod governance;
 mod query;
 mod store;
@@ -23,12 +24,15 @@ use tokio::{
 use tracing::warn;
 
 pub(crate) use self::store::DEDUP_HIT;
-pub use self::store::{StoreAnswer, StoreRequest};
 pub(crate) use self::{
     evidence::{EvidenceRead, EvidenceUpload},
     governance::GovernanceUpdate,
     query::QueryRequest,
     store::Sketch,
+};
+pub use self::{
+    gate::GateRequest,
+    store::{StoreAnswer, StoreRequest},
 };
 use crate::{
     Backend, BackendError, Caller, Logbook, MemoryOptions, Settings, report, tools::Refusal,

@@ -31,7 +31,7 @@ pub use consign_artifacts::uri;
 pub use correlation::Correlation;
 pub use embedded::Embedded;
 pub use flush::FlushSink;
-pub use gateway::{MemoryService, StoreAnswer, StoreRequest};
+pub use gateway::{GateRequest, MemoryService, StoreAnswer, StoreRequest};
 pub use logbook::{
     Action, Attachment, AttachmentFilter, Audit, AuditEnd, AuditFilter, AuditStatus, Candidate,
     Deferred, EmbeddedHit, EnqueuedMemory, Event, EventFilter, FallbackHit, Finding, Found, Issue,

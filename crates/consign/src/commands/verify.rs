@@ -10,7 +10,7 @@ mod server;
 mod stack;
 
 use clap::Args;
-use consign_memory::gate::{self, Capability, GateMode, Skips};
+use consign_memory::gate::{self, CAPABILITIES, Capability, GateMode, Skips};
 use std::path::PathBuf;
 
 use self::{
@@ -21,16 +21,6 @@ use crate::{
     context::Context,
     failure::{Exit, Failure},
 };
-
-/// What a gateway must be able to do, by the names that switches use.
-const CAPABILITIES: [&str; 6] = [
-    "openmemory",
-    "audit",
-    "outbox",
-    "memory_query",
-    "reconcile",
-    "degradation",
-];
 
 /// Try the gateway of memories for real; exit code 1 if anything fails.
 ///

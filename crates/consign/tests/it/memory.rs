@@ -4,10 +4,12 @@
 //! Names of tests begin with the number of their scenario.
 
 mod asking;
+mod backends;
 mod cli;
 mod clients;
 mod degradation;
 mod gateway;
+mod keeper;
 mod kills;
 mod meddler;
 mod several;

@@ -72,6 +72,7 @@ impl Routes {
         self.add_way(write("/memory/store"), memory::store);
         self.add_way(read(POST, "/memory/query"), memory::query);
         self.add_way(read(GET, "/reliability/report"), memory::report);
+        self.add_way(read(POST, "/reliability/gate"), memory::gate);
         self.add_way(read(GET, "/governance/settings"), memory::settings);
         let change = write("/governance/settings/update");
         self.add_way(change, memory::change_settings);

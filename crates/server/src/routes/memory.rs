@@ -7,8 +7,8 @@ use axum::{
     http::StatusCode,
     response::Response,
 };
-use consign_memory::{Correlation, tools::ToolAnswer};
-use serde_json::{Map, Value};
+use consign_memory::{Correlation, GateRequest, tools::ToolAnswer};
+use serde_json::{Map, Value, json};
 
 use super::json_answer;
 use crate::{
@@ -72,6 +72,39 @@ pub(crate) async fn report(
     correlation: Extension<Correlation>,
 ) -> Response {
     call("reliability_report", state, caller, correlation, None).await
+}
+
+/// Whether the gateway can do all that it must
+///
+/// Tries what can be tried without storing anything. In mode `FULL` everything must work but what
+/// `skip` names, or the settings (`skip_<capability>`) or the environment do; what was not tried for
+/// another reason counts as missing. The capabilities are `openmemory`, `audit`, `outbox`,
+/// `memory_query`, `reconcile` and `degradation`, which only `consign verify --full` tries.
+#[utoipa::path(
+    post, path = "/reliability/gate", operation_id = "reliability_gate", tag = "memory",
+    request_body = Object,
+    responses((status = 200, description = "Whether one may go on, and what is missing", body = Object)),
+)]
+pub(crate) async fn gate(
+    State(state): State<AppState>,
+    Extension(correlation): Extension<Correlation>,
+    request: Request,
+) -> Response {
+    let asked = async {
+        let gateway = served(&state)?;
+        let (headers, bytes) = whole(request).await?;
+        check_type(&headers, "application/json")?;
+        let request: GateRequest = parse(&bytes)?;
+        let answer = gateway.here.service.gate(&request).await;
+        answer.map_err(|why| Problem::new(codes::INVALID_INPUT, why))
+    };
+    match asked.await {
+        Ok(mut answer) => {
+            answer["correlation_id"] = json!(correlation);
+            json_answer(StatusCode::OK, &answer)
+        }
+        Err(problem) => refused(problem, &correlation),
+    }
 }
 
 /// The project's settings of memories

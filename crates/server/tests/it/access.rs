@@ -49,6 +49,7 @@ const ROUTES: &[(&str, &str, &[Scope])] = {
         ("POST", "/memory/store", REMEMBER),
         ("POST", "/memory/query", READ_OWN),
         ("GET", "/reliability/report", READ_OWN),
+        ("POST", "/reliability/gate", READ_OWN),
         ("GET", "/governance/settings", READ_OWN),
         ("POST", "/governance/settings/update", REMEMBER),
         ("GET", "/v1/messages", READ),

@@ -24,6 +24,7 @@ fn routes() -> Vec<(Method, &'static str, Option<Value>)> {
         ),
         (Method::POST, "/memory/query", Some(json!({"query": "x"}))),
         (Method::GET, "/reliability/report", None),
+        (Method::POST, "/reliability/gate", Some(json!({}))),
         (Method::GET, "/governance/settings", None),
         (Method::POST, "/governance/settings/update", Some(json!({}))),
     ]
@@ -365,4 +366,37 @@ async fn memories_come_in_through_the_gateway_only() {
         .post("/v1/messages", batch)
         .await
         .is_problem(400, "invalid_input");
+}
+
+/// Seed 003: what a request names need not be tried; nothing else is excused.
+#[tokio::test]
+async fn a_gate_may_skip_what_its_request_names() {
+    let bench = gateway(MemoryOptions {
+        skip_degradation: true,
+        ..MemoryOptions::default()
+    })
+    .await;
+    let ask = async |body: Value| bench.post("/reliability/gate", body).await;
+    // Memories are kept here: there is no server to try, and nobody said that there need not be.
+    let closed = ask(json!({})).await;
+    assert_eq!(closed.status, 200, "{closed:?}");
+    let closed = closed.json;
+    assert_eq!(closed["passed"], false, "{closed}");
+    let reason = "FULL mode: openmemory skipped without explicit config";
+    assert_eq!(closed["reason"], reason);
+    assert_eq!(closed["capabilities"]["memory_query"], "ok");
+    let open = ask(json!({"mode": "FULL", "skip": ["openmemory"]}))
+        .await
+        .json;
+    assert_eq!(open["passed"], true, "{open}");
+    assert_eq!(open["missing"], json!(["openmemory", "degradation"]));
+    let degraded = ask(json!({"mode": "DEGRADED"})).await.json;
+    assert_eq!(degraded["passed"], true, "{degraded}");
+    for wrong in [
+        json!({"skip": ["everything"]}),
+        json!({"mode": "SOME"}),
+        json!({"skips": []}),
+    ] {
+        assert_eq!(ask(wrong.clone()).await.status, 400, "{wrong}");
+    }
 }

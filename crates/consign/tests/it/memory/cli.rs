@@ -2,36 +2,29 @@
 
 use serde_json::{Value, json};
 
-use crate::{
-    orders::sql::Sql,
-    support::{Consign, Ran},
-};
+use super::keeper::Keeper;
+use crate::support::{Consign, Ran};
 
-/// An address where nobody is: port 9 takes no connections here.
-const NOBODY: &str = "[memory]\nopenmemory_base_url = \"http://127.0.0.1:9\"\n\
-                      gateway_budget_ms = 500\n";
 const ONCE: [&str; 4] = ["work", "--lane", "memory", "--once"];
 
 fn store(consign: &Consign, text: &str) -> Ran {
     consign.run(["memory", "store", text, "--space", "private:alice"])
 }
 
-/// A database with one memory that was put off, and nobody to deliver it to.
-fn put_off() -> (Consign, Value) {
-    let consign = Consign::new();
-    consign.configure(NOBODY);
+/// A database with one memory that was put off, and the server that is not there yet.
+fn put_off() -> (Consign, Keeper, Value) {
+    let (consign, keeper) = (Consign::new(), Keeper::closed());
+    consign.configure(&format!(
+        "[memory]\ngateway_budget_ms = 500\n{}",
+        keeper.setting()
+    ));
     // The lane is made by whoever delivers; there is nothing to do yet (W12).
     consign.run(ONCE).expect(0);
     let report = consign.run(["report"]).expect(0).json();
     assert_eq!(report["audit_stats"]["total"], 0, "{report}");
     let answer = store(&consign, "The tide turns at six.").expect(1).json();
     assert_eq!(answer["action"], "deferred", "{answer}");
-    (consign, answer)
-}
-
-/// From now on memories are kept in the database.
-fn keep_here(consign: &Consign) {
-    consign.configure("[memory]\nbackend = \"embedded\"\n");
+    (consign, keeper, answer)
 }
 
 fn statuses(consign: &Consign) -> Vec<Value> {
@@ -64,25 +57,18 @@ fn a_memory_is_stored_found_and_stored_once() {
 }
 
 /// W13: of two that are due one is delivered and one is not; each has its own end, and the exit code is 1.
-#[tokio::test]
-async fn once_fails_where_one_of_two_was_not_delivered() {
-    let (consign, _) = put_off();
+#[test]
+fn once_fails_where_one_of_two_was_not_delivered() {
+    let (consign, mut keeper, _) = put_off();
     let second = store(&consign, "The tide turns at seven.").expect(1).json();
     assert_eq!(second["action"], "deferred", "{second}");
-    keep_here(&consign);
-    let refuse = "CREATE TRIGGER broken BEFORE INSERT ON memory_kept
-                  WHEN NEW.payload_md LIKE '%six%'
-                  BEGIN SELECT RAISE(ABORT, 'broken by a test'); END";
-    Sql::connect(consign.database()).await.run(refuse).await;
+    keeper.refuse("six");
+    keeper.open();
     consign.run(ONCE).expect(1);
     let rows = consign.json(["memory", "ls"]);
     let mut ends: Vec<(&str, u64)> = rows.as_array().unwrap().iter().map(end).collect();
     ends.sort_unstable();
     assert_eq!(ends, [("pending", 1), ("sent", 0)], "{rows}");
-    Sql::connect(consign.database())
-        .await
-        .run("DROP TRIGGER broken")
-        .await;
     // What failed rests: there is nothing to do, and that is no failure.
     consign.run(ONCE).expect(0);
 }
@@ -113,7 +99,7 @@ fn any_tool_can_be_called_and_says_by_the_exit_code_whether_it_did_it() {
 /// E2 and E3, W1, W2: put off, tried in vain (exit code 1), delivered (exit code 0).
 #[test]
 fn once_delivers_what_is_due_and_fails_where_something_was_not_delivered() {
-    let (consign, deferred) = put_off();
+    let (consign, _, deferred) = put_off();
     let id = deferred["outbox_id"].to_string();
     assert_eq!(statuses(&consign), ["pending"]);
     consign.run(ONCE).expect(1);
@@ -127,9 +113,9 @@ fn once_delivers_what_is_due_and_fails_where_something_was_not_delivered() {
     // It rests: there is nothing to do.
     consign.run(ONCE).expect(0);
 
-    let (consign, deferred) = put_off();
+    let (consign, mut keeper, deferred) = put_off();
     let id = deferred["outbox_id"].to_string();
-    keep_here(&consign);
+    keeper.open();
     consign.run(ONCE).expect(0);
     let shown = consign.json(["memory", "show", &id]);
     assert_eq!(shown["memory"]["status"], "sent", "{shown}");
@@ -155,8 +141,8 @@ async fn reconcile_reports_repairs_and_is_done() {
         (&empty["total_scanned"], &empty["details"]),
         (&json!(0), &json!([]))
     );
-    let (consign, _) = put_off();
-    keep_here(&consign);
+    let (consign, mut keeper, _) = put_off();
+    keeper.open();
     consign.run(ONCE).expect(0);
     consign.run(["reconcile", "--report"]).expect(0);
     consign
@@ -202,9 +188,9 @@ async fn reconcile_reports_repairs_and_is_done() {
 
 #[test]
 fn the_report_adds_up() {
-    let (consign, _) = put_off();
+    let (consign, mut keeper, _) = put_off();
     store(&consign, "The tide turns at seven.").expect(1);
-    keep_here(&consign);
+    keeper.open();
     store(&consign, "The tide turns at eight.").expect(0);
     consign.run(ONCE).expect(0);
     let report = consign.run(["report"]).expect(0).json();
