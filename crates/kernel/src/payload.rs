@@ -22,9 +22,9 @@ use std::{
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, de::DeserializeOwned, ser};
 use serde_json::{Value, value::RawValue};
 
-pub use self::error::PayloadError;
 pub(crate) use self::value::{contains_nul, deeper_than, json_bytes, without_nul};
 use self::{canonical::canonical, error::Fault};
+pub use self::{error::PayloadError, value::exact_headers};
 use crate::PAYLOAD_BYTES_MAX;
 
 /// What a message delivers: a JSON document as its canonical text.

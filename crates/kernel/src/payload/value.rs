@@ -1,6 +1,44 @@
 //! Checks of JSON values that travel beside a payload: headers and results.
 
-use serde_json::Value;
+use serde::{Deserialize, Deserializer, de};
+use serde_json::{Map, Value, value::RawValue};
+
+use super::{Payload, PayloadError};
+use crate::HEADERS_BYTES_MAX;
+
+/// Numbers may be long written out, up to this many bytes.
+const WRITTEN_OUT_MAX: usize = 16 * HEADERS_BYTES_MAX;
+
+/// Reads the headers of a message; refuses a name that comes twice, and a number that a [`Value`]
+/// would round.
+///
+/// For `#[serde(deserialize_with)]`, from `serde_json` only, as [`Payload`].
+pub fn exact_headers<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Map<String, Value>, D::Error> {
+    let raw = Box::<RawValue>::deserialize(deserializer)?;
+    read_headers(raw.get()).map_err(de::Error::custom)
+}
+
+fn read_headers(text: &str) -> Result<Map<String, Value>, PayloadError> {
+    let refuse = |place: String, why: &str| PayloadError {
+        place,
+        why: why.to_owned(),
+        is_syntax: false,
+    };
+    let headers = Payload::parse_within(text, WRITTEN_OUT_MAX)?;
+    let headers = headers.members();
+    let headers = headers.ok_or_else(|| refuse(String::new(), "must be an object"))?;
+    let header = |(name, exact): (String, Payload)| match exact.read::<Value>() {
+        Ok(value) if exact == value => Ok((name, value)),
+        _ => {
+            let why =
+                "holds a number that is neither a 64-bit integer nor a double; send it as text";
+            Err(refuse(name, why))
+        }
+    };
+    headers.into_iter().map(header).collect()
+}
 
 /// Whether `value` is nested more than `levels` deep.
 pub(crate) fn deeper_than(value: &Value, levels: usize) -> bool {
@@ -62,6 +100,22 @@ pub(crate) fn json_bytes(value: &impl serde::Serialize) -> usize {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn headers_are_read_exactly_or_not_at_all() {
+        let text = r#"{"a":1.50,"b":[0.1,-7,18446744073709551615,1e300],"c":"x"}"#;
+        let expected = json!({"a": 1.5, "b": [0.1, -7, u64::MAX, 1e300], "c": "x"});
+        assert_eq!(Value::Object(read_headers(text).unwrap()), expected);
+        for (text, place) in [
+            (r#"{"n":12345678901234567890123}"#, "n"),
+            (r#"{"n":[0.12345678901234567890]}"#, "n"),
+            (r#"{"n":1e400}"#, "n"),
+            (r#"{"a":{"n":1,"n":1}}"#, "a.n"),
+            ("[]", ""),
+        ] {
+            assert_eq!(read_headers(text).unwrap_err().place, place, "{text}");
+        }
+    }
 
     #[test]
     fn depth_counts_lists_and_objects() {

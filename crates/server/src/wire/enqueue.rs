@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use consign_kernel::{Enqueued, LaneName, MessageId, NewMessage, Payload, Result, StateKind};
+use consign_kernel::{
+    Enqueued, LaneName, MessageId, NewMessage, Payload, Result, StateKind, exact_headers,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, value::RawValue};
 use utoipa::ToSchema;
@@ -23,7 +25,7 @@ pub(crate) struct NewMessageBody {
     #[serde(default)]
     group: Option<String>,
     /// What travels beside the payload.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "exact_headers")]
     #[schema(value_type = Object)]
     headers: Map<String, Value>,
     /// How long to rest before the first try.
@@ -62,7 +64,7 @@ pub(crate) struct LaneMessageBody {
     #[serde(default)]
     group: Option<String>,
     /// What travels beside the payload.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "exact_headers")]
     #[schema(value_type = Object)]
     headers: Map<String, Value>,
     /// How long to rest before the first try.

@@ -23,6 +23,7 @@ on_stores!(
     strange_bodies_are_refused,
     payloads_keep_every_digit,
     what_no_payload_can_be_is_refused_with_its_place,
+    headers_are_kept_exactly_or_refused,
     numbers_of_few_bytes_cannot_fill_the_memory,
 );
 
@@ -330,6 +331,27 @@ async fn what_no_payload_can_be_is_refused_with_its_place(bench: Bench) {
         let batch = bench.call(raw("/v1/messages", &batch)).await;
         batch.is_problem(400, "invalid_input");
     }
+}
+
+async fn headers_are_kept_exactly_or_refused(bench: Bench) {
+    for headers in [r#"{"n":12345678901234567890123}"#, r#"{"n":1,"n":2}"#, "[]"] {
+        let body = format!(r#"{{"payload": 1, "headers": {headers}}}"#);
+        let answer = bench.call(raw(PATH, &body)).await;
+        answer.is_problem(400, "bad_json");
+        assert!(
+            answer.detail().starts_with("headers: "),
+            "{}",
+            answer.detail()
+        );
+    }
+    let body = r#"{"payload": 1, "headers": {"n":9007199254740993,"d":0.10}}"#;
+    bench.call(raw(PATH, body)).await.is(202);
+    let shown = bench.get("/v1/messages/1").await;
+    assert!(
+        shown.text.contains(r#"{"d":0.1,"n":9007199254740993}"#),
+        "{}",
+        shown.text
+    );
 }
 
 /// 8 MiB of `1e131071` would be 128 GiB written out.

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use consign_kernel::{Certainty, Enqueued, LaneName, NewMessage, Payload, Store};
+use consign_kernel::{Certainty, Enqueued, LaneName, NewMessage, Payload, Store, exact_headers};
 use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
 
@@ -33,7 +33,7 @@ struct Line<'l> {
     group: Option<String>,
     #[serde(borrow)]
     payload: &'l RawValue,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "exact_headers")]
     headers: Map<String, Value>,
     #[serde(default)]
     delay_ms: u64,
