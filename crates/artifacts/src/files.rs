@@ -91,8 +91,9 @@ impl Artifacts {
     }
 
     /// Keeps bytes under a key that holds their hash: on disk when this returns, whole or not at
-    /// all. What is there already and whole stays; what is damaged is replaced.
-    pub async fn put(&self, key: &str, bytes: Vec<u8>, sha256: &str) -> Done<()> {
+    /// all. What is there already and whole stays; what is damaged is replaced. Returns whether it
+    /// was written.
+    pub async fn put(&self, key: &str, bytes: Vec<u8>, sha256: &str) -> Done<bool> {
         let (this, key, sha256) = (self.clone(), key.to_owned(), sha256.to_owned());
         blocking(move || this.put_now(&key, &bytes, &sha256)).await
     }
@@ -101,6 +102,12 @@ impl Artifacts {
     pub async fn get(&self, key: &str, bytes_max: u64) -> Done<Vec<u8>> {
         let (this, key) = (self.clone(), key.to_owned());
         blocking(move || this.get_now(&key, bytes_max)).await
+    }
+
+    /// Removes a file; one that is missing is removed already.
+    pub async fn remove(&self, key: &str) -> Done<()> {
+        let (this, key) = (self.clone(), key.to_owned());
+        blocking(move || this.remove_now(&key)).await
     }
 
     /// Where a key leads and its folder, which is there afterwards.
@@ -115,12 +122,12 @@ impl Artifacts {
         Ok((path, folder))
     }
 
-    fn put_now(&self, key: &str, bytes: &[u8], sha256: &str) -> Done<()> {
+    fn put_now(&self, key: &str, bytes: &[u8], sha256: &str) -> Done<bool> {
         let (path, folder) = self.place(key)?;
         if let Ok(present) = fs::read(&path)
             && sha256_of(&present) == sha256
         {
-            return Ok(());
+            return Ok(false);
         }
         let draft = folder.join(format!(".{}.draft", random_name()));
         let written = write_whole(&draft, &path, &folder, bytes);
@@ -128,7 +135,19 @@ impl Artifacts {
             // A draft is nothing to anybody; failing to remove it must not hide why it failed.
             drop(fs::remove_file(&draft));
         }
-        written.map_err(ArtifactError::Io)
+        written.map(|()| true).map_err(ArtifactError::Io)
+    }
+
+    fn remove_now(&self, key: &str) -> Done<()> {
+        let path = self.path(key)?;
+        let removed = self.check_inside(&path, key).and_then(|()| {
+            fs::remove_file(&path)?;
+            Ok(())
+        });
+        match removed {
+            Err(ArtifactError::Missing) => Ok(()),
+            removed => removed,
+        }
     }
 
     fn get_now(&self, key: &str, bytes_max: u64) -> Done<Vec<u8>> {
@@ -281,8 +300,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let artifacts = Artifacts::new(folder.path().join("made"));
         let sha = sha256_of(b"hello");
-        artifacts.put(KEY, b"hello".to_vec(), &sha).await.unwrap();
-        artifacts.put(KEY, b"hello".to_vec(), &sha).await.unwrap();
+        let put = async || artifacts.put(KEY, b"hello".to_vec(), &sha).await.unwrap();
+        assert_eq!((put().await, put().await), (true, false));
+        artifacts.remove(KEY).await.unwrap();
+        artifacts.remove(KEY).await.unwrap();
+        assert!(put().await);
         let uri = format!("artifact://{KEY}");
         assert_eq!(artifacts.get(&uri, 5).await.unwrap(), b"hello");
         let too_large = artifacts.get(KEY, 4).await.unwrap_err();
@@ -326,6 +348,21 @@ mod tests {
         assert_eq!(drafts.count(), 0, "no drafts are left");
     }
 
+    #[tokio::test]
+    async fn the_whole_key_names_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let artifacts = Artifacts::new(folder.path());
+        let keys = ["scm/a?b=c", "scm/a", "scm/C#.md", "artifact://notes:1.md"];
+        for key in keys {
+            let bytes = key.as_bytes().to_vec();
+            artifacts.put(key, bytes, "").await.unwrap();
+        }
+        for key in keys {
+            assert_eq!(artifacts.get(key, 100).await.unwrap(), key.as_bytes());
+        }
+        assert!(folder.path().join("scm/C#.md").exists());
+    }
+
     /// T43: nothing leads out of the folder.
     #[tokio::test]
     async fn nothing_leads_out_of_the_folder() {
@@ -351,6 +388,8 @@ mod tests {
             assert!(refused.is_err(), "read {key:?}");
             let refused = artifacts.put(key, b"y".to_vec(), "").await;
             assert!(refused.is_err(), "wrote {key:?}");
+            // What is not there is removed; what is outside stays.
+            drop(artifacts.remove(key).await);
         }
         // Leading slashes are not part of a key: this one stays inside.
         let absolute = artifacts.get("/etc/passwd", 1 << 20).await;

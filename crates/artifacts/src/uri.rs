@@ -13,6 +13,7 @@
 mod artifact;
 mod attachment;
 mod key;
+mod mask;
 mod patch;
 mod reference;
 mod source;
@@ -28,6 +29,10 @@ pub use self::{
     key::{
         Conversion, KeyError, PrefixMapping, escapes, normalize_to_artifact_key, normalize_uri,
         try_convert_to_artifact_key,
+    },
+    mask::{
+        MASK, mask_credentials, mask_credentials_in, mask_credentials_in_fields,
+        may_hold_credentials, names_secret,
     },
     patch::{
         PatchUri, build_evidence_uri, build_evidence_uri_of, is_patch_blob_evidence_uri,
@@ -83,7 +88,8 @@ pub struct ParsedUri {
     pub raw: String,
     /// In lower case.
     pub scheme: Option<String>,
-    /// Without query and fragment. Objects, artifacts and evidence have their first part in it.
+    /// Without query and fragment, which artifact keys do not have: `?` and `#` are part of a file's
+    /// name. Objects, artifacts and evidence have their first part in it.
     pub path: String,
     /// What the scheme makes of it.
     pub uri_type: UriType,
@@ -132,14 +138,16 @@ pub fn parse_uri(uri: &str) -> ParsedUri {
     let raw = uri.trim();
     let (scheme, rest) = split_scheme(raw);
     let scheme = scheme.map(str::to_ascii_lowercase);
+    let uri_type = uri_type(scheme.as_deref());
+    let begins_query = |c: char| uri_type != UriType::Artifact && matches!(c, '?' | '#');
+    let find = |text: &str, is_end: &dyn Fn(char) -> bool| text.find(is_end).unwrap_or(text.len());
     let hierarchical = scheme.as_ref().and_then(|_| rest.strip_prefix("//"));
     let (netloc, rest) = match hierarchical {
-        Some(rest) => rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len())),
+        Some(rest) => rest.split_at(find(rest, &|c| c == '/' || begins_query(c))),
         None => ("", rest),
     };
-    let end = rest.find(['?', '#']).unwrap_or(rest.len());
+    let end = find(rest, &begins_query);
     let path = &rest[..end];
-    let uri_type = uri_type(scheme.as_deref());
     ParsedUri {
         raw: raw.to_owned(),
         path: match uri_type {

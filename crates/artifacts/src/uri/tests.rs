@@ -57,6 +57,9 @@ fn physical_uris_are_taken_apart() {
         "s3://bucket/key?versionId=1",
         ("s3", "bucket/key", S3, "bucket"),
     );
+    // An object's key may begin with a slash: it is another object than `k`.
+    check("s3://bucket//k", ("s3", "bucket//k", S3, "bucket"));
+    check("gs://bucket//a//k", ("gs", "bucket//a//k", Gs, "bucket"));
     check("gs://b/folder/f.json", ("gs", "b/folder/f.json", Gs, "b"));
     let ftp = "ftp://ftp.example.com/pub/file.zip";
     check(ftp, ("ftp", "/pub/file.zip", Ftp, "ftp.example.com"));
@@ -79,6 +82,14 @@ fn artifacts_evidence_and_strangers_are_taken_apart() {
     );
     check("artifact:///abs/x", ("artifact", "abs/x", Artifact, "-"));
     check("1:abc", ("-", "1:abc", Artifact, "-"));
+    // A key is the name of a file, and that may hold anything.
+    check("scm/a?b=c", ("-", "scm/a?b=c", Artifact, "-"));
+    check("scm/C#.md", ("-", "scm/C#.md", Artifact, "-"));
+    check("artifact://C#.md", ("artifact", "C#.md", Artifact, "C#.md"));
+    check(
+        "artifact://a?b/c#d",
+        ("artifact", "a?b/c#d", Artifact, "a?b"),
+    );
     check("", ("-", "", Artifact, "-"));
     check("mr://project/123", ("mr", "/123", Unknown, "project"));
     check(
@@ -156,6 +167,7 @@ fn families_are_told_apart() {
             "engram/scm/1.diff",
         ),
         ("s3://b", "s3", "b", ""),
+        ("s3://b//k", "s3", "b", "/k"),
         ("file:///mnt/artifacts/x", "file", "", "/mnt/artifacts/x"),
         ("https://h/p", "https", "", "/p"),
     ];

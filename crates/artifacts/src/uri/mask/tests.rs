@@ -1,0 +1,58 @@
+use serde_json::json;
+
+use super::*;
+
+/// A text, and the same without credentials. `logbook.masked` is tried with these, too.
+const TABLE: &str = include_str!("table.txt");
+
+fn table() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let lines = TABLE.lines().filter(|line| !line.starts_with("--"));
+    lines.map(|line| line.split_once(" => ").unwrap_or((line, line)))
+}
+
+#[test]
+fn credentials_in_uris_are_masked() {
+    for (text, masked) in table() {
+        assert_eq!(mask_credentials(text), masked, "{text}");
+        assert_eq!(mask_credentials(masked), masked, "twice: {text}");
+    }
+}
+
+#[test]
+fn a_password_with_an_unescaped_slash_is_masked() {
+    for (text, masked) in [
+        ("https://user:pa/ss@host/x", "https://[REDACTED]@host/x"),
+        ("https://user:p?a#ss@host", "https://[REDACTED]@host"),
+        ("https://host:8080/a@b", "https://host:8080/a@b"),
+        ("https://[::1]:8080/a@b", "https://[::1]:8080/a@b"),
+        ("https:user:pw@host", "https:[REDACTED]@host"),
+    ] {
+        assert_eq!(mask_credentials(text), masked, "{text}");
+    }
+}
+
+#[test]
+fn documents_are_masked_to_the_last_text() {
+    let mut document = json!({
+        "uri": "https://u:p@h", "n": 1, "list": [{"deep": "//u:p@h"}, null, true],
+        "https://u:p@h/x": "plain",
+    });
+    mask_credentials_in(&mut document);
+    let masked = json!({
+        "uri": "https://[REDACTED]@h", "n": 1, "list": [{"deep": "//[REDACTED]@h"}, null, true],
+        "https://[REDACTED]@h/x": "plain",
+    });
+    assert_eq!(document, masked);
+}
+
+/// Texts come from strangers: what looks like very many URIs takes no longer than other texts.
+#[test]
+fn long_texts_take_their_length() {
+    for piece in ["://a:b/", "http:", "/", "%3a%2f%2f", "a:b@", "?token="] {
+        let mut text = piece.repeat((256 << 10) / piece.len());
+        text.push('@');
+        let begun = std::time::Instant::now();
+        mask_credentials(&text);
+        assert!(begun.elapsed().as_secs() < 20, "{piece}");
+    }
+}
