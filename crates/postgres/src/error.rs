@@ -27,6 +27,8 @@ pub(crate) mod sqlstate {
     pub(crate) const CANCELED: &str = "57014";
     /// A lock could not be had in time.
     pub(crate) const LOCK_TIMEOUT: &str = "55P03";
+    /// An exception without a code of its own, as triggers raise it.
+    pub(crate) const RAISED: &str = "P0001";
     /// Program limit exceeded.
     pub(crate) const TOO_MUCH: &str = "54000";
 }

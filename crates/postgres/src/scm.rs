@@ -116,8 +116,11 @@ fn ledger_error(about: About<'_>, error: &sqlx::Error) -> LedgerError {
             key: about.key.to_owned(),
         },
         Some(sqlstate::UNKNOWN_REPO) => LedgerError::UnknownRepo(about.repo_id),
-        // What cannot be represented, breaks a constraint, or is too much for a row or an index.
-        Some(sqlstate::INVALID_INPUT | sqlstate::TOO_MUCH) => LedgerError::Refused(why()),
+        // What cannot be represented, breaks a constraint, is refused by a trigger, or is too much for
+        // a row or an index.
+        Some(sqlstate::INVALID_INPUT | sqlstate::TOO_MUCH | sqlstate::RAISED) => {
+            LedgerError::Refused(why())
+        }
         Some(code) if code.starts_with("22") || code.starts_with("23") => {
             LedgerError::Refused(why())
         }

@@ -161,6 +161,12 @@ pub(crate) fn is_too_big(error: &sqlx::Error) -> bool {
     primary_code(error) == Some(TOO_BIG)
 }
 
+/// Whether SQLite refused what was to be written, as a trigger or a constraint makes it do: trying again
+/// does not help.
+pub(crate) fn is_refusal(error: &sqlx::Error) -> bool {
+    matches!(primary_code(error), Some(CONSTRAINT | MISMATCH | TOO_BIG))
+}
+
 fn is_decoding(error: &sqlx::Error) -> bool {
     use sqlx::Error::{ColumnDecode, ColumnIndexOutOfBounds, Decode, RowNotFound, TypeNotFound};
     matches!(

@@ -116,6 +116,14 @@ impl Stage {
         Watermark::read(self.stored(repo).await.as_ref())
     }
 
+    /// Does to the database what nobody else does.
+    pub(crate) async fn sql(&self, statement: &'static str) {
+        let file = SqliteConnectOptions::new().filename(self.path("queue.db"));
+        let mut connection = file.connect().await.unwrap();
+        let done = sqlx::raw_sql(statement).execute(&mut connection).await;
+        done.unwrap();
+    }
+
     /// What was noted: types and payloads.
     pub(crate) async fn events(&self) -> Vec<(String, Value)> {
         let file = SqliteConnectOptions::new().filename(self.path("queue.db"));

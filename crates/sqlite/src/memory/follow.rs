@@ -129,7 +129,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    async fn run(&mut self, statement: &'static str) -> Result<()> {
+    pub(crate) async fn run(&mut self, statement: &'static str) -> Result<()> {
         sqlx::query(statement)
             .execute(&mut *self.connection)
             .await?;

@@ -9,7 +9,11 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{Answer, check, read};
-use crate::{error::Result, job::Work, rows, sql};
+use crate::{
+    error::{Failure, Result, is_refusal},
+    job::Work,
+    rows, sql,
+};
 
 impl Work<'_> {
     pub(super) async fn add_repo(&mut self, repo: &NewRepo) -> Result<Repo> {
@@ -43,20 +47,36 @@ impl Work<'_> {
                 key,
             }));
         }
+        if let Records::Reviews(reviews) = &batch.records
+            && let Some(unknown) = self.unknown_request(batch.repo_id, reviews).await?
+        {
+            let why = format!("there is no merge request {unknown}");
+            return Ok(Err(LedgerError::Refused(why)));
+        }
+        // The database may refuse a record for reasons of its own, such as a trigger: then nothing
+        // of the batch is written, and whoever synchronises finds out which record it is.
+        self.run("SAVEPOINT batch").await?;
+        let recorded = match self.write_batch(batch, &key).await {
+            Err(Failure::Database(error)) if is_refusal(&error) => {
+                self.run("ROLLBACK TO batch").await?;
+                let why = error.as_database_error().map(|error| error.message());
+                Err(LedgerError::Refused(why.unwrap_or_default().to_owned()))
+            }
+            recorded => Ok(recorded?),
+        };
+        self.run("RELEASE batch").await?;
+        Ok(recorded)
+    }
+
+    async fn write_batch(&mut self, batch: &Batch, key: &str) -> Result<Recorded> {
         let recorded = match &batch.records {
             Records::Commits(commits) => self.add_commits(batch.repo_id, commits).await?,
             Records::Revisions(revisions) => self.add_revisions(batch.repo_id, revisions).await?,
             Records::MergeRequests(requests) => self.put_requests(batch.repo_id, requests).await?,
-            Records::Reviews(reviews) => {
-                if let Some(unknown) = self.unknown_request(batch.repo_id, reviews).await? {
-                    let why = format!("there is no merge request {unknown}");
-                    return Ok(Err(LedgerError::Refused(why)));
-                }
-                self.add_reviews(batch.repo_id, reviews).await?
-            }
+            Records::Reviews(reviews) => self.add_reviews(batch.repo_id, reviews).await?,
         };
-        self.set_kv(consign_scm::NAMESPACE, &key, &batch.to).await?;
-        Ok(Ok(recorded))
+        self.set_kv(consign_scm::NAMESPACE, key, &batch.to).await?;
+        Ok(recorded)
     }
 
     async fn add_commits(&mut self, repo_id: i64, commits: &[NewCommit]) -> Result<Recorded> {
@@ -222,7 +242,7 @@ impl Work<'_> {
             .bind(step.as_str())
             .bind(*end == End::Complete)
             .bind(code)
-            .bind(message)
+            .bind(message.map(rows::masked))
             .bind(rows::micros(self.now))
             .execute(&mut *self.connection)
             .await?;

@@ -125,3 +125,33 @@ async fn a_first_batch_can_be_refused_as_well() {
         assert_eq!(stage.changes(&repo).await.len(), expected, "{mode:?}");
     }
 }
+
+/// A trigger of the owner's is as good a reason as any.
+#[tokio::test]
+async fn what_a_trigger_refuses_is_skipped_too() {
+    let stage = Stage::new().await;
+    let repo = stage.add("/scripted", None).await;
+    let trigger = "CREATE TRIGGER no_fives BEFORE INSERT ON scm_git_commits
+                   WHEN NEW.commit_sha LIKE '%5' BEGIN SELECT RAISE(ABORT, 'no fives here'); END";
+    stage.sql(trigger).await;
+    let batches = [1..=3, 4..=8].map(|numbers| numbers.map(commit).collect());
+    let script = Script::new(batches.to_vec());
+    let error = stage
+        .synchronizer(&repo, &script, &NoHooks)
+        .sync()
+        .await
+        .unwrap_err();
+    assert_eq!(error.code(), "SCM_RECORD_REFUSED", "{error}");
+    assert!(error.to_string().contains("no fives here"), "{error}");
+    let mut run = stage.synchronizer(&repo, &script, &NoHooks);
+    run.options.mode = Mode::BestEffort;
+    assert_eq!(run.sync().await.unwrap().skipped, 1);
+    let changes = stage.changes(&repo).await;
+    let written: Vec<String> = changes
+        .into_iter()
+        .map(|change| change.rev_or_sha)
+        .collect();
+    assert_eq!(written, names(&[1, 2, 3, 4, 6, 7, 8]));
+    let events = stage.events().await;
+    assert_eq!(events[0].1["error"], "no fives here", "{events:?}");
+}
