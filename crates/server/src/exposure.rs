@@ -66,7 +66,7 @@ pub fn check_exposure(options: &ServerOptions) -> Result<(), Exposed> {
         return Ok(());
     }
     let listen = options.listen.to_string();
-    if options.tokens.is_empty() && !options.allow_anonymous {
+    if !options.asks_for_tokens() && !options.allow_anonymous {
         return Err(Exposed::WithoutTokens { listen });
     }
     if !options.has_tls() && !options.allow_plain_http {
@@ -192,7 +192,12 @@ mod tests {
             allow_plain_http: true,
             ..reachable()
         };
-        for options in [tls, proxied, open] {
+        let agents = ServerOptions {
+            agents_have_tokens: true,
+            allow_plain_http: true,
+            ..reachable()
+        };
+        for options in [tls, proxied, open, agents] {
             assert_eq!(check_exposure(&options), Ok(()), "{options:?}");
         }
     }

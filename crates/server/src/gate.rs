@@ -76,7 +76,10 @@ impl Shared {
             drafts: rate::Rates::new(LOGINS),
             slots: slots::Slots::new(options.concurrency_max, options.waits_max),
             rates: rate::Rates::new(options.rate_limit),
-            options: options.clone(),
+            options: ServerOptions {
+                agents_have_tokens: options.agents_have_tokens || !agents.is_empty(),
+                ..options.clone()
+            },
             tenants,
             agents,
         }

@@ -20,15 +20,21 @@ pub struct ServerOptions {
     /// Where to listen; `localhost` is 127.0.0.1.
     #[serde(deserialize_with = "listen_text")]
     pub listen: SocketAddr,
-    /// Who may call, and what for. Empty: anybody on this machine may do everything.
+    /// Who may call, and what for. Empty: anybody on this machine may do everything, unless agents
+    /// have tokens.
     pub tokens: Vec<TokenEntry>,
+    /// Whether agents have tokens of their own. Then every path asks for a token: what agents may not
+    /// read without one must not stand open elsewhere.
+    #[serde(skip)]
+    pub agents_have_tokens: bool,
     /// Certificate chain in PEM. With `tls_key` the server speaks HTTPS, without both HTTP.
     pub tls_cert: Option<PathBuf>,
     /// Private key in PEM.
     pub tls_key: Option<PathBuf>,
     /// Lets a server that others can reach speak HTTP, as behind a proxy that ends TLS.
     pub allow_plain_http: bool,
-    /// Lets a server that others can reach do without tokens: everybody may do everything.
+    /// Lets a server that others can reach do without tokens: everybody may do everything. Opens
+    /// nothing where there are tokens.
     pub allow_anonymous: bool,
     /// Names besides `localhost` and addresses by which callers without a token may call the
     /// server. Web pages can make a browser send requests to any name they control, and this
@@ -75,6 +81,7 @@ impl Default for ServerOptions {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8787)),
             tokens: Vec::new(),
+            agents_have_tokens: false,
             tls_cert: None,
             tls_key: None,
             allow_plain_http: false,
@@ -101,6 +108,11 @@ impl Default for ServerOptions {
 }
 
 impl ServerOptions {
+    /// Whether callers are asked for a token.
+    pub fn asks_for_tokens(&self) -> bool {
+        !self.tokens.is_empty() || self.agents_have_tokens
+    }
+
     /// Whether it speaks HTTPS.
     pub fn has_tls(&self) -> bool {
         self.tls_cert.is_some() || self.tls_key.is_some()

@@ -118,11 +118,14 @@ impl Settings {
         })?;
         let Sections {
             database,
-            server,
+            mut server,
             worker,
             log,
             telemetry,
         } = sections;
+        let memory = memory.expect("invariant: what cannot be read is a problem");
+        let agents = memory.options.tokens();
+        server.agents_have_tokens = agents.is_ok_and(|tokens| !tokens.is_empty());
         Ok(Self {
             database,
             server,
@@ -131,7 +134,7 @@ impl Settings {
             telemetry,
             orders: orders.expect("invariant: what cannot be read is a problem"),
             payments: payments.expect("invariant: what cannot be read is a problem"),
-            memory: memory.expect("invariant: what cannot be read is a problem"),
+            memory,
             scm: scm.expect("invariant: what cannot be read is a problem"),
             lanes,
         })

@@ -132,27 +132,37 @@ fn tries(
         .find(|lane| lane.sink.is_some())
         .or(lanes.first());
     let lane = lane.map_or("default", |lane| lane.name.as_str());
-    let curl = match config.settings.server.tokens.is_empty() {
+    let server = &config.settings.server;
+    let curl = match server.tokens.is_empty() {
         true => r"curl -sSw '\n'".to_owned(),
         false => r#"curl -sSw '\n' -H "authorization: Bearer $CONSIGN_TOKEN""#.to_owned(),
     };
     let json = "-H 'content-type: application/json'";
+    let is_open = !server.asks_for_tokens() || !server.tokens.is_empty();
+    if !is_open {
+        out.line(
+            "closed     /v1, /do and the dashboard: agents have tokens, server.tokens has none \
+             (`consign token new` makes one)",
+        )?;
+    }
     out.line("\nTry it:")?;
-    out.line(format_args!(
-        "  {curl} {url}/v1/lanes/{lane}/messages {json} -d '{PAYLOAD}'"
-    ))?;
-    out.line(format_args!(
-        "  {curl} '{url}/v1/messages?lane={lane}&limit=3'"
-    ))?;
-    out.line(format_args!("  {curl} {url}/v1/lanes"))?;
+    if is_open {
+        out.line(format_args!(
+            "  {curl} {url}/v1/lanes/{lane}/messages {json} -d '{PAYLOAD}'"
+        ))?;
+        out.line(format_args!(
+            "  {curl} '{url}/v1/messages?lane={lane}&limit=3'"
+        ))?;
+        out.line(format_args!("  {curl} {url}/v1/lanes"))?;
+    }
     out.line(format_args!("  {curl} {url}/metrics"))?;
-    if has_orders {
+    if has_orders && is_open {
         out.line(format_args!(
             "  {curl} {url}/do/order -H 'idempotency-key: order-0001' -H 'prefer: wait=5' {json} \
              -d '{ORDER}'"
         ))?;
     }
-    if has_payments {
+    if has_payments && is_open {
         out.line(format_args!(
             "  {curl} {url}/v1/payments {json} -d '{PAYMENT}'"
         ))?;

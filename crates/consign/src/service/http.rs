@@ -89,6 +89,7 @@ impl Http {
 fn for_health(options: &ServerOptions) -> ServerOptions {
     ServerOptions {
         tokens: Vec::new(),
+        agents_have_tokens: false,
         allow_anonymous: true,
         allow_plain_http: true,
         allowed_hosts: vec!["*".to_owned()],

@@ -19,7 +19,7 @@ use crate::{
     extract::Params,
     gate::{
         Shared,
-        access::{Access, Caller, Reach, check_reach, check_scopes, find},
+        access::{Access, Caller, FOR_AGENTS_ONLY, Reach, check_reach, check_scopes, find},
     },
     options::TokenEntry,
     problem::Problem,
@@ -59,7 +59,8 @@ pub(super) async fn show(
     // A session that opens nothing any more must not keep anybody from opening another.
     let refused = match known.map(|(entry, _)| may_look(&shared, entry)) {
         Some(Ok(())) if destination.other.is_none() => return see_other(next),
-        _ if tokens.is_empty() => return see_other(next),
+        _ if !shared.options.asks_for_tokens() => return see_other(next),
+        _ if tokens.is_empty() => Some(format!("Nobody can log in: {FOR_AGENTS_ONLY}.")),
         Some(Err((_, why))) => Some(why),
         _ if destination.why.as_deref() == Some("old") => {
             Some("That form was too old: please log in once more.".to_owned())

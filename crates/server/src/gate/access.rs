@@ -128,13 +128,13 @@ pub(crate) fn admit(
             check_host(options, request)?;
             None
         }
-        Access::Metrics | Access::Scopes(_) if options.tokens.is_empty() => {
+        Access::Metrics | Access::Scopes(_) if !options.asks_for_tokens() => {
             check_local(options, address, &request.headers)?;
             check_host(options, request)?;
             None
         }
         Access::Metrics | Access::Scopes(_) => {
-            let entry = authenticate(&options.tokens, &request.headers)?;
+            let entry = authenticate(options, &request.headers)?;
             tenant_id = tenants.get(&entry.name).copied();
             check_reach(entry, tenant_id, reach)?;
             check_scopes(entry, access.scopes())?;
@@ -142,7 +142,7 @@ pub(crate) fn admit(
             is_reader = reads.any(|scope| entry.scopes.contains(scope));
             Some(entry.name.clone())
         }
-        Access::Agents(_) if !shared.knows_agents() => {
+        Access::Agents(_) if !options.asks_for_tokens() => {
             check_local(options, address, &request.headers)?;
             check_host(options, request)?;
             shared.check_origin(&request.headers)?;
@@ -244,12 +244,20 @@ pub(super) fn host_name(host: &str) -> &str {
 
 /// The token a request carries.
 fn authenticate<'o>(
-    tokens: &'o [TokenEntry],
+    options: &'o ServerOptions,
     headers: &HeaderMap,
 ) -> Result<&'o TokenEntry, Problem> {
+    if options.tokens.is_empty() {
+        return Err(refused_token(FOR_AGENTS_ONLY, "Bearer realm=\"consign\""));
+    }
     let bearer = bearer(headers).ok_or_else(no_token)?;
-    find(tokens, bearer).ok_or_else(unknown_token)
+    find(&options.tokens, bearer).ok_or_else(unknown_token)
 }
+
+/// What a server says whose only tokens are those of agents.
+pub(crate) const FOR_AGENTS_ONLY: &str = "this server has tokens for agents only (memory.gateway_auth_token, \
+     memory.gateway_auth_tokens_json), and no token opens this path; add server.tokens to its \
+     configuration, `consign token new` makes one";
 
 /// A token compared with every one that is known: neither its duration nor its end tells how far a
 /// guess got.

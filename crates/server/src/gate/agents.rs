@@ -100,11 +100,6 @@ impl Agent {
 }
 
 impl Shared {
-    /// Whether agents are asked for a token.
-    pub(super) fn knows_agents(&self) -> bool {
-        !self.options.tokens.is_empty() || !self.agents.is_empty()
-    }
-
     /// Who holds this token among those that only the gateway knows.
     pub(super) fn gateway_caller(&self, bearer: &str) -> Option<Caller> {
         GatewayToken::caller(&self.agents, bearer)
@@ -116,7 +111,7 @@ impl Shared {
         let Some(origin) = headers.get(header::ORIGIN) else {
             return true;
         };
-        self.knows_agents() || is_own(&self.options, origin)
+        self.options.asks_for_tokens() || is_own(&self.options, origin)
     }
 
     pub(crate) fn check_origin(&self, headers: &HeaderMap) -> Result<(), Problem> {

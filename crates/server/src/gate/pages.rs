@@ -44,11 +44,11 @@ pub(super) fn admit(
         ..
     } = shared;
     let headers = &request.headers;
-    if options.tokens.is_empty() {
+    if !options.asks_for_tokens() {
         check_local(options, peer_address(request), headers)?;
         check_host(options, request)?;
     }
-    if options.tokens.is_empty() || access == Access::Login {
+    if !options.asks_for_tokens() || access == Access::Login {
         return Ok(visitor(sessions, sessions.anybody(headers), None, request));
     }
     if access == Access::Leave {

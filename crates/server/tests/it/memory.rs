@@ -31,7 +31,11 @@ fn routes() -> Vec<(Method, &'static str, Option<Value>)> {
 }
 
 async fn gateway(options: MemoryOptions) -> Bench {
-    let bench = Bench::sqlite().await;
+    gateway_on(Bench::sqlite().await, options).await
+}
+
+/// The same with other settings of the gateway.
+async fn gateway_on(bench: Bench, options: MemoryOptions) -> Bench {
     let logbook = Arc::clone(bench.logbook.as_ref().unwrap());
     bench.with_memory(logbook, options).await
 }
@@ -133,11 +137,6 @@ async fn the_gateways_tokens_cover_all_of_it_and_nothing_else() {
         request.extensions_mut().insert(peer("192.0.2.7:40000"));
         bench.call(request).await.is(200);
     }
-    bench.get("/v1/lanes").await.is(200);
-    let mut far = request(Method::GET, "/v1/lanes", None);
-    set(&mut far, &[("authorization", "Bearer everybodys")]);
-    far.extensions_mut().insert(peer("192.0.2.7:40000"));
-    bench.call(far).await.is_problem(403, "not_local");
     let bench = bench.with_options(&ServerOptions {
         tokens: vec![entry("shop", &[Scope::Operator])],
         ..ServerOptions::default()
@@ -156,6 +155,48 @@ async fn the_gateways_tokens_cover_all_of_it_and_nothing_else() {
     ask(&bench, "hers", "/memory/query", json!({"query": "x"}))
         .await
         .is(200);
+}
+
+/// What agents may not read without a token does not stand open elsewhere.
+#[tokio::test]
+async fn where_agents_have_tokens_nothing_else_is_open() {
+    let bench = gateway(MemoryOptions::default()).await;
+    let id = bench.enqueue("default", json!("x")).await;
+    let bench = gateway_on(bench, tokens()).await;
+    let message = format!("/v1/messages/{id}");
+    let claim = json!({"lane": "memory", "owner": "w", "limit": 1});
+    let mut bench = bench;
+    for allow_anonymous in [false, true] {
+        bench = bench.with_options(&ServerOptions {
+            allow_anonymous,
+            ..ServerOptions::default()
+        });
+        for bearer in [None, Some("Bearer everybodys"), Some("Bearer root")] {
+            for (method, path, body) in [
+                (Method::GET, message.as_str(), None),
+                (Method::GET, "/v1/lanes", None),
+                (Method::GET, "/v1/audit", None),
+                (Method::POST, "/v1/claims", Some(claim.clone())),
+            ] {
+                let mut asked = request(method, path, body);
+                let bearer = bearer.map(|bearer| ("authorization", bearer));
+                set(&mut asked, &bearer.into_iter().collect::<Vec<_>>());
+                let answer = bench.call(asked).await;
+                answer.is_problem(401, "unauthorized");
+                let detail = answer.json["detail"].as_str().unwrap();
+                assert!(detail.contains("add server.tokens"), "{detail}");
+            }
+        }
+        let mut page = request(Method::GET, "/ui/memory", None);
+        set(&mut page, &[("accept", "text/html")]);
+        assert_eq!(bench.call(page).await.status, 303, "to the login");
+        let login = bench.get("/ui/login").await;
+        login.is(200);
+        assert!(login.text.contains("add server.tokens"), "{}", login.text);
+        bench.get("/healthz").await.is(200);
+        let query = json!({"query": "x"});
+        ask(&bench, "hers", "/memory/query", query).await.is(200);
+    }
 }
 
 /// T26, T36: whose token it is decides who acts, whatever they say.
