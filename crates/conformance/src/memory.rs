@@ -7,6 +7,7 @@ pub(crate) mod alarms;
 pub(crate) mod audits;
 pub(crate) mod backends;
 pub(crate) mod defer;
+pub(crate) mod evidence;
 pub(crate) mod facts;
 pub(crate) mod follow;
 pub(crate) mod open;
@@ -118,6 +119,11 @@ macro_rules! each_memory_case {
                 the_same_is_attached_once
                 a_value_is_what_was_set_last
                 a_candidate_is_kept_with_its_run;
+            evidence:
+                facts_hold_no_credentials
+                an_item_says_whose_its_facts_are
+                evidence_is_kept_with_its_audit
+                an_audit_holds_no_credentials;
             search:
                 a_memory_is_kept_once
                 a_memory_kept_by_ten_at_once_is_one

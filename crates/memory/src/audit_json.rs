@@ -7,12 +7,15 @@
 //!
 //! Audits of the outbox are written by the stores (see [`crate::Logbook`]) in the same shape.
 
+mod evidence;
 mod governance;
 mod store;
 mod unfit;
 
 pub(crate) use self::store::MAY_BE_STORED;
-pub use self::{governance::GovernanceAudit, store::StoreAudit, unfit::UnfitAudit};
+pub use self::{
+    evidence::EvidenceAudit, governance::GovernanceAudit, store::StoreAudit, unfit::UnfitAudit,
+};
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};

@@ -20,6 +20,11 @@ impl Caller {
         Self::default()
     }
 
+    /// Whether a token says who calls: only then does a name close anything.
+    pub(crate) fn is_bound(&self) -> bool {
+        self.is_authenticated && self.actor.is_some()
+    }
+
     /// The same caller in this request.
     pub fn in_request(self, correlation_id: impl Into<String>) -> Self {
         Self {

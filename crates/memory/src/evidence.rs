@@ -13,9 +13,17 @@ pub use self::{
 
 use serde_json::{Map, Value, json};
 
+use crate::{
+    payload_sha,
+    uri::{mask_credentials, mask_credentials_in_fields},
+};
+
 /// The mark of an item that was a mere URI. Callers cannot set it: it excuses a missing hash.
 const LEGACY_MARK: &str = "evidence_refs_legacy";
 const MARK_FIELD: &str = "_source";
+/// The hash of a URI as it was given, where it held credentials: they are masked, and it can still be
+/// told apart from others by this.
+const GIVEN_FIELD: &str = "uri_sha256";
 /// How many URIs a summary shows.
 const SHOWN_URIS: usize = 5;
 
@@ -51,9 +59,12 @@ pub struct EvidenceItem {
 
 impl EvidenceItem {
     fn of_uri(uri: &str) -> Self {
-        let fields = json!({"uri": uri, "sha256": ""});
+        let fields = [
+            ("uri".to_owned(), json!(uri)),
+            ("sha256".to_owned(), json!("")),
+        ];
         Self {
-            fields: fields.as_object().cloned().unwrap_or_default(),
+            fields: masked(Map::from_iter(fields)),
             is_legacy: true,
         }
     }
@@ -66,7 +77,7 @@ impl EvidenceItem {
         };
         fields.remove(MARK_FIELD);
         Self {
-            fields,
+            fields: masked(fields),
             is_legacy: false,
         }
     }
@@ -105,6 +116,18 @@ impl EvidenceItem {
     }
 }
 
+/// Evidence without credentials.
+fn masked(mut fields: Map<String, Value>) -> Map<String, Value> {
+    let given = fields.get("uri").and_then(Value::as_str).map(str::trim);
+    let given = given.filter(|uri| mask_credentials(uri) != *uri);
+    let given = given.map(payload_sha);
+    mask_credentials_in_fields(&mut fields);
+    if let Some(sha256) = given {
+        fields.insert(GIVEN_FIELD.to_owned(), json!(sha256));
+    }
+    fields
+}
+
 /// All evidence of a memory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Evidence {
@@ -114,7 +137,8 @@ pub struct Evidence {
     pub source: EvidenceSource,
 }
 
-/// Brings evidence into one shape. Objects win over mere URIs; empty URIs are left out.
+/// Brings evidence into one shape, without credentials. Objects win over mere URIs; empty URIs are
+/// left out.
 pub fn normalize(evidence: &[Value], evidence_refs: &[String]) -> Evidence {
     if !evidence.is_empty() {
         return Evidence {

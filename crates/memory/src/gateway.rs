@@ -25,7 +25,7 @@ use tracing::warn;
 
 pub(crate) use self::store::DEDUP_HIT;
 pub(crate) use self::{
-    evidence::{EvidenceRead, EvidenceUpload},
+    evidence::{EvidenceRead, EvidenceUpload, closed, plain_key},
     governance::GovernanceUpdate,
     query::QueryRequest,
     store::Sketch,
@@ -35,7 +35,10 @@ pub use self::{
     store::{StoreAnswer, StoreRequest},
 };
 use crate::{
-    Backend, BackendError, Caller, Logbook, MemoryOptions, Settings, report, tools::Refusal,
+    Action, Backend, BackendError, Caller, Logbook, MemoryOptions, Settings,
+    policy::{self, Decision, PolicyInput},
+    report,
+    tools::Refusal,
     turn::Turns,
 };
 
@@ -203,6 +206,41 @@ impl MemoryService {
             (Some(owner), Some(actor)) if caller.is_authenticated => owner == actor,
             _ => true,
         }
+    }
+
+    /// Whether what belongs to a space may be seen by the caller; what belongs to none is everybody's.
+    pub(crate) fn may_see(&self, caller: &Caller, space: Option<&str>) -> bool {
+        space.is_none_or(|space| self.may_use(caller, space))
+    }
+
+    /// Refuses an item whose space is closed to the caller. One that does not exist is none's.
+    pub(crate) async fn check_item(&self, caller: &Caller, item_id: i64) -> Result<(), Refusal> {
+        if !caller.is_bound() {
+            return Ok(());
+        }
+        let item = self.logbook().item(item_id).await.map_err(refused)?;
+        let space = item.and_then(|item| item.space());
+        match self.may_see(caller, space.as_deref()) {
+            true => Ok(()),
+            false => Err(closed()),
+        }
+    }
+
+    /// What the policy makes of a write by a caller.
+    pub(crate) fn decide(&self, caller: &Caller, input: &PolicyInput<'_>) -> Decision {
+        let decision = policy::decide(input);
+        // Knowing a name on the list is no credential where tokens say who somebody is (T26).
+        let is_unproven = caller.is_authenticated && !input.is_actor_bound;
+        let is_shared = input.spaces.user_of(input.target_space).is_none();
+        let is_listed = input.policy.allowlist_users.is_some();
+        if is_unproven && is_shared && is_listed && decision.action == Action::Allow {
+            return Decision {
+                action: Action::Redirect,
+                reason: "user_not_in_allowlist".to_owned(),
+                final_space: Some(input.spaces.private_of(input.actor)),
+            };
+        }
+        decision
     }
 
     /// Refuses spaces that are closed to the caller.

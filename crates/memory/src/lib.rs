@@ -35,9 +35,10 @@ pub use gateway::{GateRequest, MemoryService, StoreAnswer, StoreRequest};
 pub use logbook::{
     Action, Attachment, AttachmentFilter, Audit, AuditEnd, AuditFilter, AuditStatus, Candidate,
     Deferred, EmbeddedHit, EnqueuedMemory, Event, EventFilter, FallbackHit, Finding, Found, Issue,
-    Item, ItemFilter, Kept, Logbook, MemoryCounts, NewAttachment, NewAudit, NewCandidate, NewEvent,
-    NewItem, NewUser, Opened, Opening, OutboxCounts, OutboxRow, OutboxStatus, ReconcileOptions,
-    Reconciled, Settings, SettingsChange, TURN_PLACE, TurnKept, Twin,
+    Item, ItemFilter, Kept, KeptEvidence, Logbook, MemoryCounts, NewAttachment, NewAudit,
+    NewCandidate, NewEvent, NewEvidence, NewItem, NewUser, Opened, Opening, OutboxCounts,
+    OutboxRow, OutboxStatus, ReconcileOptions, Reconciled, Settings, SettingsChange, TURN_PLACE,
+    TurnKept, Twin,
 };
 pub use memory::{NewMemory, is_key, lane, message_key, nth_key, payload_sha};
 pub use openmemory::OpenMemory;

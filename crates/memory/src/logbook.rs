@@ -48,7 +48,7 @@ pub use self::{
     audit::{Action, Audit, AuditEnd, AuditFilter, AuditStatus, NewAudit},
     facts::{
         Attachment, AttachmentFilter, Candidate, Event, EventFilter, Item, ItemFilter,
-        NewAttachment, NewCandidate, NewEvent, NewItem, NewUser,
+        KeptEvidence, NewAttachment, NewCandidate, NewEvent, NewEvidence, NewItem, NewUser,
     },
     outbox::{Deferred, EnqueuedMemory, Found, OutboxRow, OutboxStatus, Twin},
     reconcile::{Finding, Issue, MemoryCounts, OutboxCounts, ReconcileOptions, Reconciled},
@@ -192,6 +192,9 @@ pub trait Logbook: Send + Sync {
     /// Makes an item.
     async fn create_item(&self, item: &NewItem) -> Result<i64>;
 
+    /// An item.
+    async fn item(&self, item_id: i64) -> Result<Option<Item>>;
+
     /// Adds an event; with `status_to`, the item changes to it in the same transaction. None: there
     /// is no such item.
     async fn add_event(&self, event: &NewEvent) -> Result<Option<i64>>;
@@ -199,6 +202,10 @@ pub trait Logbook: Send + Sync {
     /// Attaches something to an item; the same (item, kind, sha256) is attached once and answered
     /// again. None: there is no such item.
     async fn attach(&self, attachment: &NewAttachment) -> Result<Option<i64>>;
+
+    /// Attaches evidence to an item, which may be made for it, and writes the audit of it: all or
+    /// nothing. None: there is no such item.
+    async fn keep_evidence(&self, evidence: &NewEvidence) -> Result<Option<KeptEvidence>>;
 
     /// An attachment.
     async fn attachment(&self, attachment_id: i64) -> Result<Option<Attachment>>;

@@ -5,7 +5,7 @@ use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::LANE;
+use crate::{LANE, uri::mask_credentials_in_fields};
 
 /// The name of the lane.
 pub fn lane() -> LaneName {
@@ -82,7 +82,7 @@ impl NewMemory {
         payload_sha(&self.payload_md)
     }
 
-    /// Its message.
+    /// Its message. Credentials in URIs beside the text are masked.
     pub fn message(&self) -> NewMessage {
         let sha = self.payload_sha();
         let payload = json!({
@@ -109,6 +109,7 @@ impl NewMemory {
         put("kind", json!(self.kind));
         put("meta_json", Value::Object(self.meta_json.clone()));
         put("evidence", Value::Array(self.evidence.clone()));
+        mask_credentials_in_fields(&mut headers);
         let key = message_key(&self.target_space, &sha);
         NewMessage {
             headers,

@@ -5,27 +5,8 @@
 
 use serde_json::Value;
 
-const HIDDEN: &str = "[REDACTED]";
+use crate::uri::{MASK as HIDDEN, mask_credentials, names_secret};
 
-/// What names of secrets end with, dashes and underscores aside: `password`, `OPENMEMORY_API_KEY`,
-/// `accessToken`.
-const SECRETS: [&str; 15] = [
-    "password",
-    "passwd",
-    "pwd",
-    "secret",
-    "token",
-    "tokens",
-    "apikey",
-    "adminkey",
-    "accesskey",
-    "privatekey",
-    "secretkey",
-    "authorization",
-    "cookie",
-    "credentials",
-    "dsn",
-];
 /// How tokens of well-known services begin.
 const TOKEN_BEGINNINGS: [&str; 6] = ["glpat-", "ghp_", "gho_", "github_pat_", "xoxb-", "xoxp-"];
 /// Addresses that are hidden whole: what follows the host may hold a password too.
@@ -35,8 +16,9 @@ const AUTH_SCHEMES: [&str; 2] = ["bearer", "basic"];
 
 /// A message without secrets.
 pub fn text(message: &str) -> String {
+    let message = mask_credentials(message);
     let mut shown = String::with_capacity(message.len());
-    let mut rest = message;
+    let mut rest = &*message;
     while let Some(first) = rest.chars().next() {
         let (word, after) = split_word(rest);
         if word.is_empty() {
@@ -76,16 +58,11 @@ fn split_word(text: &str) -> (&str, &str) {
     text.split_at(text.find(|c| !is_part(c)).unwrap_or(text.len()))
 }
 
-fn names_secret(name: &str) -> bool {
-    let name = name.to_ascii_lowercase().replace(['-', '_'], "");
-    SECRETS.iter().any(|secret| name.ends_with(secret))
-}
-
 /// What is shown of a word and the secret that it is or that follows it, and what comes then.
 fn without_secret<'t>(word: &str, after: &'t str) -> Option<(String, &'t str)> {
     let lower = word.to_ascii_lowercase();
     if let Some(address) = after.strip_prefix("://") {
-        return without_user(word, &lower, address);
+        return without_address(word, &lower, address);
     }
     if TOKEN_BEGINNINGS
         .iter()
@@ -104,15 +81,13 @@ fn without_secret<'t>(word: &str, after: &'t str) -> Option<(String, &'t str)> {
     names_secret(word).then(|| assigned(word, after)).flatten()
 }
 
-/// `scheme://user:password@host` without its user.
-fn without_user<'t>(word: &str, scheme: &str, address: &'t str) -> Option<(String, &'t str)> {
-    if DSN_SCHEMES.contains(&scheme) {
-        let (_, after) = split_value(address, &['"', '\'', '`', '>', ')']);
-        return Some((format!("{word}://{HIDDEN}"), after));
+/// The address of a database, hidden whole.
+fn without_address<'t>(word: &str, scheme: &str, address: &'t str) -> Option<(String, &'t str)> {
+    if !DSN_SCHEMES.contains(&scheme) {
+        return None;
     }
-    let (authority, _) = split_value(address, &['/', '?', '#', '"', '\'', '<', '>']);
-    let at = authority.rfind('@')?;
-    Some((format!("{word}://{HIDDEN}"), &address[at..]))
+    let (_, after) = split_value(address, &['"', '\'', '`', '>', ')']);
+    Some((format!("{word}://{HIDDEN}"), after))
 }
 
 /// `name=value`, `name: value`, `"name": "value"` without the value.

@@ -190,7 +190,7 @@ async fn dispatch(
         "evidence_read" => {
             let request = EvidenceRead::take(taken)?;
             arguments.end()?;
-            service.evidence_read(request).await
+            service.evidence_read(request, caller).await
         }
         _ => facts::dispatch(service, name, arguments, caller).await,
     }

@@ -51,6 +51,7 @@ BEGIN
         RAISE EXCEPTION 'lane memory: takes memories only, under the key of their space and hash'
             USING ERRCODE = 'CN006', HINT = 'Use logbook.enqueue_memory().';
     END IF;
+    NEW.headers := logbook.masked(NEW.headers);
     RETURN NEW;
 END $$;
 REVOKE ALL ON FUNCTION logbook.require_memory() FROM PUBLIC;
@@ -430,6 +431,7 @@ DECLARE
     v_now   timestamptz := consign.clock();
     v_token uuid;
 BEGIN
+    p_detail := logbook.masked(p_detail);
     IF v_lease.fence IS NOT NULL THEN
         IF p_outcome = 'retry' THEN
             -- The caller says how often: one try is left whatever the lane's limit.

@@ -86,6 +86,31 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION logbook.attach(bigint, text, text, text, bigint, jsonb) FROM PUBLIC;
 
+-- Attaches evidence, to a new item if p_item is given, and writes its audit, which is told both numbers: all or
+-- nothing. No row: there is no such item.
+CREATE FUNCTION logbook.keep_evidence(p_item jsonb, p_attachment jsonb, p_audit jsonb)
+    RETURNS TABLE (item_id bigint, attachment_id bigint)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_ids jsonb;
+BEGIN
+    item_id := CASE WHEN p_item IS NULL THEN (p_attachment->>'item_id')::bigint
+        ELSE logbook.create_item(p_item->>'item_type', p_item->>'title', p_item->'scope_json', p_item->>'status',
+                                 p_item->>'owner_user_id', p_item->>'project_key') END;
+    attachment_id := logbook.attach(item_id, p_attachment->>'kind', p_attachment->>'uri', p_attachment->>'sha256',
+                                    (p_attachment->>'size_bytes')::bigint, p_attachment->'meta_json');
+    IF attachment_id IS NULL THEN
+        RETURN;
+    END IF;
+    v_ids := jsonb_build_object('item_id', item_id, 'attachment_id', attachment_id);
+    PERFORM governance.insert_write_audit(p_audit->>'actor_user_id', p_audit->>'target_space', p_audit->>'action', p_audit->>'reason',
+        p_audit->>'payload_sha', governance.patched(p_audit->'evidence_refs_json', v_ids || jsonb_build_object('gateway_event', v_ids)),
+        p_audit->>'correlation_id', p_audit->>'status');
+    RETURN NEXT;
+END $$;
+REVOKE ALL ON FUNCTION logbook.keep_evidence(jsonb, jsonb, jsonb) FROM PUBLIC;
+
 CREATE FUNCTION logbook.set_kv(namespace text, key text, value_json jsonb) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$

@@ -30,6 +30,7 @@ GRANT EXECUTE ON FUNCTION
     logbook.create_item(text, text, jsonb, text, text, text),
     logbook.add_event(bigint, text, jsonb, text, text, text, text),
     logbook.attach(bigint, text, text, text, bigint, jsonb),
+    logbook.keep_evidence(jsonb, jsonb, jsonb),
     logbook.set_kv(text, text, jsonb),
     logbook.add_candidate(text, text, text, text, text, text, text, text, jsonb, boolean)
     TO consign_producer;
@@ -63,6 +64,9 @@ GRANT EXECUTE ON FUNCTION
 GRANT EXECUTE ON FUNCTION
     logbook.reconcile_outbox(interval, int, interval, interval, boolean, boolean, interval)
     TO consign_operator;
+
+-- Says what a row that may be read belongs to.
+GRANT EXECUTE ON FUNCTION logbook.item_space(jsonb, text) TO consign_producer, consign_operator, consign_auditor;
 
 GRANT SELECT ON logbook.outbox_memory TO consign_producer, consign_worker, consign_operator, consign_auditor;
 GRANT SELECT ON identity.users, logbook.items, logbook.events, logbook.attachments, analysis.knowledge_candidates

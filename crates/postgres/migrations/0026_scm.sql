@@ -141,6 +141,8 @@ BEGIN
         RAISE EXCEPTION 'provider: must be git, svn or gitlab' USING ERRCODE = 'CN006';
     ELSIF coalesce(octet_length(p_url) NOT BETWEEN 1 AND 2000, true) THEN
         RAISE EXCEPTION 'url: must be 1 to 2000 bytes' USING ERRCODE = 'CN006';
+    ELSIF logbook.masked(p_url) <> p_url THEN
+        RAISE EXCEPTION 'url: holds credentials' USING ERRCODE = 'CN006', HINT = 'They belong into scm.tokens.';
     END IF;
     INSERT INTO scm.repos AS r (repo_type, provider, url, created_at) SELECT v_type, p_provider, p_url, consign.clock()
         WHERE NOT EXISTS (SELECT FROM scm.repos k WHERE k.repo_type = v_type AND k.url = p_url)
@@ -324,7 +326,7 @@ BEGIN
     SELECT * INTO v_open FROM scm.patch_blobs p WHERE p.source_type = v_repo.repo_type AND p.source_id = v_source AND p.uri IS NULL;
     v_meta := jsonb_strip_nulls(jsonb_build_object(
         'materialize_status', CASE WHEN v_uri IS NULL THEN 'failed' ELSE 'done' END,
-        'materialize_error', CASE WHEN v_uri IS NULL THEN p_error END,
+        'materialize_error', CASE WHEN v_uri IS NULL THEN logbook.masked(p_error) END,
         'materialized_at', CASE WHEN v_uri IS NOT NULL THEN logbook.iso(v_now) END,
         'evidence_uri', CASE WHEN v_uri IS NOT NULL THEN 'memory://patch_blobs/' || v_repo.repo_type || '/' || v_source || '/' || p_sha256 END,
         'degraded', CASE WHEN p_degrade_reason IS NOT NULL THEN true END, 'degrade_reason', p_degrade_reason,
@@ -381,7 +383,7 @@ BEGIN
     END IF;
     INSERT INTO scm.steps AS s (repo_id, step, completed_at, stopped_at, code, message)
         VALUES (p_repo_id, p_step, CASE WHEN p_is_complete THEN v_now END, CASE WHEN p_code IS NOT NULL THEN v_now END, left(p_code, 100),
-            CASE WHEN p_code IS NOT NULL THEN coalesce(left(p_message, 1000), '') END)
+            CASE WHEN p_code IS NOT NULL THEN coalesce(left(logbook.masked(p_message), 1000), '') END)
         ON CONFLICT (repo_id, step) DO UPDATE SET completed_at = coalesce(excluded.completed_at, s.completed_at),
             stopped_at = excluded.stopped_at, code = excluded.code, message = excluded.message;
 END $$;

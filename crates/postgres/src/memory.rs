@@ -16,10 +16,10 @@ use async_trait::async_trait;
 use consign_kernel::{MessageId, Result};
 use consign_memory::{
     Attachment, AttachmentFilter, Audit, AuditEnd, AuditFilter, Candidate, Deferred, EmbeddedHit,
-    EnqueuedMemory, Event, EventFilter, FallbackHit, Found, Item, ItemFilter, Kept, Logbook,
-    MemoryCounts, NewAttachment, NewAudit, NewCandidate, NewEvent, NewItem, NewMemory, NewUser,
-    Opened, Opening, OutboxCounts, OutboxRow, OutboxStatus, ReconcileOptions, Reconciled, Settings,
-    SettingsChange, TurnKept,
+    EnqueuedMemory, Event, EventFilter, FallbackHit, Found, Item, ItemFilter, Kept, KeptEvidence,
+    Logbook, MemoryCounts, NewAttachment, NewAudit, NewCandidate, NewEvent, NewEvidence, NewItem,
+    NewMemory, NewUser, Opened, Opening, OutboxCounts, OutboxRow, OutboxStatus, ReconcileOptions,
+    Reconciled, Settings, SettingsChange, TurnKept,
 };
 use jiff::Timestamp;
 use serde_json::Value;
@@ -141,6 +141,12 @@ impl Logbook for PostgresStore {
     }
     async fn attach(&self, attachment: &NewAttachment) -> Result<Option<i64>> {
         self.attach_impl(attachment).await
+    }
+    async fn item(&self, item_id: i64) -> Result<Option<Item>> {
+        self.item_impl(item_id).await
+    }
+    async fn keep_evidence(&self, evidence: &NewEvidence) -> Result<Option<KeptEvidence>> {
+        self.keep_evidence_impl(evidence).await
     }
     async fn attachment(&self, attachment_id: i64) -> Result<Option<Attachment>> {
         self.attachment_impl(attachment_id).await

@@ -79,6 +79,7 @@ CREATE TABLE attachments (
     created_at    INTEGER NOT NULL,
     UNIQUE (item_id, kind, sha256)
 ) STRICT;
+CREATE INDEX attachments_uri ON attachments (uri);
 
 CREATE TRIGGER item_removed AFTER DELETE ON items
 BEGIN

@@ -1,3 +1,7 @@
 -- An attachment. ?1 attachment.
-SELECT attachment_id, item_id, kind, uri, sha256, size_bytes, meta_json, created_at
-FROM attachments WHERE attachment_id = ?1
+SELECT a.attachment_id, a.item_id, a.kind, a.uri, a.sha256, a.size_bytes, a.meta_json,
+       a.created_at,
+       CASE json_type(i.scope_json, '$.space') WHEN 'text' THEN i.scope_json ->> '$.space'
+       ELSE 'team:' || i.project_key END AS space
+FROM attachments AS a LEFT JOIN items AS i ON i.item_id = a.item_id
+WHERE a.attachment_id = ?1

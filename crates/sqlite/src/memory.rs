@@ -23,10 +23,10 @@ use async_trait::async_trait;
 use consign_kernel::{MessageId, Result};
 use consign_memory::{
     Attachment, AttachmentFilter, Audit, AuditEnd, AuditFilter, Candidate, Deferred, EmbeddedHit,
-    EnqueuedMemory, Event, EventFilter, FallbackHit, Found, Item, ItemFilter, Kept, Logbook,
-    MemoryCounts, NewAttachment, NewAudit, NewCandidate, NewEvent, NewItem, NewMemory, NewUser,
-    Opened, Opening, OutboxCounts, OutboxRow, OutboxStatus, ReconcileOptions, Reconciled, Settings,
-    SettingsChange, TurnKept,
+    EnqueuedMemory, Event, EventFilter, FallbackHit, Found, Item, ItemFilter, Kept, KeptEvidence,
+    Logbook, MemoryCounts, NewAttachment, NewAudit, NewCandidate, NewEvent, NewEvidence, NewItem,
+    NewMemory, NewUser, Opened, Opening, OutboxCounts, OutboxRow, OutboxStatus, ReconcileOptions,
+    Reconciled, Settings, SettingsChange, TurnKept,
 };
 use jiff::Timestamp;
 use serde_json::Value;
@@ -210,6 +210,15 @@ impl Logbook for SqliteStore {
     async fn attach(&self, attachment: &NewAttachment) -> Result<Option<i64>> {
         write!(self, "attach", (attachment), |work| work
             .attach(&attachment))
+    }
+
+    async fn item(&self, item_id: i64) -> Result<Option<Item>> {
+        snapshot!(self, "read an item", |tx| facts::item_of(&mut tx, item_id))
+    }
+
+    async fn keep_evidence(&self, evidence: &NewEvidence) -> Result<Option<KeptEvidence>> {
+        write!(self, "keep evidence", (evidence), |work| work
+            .keep_evidence(&evidence))
     }
 
     async fn attachment(&self, attachment_id: i64) -> Result<Option<Attachment>> {

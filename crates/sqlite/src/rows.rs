@@ -1,17 +1,35 @@
 //! Rows and what they mean: times, parallel arrays, leases.
 
-use std::{collections::BTreeSet, str::FromStr, time::Duration};
+use std::{borrow::Cow, collections::BTreeSet, str::FromStr, time::Duration};
 
 use consign_kernel::{
     Attempt, AttemptOutcome, AuditEntry, Fence, Lane, LaneName, LanePolicy, MessageId, Payload,
     Token,
 };
+use consign_memory::uri::{mask_credentials, mask_credentials_in, may_hold_credentials};
 use jiff::{SignedDuration, Timestamp};
-use serde::de::DeserializeOwned;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use uuid::Uuid;
 
 use crate::error::{Failure, Result};
+
+/// A text without the credentials that URIs in it hold.
+pub(crate) fn masked(text: &str) -> Cow<'_, str> {
+    mask_credentials(text)
+}
+
+/// A document as a column holds it, without the credentials that URIs in it hold.
+pub(crate) fn masked_json(document: &impl Serialize) -> String {
+    let text = json(document);
+    if !may_hold_credentials(&text) {
+        return text;
+    }
+    let value = serde_json::to_value(document);
+    let mut value = value.expect("invariant: what has a text has a value");
+    mask_credentials_in(&mut value);
+    json(&value)
+}
 
 /// A message on its way, with what must travel along.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

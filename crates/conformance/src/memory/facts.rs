@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// The hash of nothing.
-const SHA: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+pub(super) const SHA: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
 pub(super) fn map(value: Value) -> Map<String, Value> {
     match value {
@@ -46,7 +46,7 @@ pub(super) fn event(item_id: i64, payload: Value) -> NewEvent {
     }
 }
 
-fn attachment(item_id: i64) -> NewAttachment {
+pub(super) fn attachment(item_id: i64) -> NewAttachment {
     NewAttachment {
         item_id,
         kind: "log".to_owned(),
@@ -84,7 +84,7 @@ impl Shelf<'_> {
         added.expect("the item exists")
     }
 
-    async fn attach(&self, attachment: &NewAttachment) -> i64 {
+    pub(super) async fn attach(&self, attachment: &NewAttachment) -> i64 {
         let attached = self.book.attach(attachment).await.expect("attach answers");
         attached.expect("the item exists")
     }
@@ -98,7 +98,7 @@ impl Shelf<'_> {
         made.expect("create_user answers");
     }
 
-    async fn items(&self, filter: &ItemFilter) -> Vec<Item> {
+    pub(super) async fn items(&self, filter: &ItemFilter) -> Vec<Item> {
         let found = self.book.items(filter, 10).await;
         found.expect("items answers")
     }
@@ -197,6 +197,7 @@ pub(crate) async fn an_event_changes_its_item(harness: &dyn Harness) {
         actor_user_id: None,
         source: "tool".to_owned(),
         created_at: now,
+        space: Some("team:p".to_owned()),
     };
     assert_eq!(events.expect("events answers")[0], expected);
 
@@ -295,6 +296,7 @@ pub(crate) async fn the_same_is_attached_once(harness: &dyn Harness) {
         size_bytes: Some(12),
         meta_json: new.meta_json.clone(),
         created_at: shelf.stage.now().await,
+        space: Some("team:p".to_owned()),
     };
     let read = shelf.book.attachment(attached).await;
     assert_eq!(read.expect("attachment answers"), Some(expected));
@@ -314,6 +316,20 @@ pub(crate) async fn the_same_is_attached_once(harness: &dyn Harness) {
                 ..none()
             },
             vec![attached],
+        ),
+        (
+            AttachmentFilter {
+                uri: Some(new.uri.clone()),
+                ..none()
+            },
+            vec![other, attached],
+        ),
+        (
+            AttachmentFilter {
+                uri: Some("elsewhere".to_owned()),
+                ..none()
+            },
+            vec![],
         ),
         (
             AttachmentFilter {

@@ -77,7 +77,11 @@ pub(crate) async fn a_repository_made_known_by_ten_at_once_is_one(harness: &dyn 
 
 pub(crate) async fn what_is_no_repository_is_refused(harness: &dyn Harness) {
     let ledger = harness.scm().expect("a store that knows repositories");
-    for url in ["", "a\0b", &"x".repeat(2_001)] {
+    let credentials = ["https://u:p@h/r", "https://token@h/r", "ssh://u:p@h/r"];
+    for url in ["", "a\0b", &"x".repeat(2_001)]
+        .into_iter()
+        .chain(credentials)
+    {
         let added = ledger.add_repo(&new_repo(Provider::Git, url)).await;
         refused(added, "SCM_RECORD_REFUSED");
     }

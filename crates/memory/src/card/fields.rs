@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use crate::uri::is_sha256;
+use crate::uri::{is_sha256, mask_credentials};
 
 /// Where evidence of a card may be.
 const SCHEMES: [&str; 4] = ["memory://", "svn://", "git://", "https://"];
@@ -195,7 +195,7 @@ impl CardEvidence {
 
     pub(super) fn lines(&self) -> Vec<String> {
         let mut lines = vec![
-            format!("- uri={}", self.uri),
+            format!("- uri={}", mask_credentials(&self.uri)),
             format!("  sha256={}", self.sha256),
         ];
         let given = self.beside();

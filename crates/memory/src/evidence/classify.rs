@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Evidence, EvidenceItem};
+use super::{Evidence, EvidenceItem, GIVEN_FIELD};
 use crate::uri::{parse_attachment_evidence_uri, parse_evidence_uri};
 
 /// Fields that go with a reference elsewhere.
@@ -85,7 +85,7 @@ fn readable(item: &EvidenceItem) -> Option<(Value, bool)> {
 
 fn external(item: &EvidenceItem) -> Value {
     let mut reference = json!({"uri": item.uri()});
-    copy(item, &mut reference, &["sha256"]);
+    copy(item, &mut reference, &["sha256", GIVEN_FIELD]);
     copy(item, &mut reference, &EXTERNAL_FIELDS);
     reference
 }

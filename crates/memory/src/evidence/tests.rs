@@ -182,3 +182,29 @@ fn who_decides_whether_references_are_checked() {
         assert_eq!(resolved, ValidateRefs { is_on, reason });
     }
 }
+
+/// What is kept identifies a URI that held credentials without holding them.
+#[test]
+fn credentials_are_masked_and_the_given_text_is_hashed() {
+    let given = "https://user:hunter2@host/x";
+    let sha = payload_sha(given);
+    let objects = [json!({
+        "uri": format!(" {given} "), "title": "see //u:hunter2@h", "sha256": "",
+        "more": {"source": ["ftp://u:hunter2@h"]},
+    })];
+    let refs = [given.to_owned(), "https://host/plain".to_owned()];
+    for evidence in [normalize(&objects, &[]), normalize(&[], &refs)] {
+        let item = &evidence.items[0];
+        assert_eq!(item.uri(), "https://[REDACTED]@host/x");
+        assert_eq!(item.to_value()["uri_sha256"], json!(sha));
+        let external = &classify(&evidence).external[0];
+        assert_eq!(external["uri_sha256"], json!(sha));
+        let text = json!([evidence.to_values(), external, evidence.summary()]).to_string();
+        assert!(!text.contains("hunter2"), "{text}");
+    }
+    let plain = &normalize(&[], &refs).items[1];
+    assert_eq!(plain.to_value().get("uri_sha256"), None);
+    // What was masked once is the same evidence when it is handed in again.
+    let again = normalize(&normalize(&objects, &[]).to_values(), &[]);
+    assert_eq!(again.items[0].to_value()["uri_sha256"], json!(sha));
+}

@@ -4,11 +4,15 @@ mod audit;
 mod decide;
 mod defer;
 mod ending;
+mod fit;
 mod known;
 mod unfit;
 mod write;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    borrow::Cow,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use consign_kernel::{Certainty, Error, Result};
 use jiff::Timestamp;
@@ -29,6 +33,7 @@ use crate::{
     metrics,
     tools::{Arguments, Refusal, missing},
     turn::Turn,
+    uri::mask_credentials,
 };
 
 /// What the message of a memory begins with that is stored already.
@@ -158,7 +163,7 @@ impl MemoryService {
             service: self.clone(),
             caller: caller.clone(),
             correlation: Correlation::parse_or_new(given),
-            evidence_refs: request.evidence_refs.clone(),
+            evidence_refs: masked(&request.evidence_refs),
             since: Instant::now(),
             errand,
             turn: Mutex::default(),
@@ -302,6 +307,12 @@ impl Call {
             ..self.error("AUDIT_WRITE_FAILED", message, error.is_retryable())
         }
     }
+}
+
+/// References as they may be repeated.
+fn masked(evidence_refs: &[String]) -> Vec<String> {
+    let masked = evidence_refs.iter().map(|uri| mask_credentials(uri));
+    masked.map(Cow::into_owned).collect()
 }
 
 /// What an error was about.

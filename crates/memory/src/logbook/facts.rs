@@ -4,6 +4,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::NewAudit;
+
 /// A user to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewUser {
@@ -45,6 +47,17 @@ pub struct Item {
     pub updated_at: Timestamp,
 }
 
+impl Item {
+    /// The space that it belongs to, with its events and evidence: `"space"` in its scope, if a
+    /// string; else its project's.
+    pub fn space(&self) -> Option<String> {
+        let said = self.scope_json.get("space").and_then(Value::as_str);
+        let project = self.project_key.as_ref();
+        let team = project.map(|project| format!("team:{project}"));
+        said.map(str::to_owned).or(team)
+    }
+}
+
 /// Which items. Absent fields fit everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "as in Item")]
@@ -66,7 +79,7 @@ pub struct NewEvent {
     /// How it stands from now on.
     pub status_to: Option<String>,
     /// What happened. `"space"` in it, if a string, is the space it can be found in; else the
-    /// item's project: `team:<project_key>`.
+    /// item's: see [`Item::space`].
     pub payload_json: Map<String, Value>,
     /// Who; must be a user.
     pub actor_user_id: Option<String>,
@@ -87,6 +100,8 @@ pub struct Event {
     pub actor_user_id: Option<String>,
     pub source: String,
     pub created_at: Timestamp,
+    /// The space it can be found in.
+    pub space: Option<String>,
 }
 
 /// Which events. Absent fields fit everything.
@@ -128,6 +143,8 @@ pub struct Attachment {
     pub size_bytes: Option<i64>,
     pub meta_json: Map<String, Value>,
     pub created_at: Timestamp,
+    /// The space of its item: see [`Item::space`].
+    pub space: Option<String>,
 }
 
 /// Which attachments. Absent fields fit everything.
@@ -136,6 +153,28 @@ pub struct Attachment {
 pub struct AttachmentFilter {
     pub item_id: Option<i64>,
     pub kind: Option<String>,
+    /// The URI as it is stored.
+    pub uri: Option<String>,
+}
+
+/// Evidence to keep: what is attached, to which item, and the audit of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewEvidence {
+    /// The item to make for it; absent: the one that the attachment names.
+    pub item: Option<NewItem>,
+    /// What is attached; its `item_id` counts if there is no item to make.
+    pub attachment: NewAttachment,
+    /// The audit. `item_id` and `attachment_id` are written into it, also into `gateway_event`.
+    pub audit: NewAudit,
+}
+
+/// Evidence that is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeptEvidence {
+    /// The item it belongs to.
+    pub item_id: i64,
+    /// Its attachment.
+    pub attachment_id: i64,
 }
 
 /// Something an analysis found, and which analysis.

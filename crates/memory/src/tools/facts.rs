@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::{Answer, Arguments, Refusal, wrong};
 use crate::{
     AttachmentFilter, Caller, EventFilter, ItemFilter, MemoryService, NewAttachment, NewEvent,
-    NewItem, OutboxRow, OutboxStatus, gateway::refused,
+    NewItem, OutboxRow, OutboxStatus,
+    gateway::{plain_key, refused},
 };
 
 /// Namespaces whose values say how far something has come: they move with what they stand for.
@@ -21,14 +22,14 @@ pub(super) async fn dispatch(
 ) -> Answer {
     match name {
         "outbox_status" => outbox_status(service, arguments, caller).await,
-        "logbook_create_item" => create_item(service, arguments).await,
+        "logbook_create_item" => create_item(service, arguments, caller).await,
         "logbook_add_event" => add_event(service, arguments, caller).await,
-        "logbook_attach" => attach(service, arguments).await,
+        "logbook_attach" => attach(service, arguments, caller).await,
         "logbook_set_kv" => set_kv(service, arguments).await,
         "logbook_get_kv" => get_kv(service, arguments).await,
-        "logbook_query_items" => query_items(service, arguments).await,
+        "logbook_query_items" => query_items(service, arguments, caller).await,
         "logbook_query_events" => query_events(service, arguments, caller).await,
-        "logbook_list_attachments" => list_attachments(service, arguments).await,
+        "logbook_list_attachments" => list_attachments(service, arguments, caller).await,
         _ => Err(super::unknown(name)),
     }
 }
@@ -77,7 +78,7 @@ fn shown(row: &OutboxRow) -> Value {
     shown
 }
 
-async fn create_item(service: &MemoryService, mut arguments: Arguments) -> Answer {
+async fn create_item(service: &MemoryService, mut arguments: Arguments, caller: &Caller) -> Answer {
     let project_key = arguments.text("project_key")?;
     let item = NewItem {
         item_type: arguments.named("item_type")?,
@@ -88,6 +89,9 @@ async fn create_item(service: &MemoryService, mut arguments: Arguments) -> Answe
         owner_user_id: arguments.text("owner_user_id")?,
     };
     arguments.end()?;
+    if let Some(space) = item.scope_json.get("space").and_then(Value::as_str) {
+        service.check_space(caller, space)?;
+    }
     let item_id = service
         .logbook()
         .create_item(&item)
@@ -111,17 +115,18 @@ async fn add_event(service: &MemoryService, mut arguments: Arguments, caller: &C
         service.check_space(caller, space)?;
     }
     service.check_actor(caller, event.actor_user_id.as_deref())?;
+    service.check_item(caller, event.item_id).await?;
     match service.logbook().add_event(&event).await.map_err(refused)? {
         Some(event_id) => Ok(json!({"ok": true, "event_id": event_id})),
         None => Err(no_item(event.item_id)),
     }
 }
 
-async fn attach(service: &MemoryService, mut arguments: Arguments) -> Answer {
+async fn attach(service: &MemoryService, mut arguments: Arguments, caller: &Caller) -> Answer {
     let attachment = NewAttachment {
         item_id: item_id(&mut arguments)?,
         kind: arguments.named("kind")?,
-        uri: arguments.named("uri")?,
+        uri: plain_key(&arguments.named("uri")?),
         sha256: arguments.named("sha256")?.to_ascii_lowercase(),
         size_bytes: arguments.whole("size_bytes")?,
         meta_json: arguments.object("meta_json")?.unwrap_or_default(),
@@ -131,6 +136,9 @@ async fn attach(service: &MemoryService, mut arguments: Arguments) -> Answer {
     if !is_hash(&attachment.sha256) {
         return Err(wrong("sha256", "must be 64 hex digits"));
     }
+    service.check_item(caller, attachment.item_id).await?;
+    // Naming a file opens it to whoever may see the item.
+    service.check_file(caller, &attachment.uri).await?;
     let attached = service.logbook().attach(&attachment).await;
     match attached.map_err(refused)? {
         Some(id) => Ok(json!({
@@ -168,7 +176,7 @@ async fn get_kv(service: &MemoryService, mut arguments: Arguments) -> Answer {
     Ok(json!({"ok": true, "found": value.is_some(), "value_json": value}))
 }
 
-async fn query_items(service: &MemoryService, mut arguments: Arguments) -> Answer {
+async fn query_items(service: &MemoryService, mut arguments: Arguments, caller: &Caller) -> Answer {
     let limit = arguments.limit("limit", 50, 1_000)?;
     let filter = ItemFilter {
         item_type: arguments.text("item_type")?,
@@ -177,7 +185,8 @@ async fn query_items(service: &MemoryService, mut arguments: Arguments) -> Answe
     };
     arguments.end()?;
     let items = service.logbook().items(&filter, limit).await;
-    let items = items.map_err(refused)?;
+    let mut items = items.map_err(refused)?;
+    items.retain(|item| service.may_see(caller, item.space().as_deref()));
     Ok(json!({"ok": true, "total": items.len(), "items": items}))
 }
 
@@ -203,22 +212,25 @@ async fn query_events(
     arguments.end()?;
     let events = service.logbook().events(&filter, limit).await;
     let mut events = events.map_err(refused)?;
-    events.retain(|event| {
-        let space = event.payload_json.get("space").and_then(Value::as_str);
-        space.is_none_or(|space| service.may_use(caller, space))
-    });
+    events.retain(|event| service.may_see(caller, event.space.as_deref()));
     Ok(json!({"ok": true, "total": events.len(), "events": events}))
 }
 
-async fn list_attachments(service: &MemoryService, mut arguments: Arguments) -> Answer {
+async fn list_attachments(
+    service: &MemoryService,
+    mut arguments: Arguments,
+    caller: &Caller,
+) -> Answer {
     let limit = arguments.limit("limit", 100, 1_000)?;
     let filter = AttachmentFilter {
         item_id: arguments.whole("item_id")?,
         kind: arguments.text("kind")?,
+        uri: None,
     };
     arguments.end()?;
     let attachments = service.logbook().attachments(&filter, limit).await;
-    let attachments = attachments.map_err(refused)?;
+    let mut attachments = attachments.map_err(refused)?;
+    attachments.retain(|attachment| service.may_see(caller, attachment.space.as_deref()));
     Ok(json!({"ok": true, "total": attachments.len(), "attachments": attachments}))
 }
 

@@ -146,6 +146,7 @@ fn evidence() -> Vec<ToolInfo> {
                 "actor_user_id": actor(),
                 "project_key": text("The project it belongs to; absent: this one."),
                 "item_id": whole("The item it belongs to; absent: a new one."),
+                "target_space": text("The space of a new item; absent: where a memory of yours would go."),
             }),
         ),
         tool(

@@ -165,6 +165,12 @@ impl Desk {
         self.database.execute(statement).await;
     }
 
+    /// No row of the database holds a text.
+    pub(crate) async fn holds_nowhere(&self, text: &str) {
+        let found = self.database.rows_with(text).await;
+        assert!(found.is_empty(), "{found:#?}");
+    }
+
     /// The store as another process would have it.
     pub(crate) async fn another_store(&self) -> Arc<dyn Book> {
         self.database.another_store().await

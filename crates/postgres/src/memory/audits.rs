@@ -7,7 +7,7 @@ use consign_memory::{
 };
 use jiff_sqlx::ToSqlx as _;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use sqlx::{postgres::PgRow, types::Json};
 
 use super::at_most;
@@ -158,5 +158,19 @@ fn audit(row: &PgRow) -> Result<Audit> {
         evidence_refs_json,
         correlation_id: rows::column(row, "correlation_id")?,
         status: rows::word(row, "status")?,
+    })
+}
+
+/// An audit as functions take it that write more than an audit.
+pub(super) fn document(audit: &NewAudit) -> Value {
+    json!({
+        "actor_user_id": audit.actor_user_id,
+        "target_space": audit.target_space,
+        "action": audit.action,
+        "reason": audit.reason,
+        "payload_sha": audit.payload_sha,
+        "evidence_refs_json": audit.evidence_refs_json,
+        "correlation_id": audit.correlation_id,
+        "status": audit.status,
     })
 }

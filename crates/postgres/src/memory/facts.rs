@@ -1,10 +1,11 @@
 //! Writing items, what happened to them, what belongs to them, values, and what analyses found.
 
 use consign_kernel::Result;
-use consign_memory::{NewAttachment, NewCandidate, NewEvent, NewItem};
-use serde_json::Value;
+use consign_memory::{KeptEvidence, NewAttachment, NewCandidate, NewEvent, NewEvidence, NewItem};
+use serde_json::{Value, json};
 use sqlx::{postgres::PgRow, types::Json};
 
+use super::audits::document;
 use crate::{PostgresStore, rows};
 
 impl PostgresStore {
@@ -43,6 +44,37 @@ impl PostgresStore {
             .bind(attachment.size_bytes)
             .bind(Json(&attachment.meta_json));
         id(&self.fetch("attach to an item", statement).await?)
+    }
+
+    pub(super) async fn keep_evidence_impl(
+        &self,
+        evidence: &NewEvidence,
+    ) -> Result<Option<KeptEvidence>> {
+        let (item, attachment, audit) = (&evidence.item, &evidence.attachment, &evidence.audit);
+        let item = item.as_ref().map(|item| {
+            json!({
+                "item_type": item.item_type, "title": item.title, "scope_json": item.scope_json,
+                "status": item.status, "owner_user_id": item.owner_user_id,
+                "project_key": item.project_key,
+            })
+        });
+        let attachment = json!({
+            "item_id": attachment.item_id, "kind": attachment.kind, "uri": attachment.uri,
+            "sha256": attachment.sha256, "size_bytes": attachment.size_bytes,
+            "meta_json": attachment.meta_json,
+        });
+        let statement = sqlx::query("SELECT * FROM logbook.keep_evidence($1, $2, $3)")
+            .bind(item.map(Json))
+            .bind(Json(attachment))
+            .bind(Json(document(audit)));
+        let rows = self.fetch("keep evidence", statement).await?;
+        let kept = |row: &PgRow| {
+            Ok(KeptEvidence {
+                item_id: rows::column(row, "item_id")?,
+                attachment_id: rows::column(row, "attachment_id")?,
+            })
+        };
+        rows.first().map(kept).transpose()
     }
 
     pub(super) async fn set_kv_impl(

@@ -21,6 +21,12 @@ impl PostgresStore {
         rows.iter().map(item).collect()
     }
 
+    pub(super) async fn item_impl(&self, item_id: i64) -> Result<Option<Item>> {
+        let sql = "SELECT * FROM logbook.items WHERE item_id = $1";
+        let rows = self.read("read an item", sqlx::query(sql).bind(item_id));
+        rows.await?.first().map(item).transpose()
+    }
+
     pub(super) async fn events_impl(&self, filter: &EventFilter, limit: u32) -> Result<Vec<Event>> {
         let statement = sqlx::query(include_str!("../../sql/logbook_events.sql"))
             .bind(filter.item_id)
@@ -40,13 +46,16 @@ impl PostgresStore {
         let statement = sqlx::query(include_str!("../../sql/logbook_attachments.sql"))
             .bind(filter.item_id)
             .bind(&filter.kind)
+            .bind(&filter.uri)
             .bind(at_most(limit));
         let rows = self.read("read attachments", statement).await?;
         rows.iter().map(attachment).collect()
     }
 
     pub(super) async fn attachment_impl(&self, attachment_id: i64) -> Result<Option<Attachment>> {
-        let sql = "SELECT * FROM logbook.attachments WHERE attachment_id = $1";
+        let sql = "SELECT a.*, logbook.item_space(i.scope_json, i.project_key) AS space \
+                   FROM logbook.attachments a JOIN logbook.items i ON i.item_id = a.item_id \
+                   WHERE a.attachment_id = $1";
         let rows = self.read("read an attachment", sqlx::query(sql).bind(attachment_id));
         rows.await?.first().map(attachment).transpose()
     }
@@ -85,6 +94,7 @@ fn event(row: &PgRow) -> Result<Event> {
         actor_user_id: rows::column(row, "actor_user_id")?,
         source: rows::column(row, "source")?,
         created_at: rows::time(row, "created_at")?,
+        space: rows::column(row, "space")?,
     })
 }
 
@@ -99,6 +109,7 @@ fn attachment(row: &PgRow) -> Result<Attachment> {
         size_bytes: rows::column(row, "size_bytes")?,
         meta_json,
         created_at: rows::time(row, "created_at")?,
+        space: rows::column(row, "space")?,
     })
 }
 

@@ -2,9 +2,9 @@
 
 use consign_kernel::Result;
 use consign_memory::{NewAudit, NewUser, Settings, SettingsChange};
-use serde_json::json;
 use sqlx::{postgres::PgRow, types::Json};
 
+use super::audits::document;
 use crate::{PostgresStore, rows};
 
 impl PostgresStore {
@@ -19,16 +19,6 @@ impl PostgresStore {
         change: &SettingsChange,
         audit: &NewAudit,
     ) -> Result<Settings> {
-        let audit = json!({
-            "actor_user_id": audit.actor_user_id,
-            "target_space": audit.target_space,
-            "action": audit.action,
-            "reason": audit.reason,
-            "payload_sha": audit.payload_sha,
-            "evidence_refs_json": audit.evidence_refs_json,
-            "correlation_id": audit.correlation_id,
-            "status": audit.status,
-        });
         let sql = "SELECT * FROM logbook.change_settings($1, $2, $3, $4, $5, $6)";
         let statement = sqlx::query(sql)
             .bind(&change.project_key)
@@ -36,7 +26,7 @@ impl PostgresStore {
             .bind(Json(&change.policy_json))
             .bind(change.replace)
             .bind(&change.updated_by)
-            .bind(Json(audit));
+            .bind(Json(document(audit)));
         settings(rows::only(
             &self.fetch("change settings", statement).await?,
         )?)

@@ -2,13 +2,14 @@
 
 use consign_kernel::Error;
 use consign_memory::{
-    Attachment, AttachmentFilter, Candidate, Event, EventFilter, Item, ItemFilter, NewAttachment,
-    NewCandidate, NewEvent, NewItem,
+    Attachment, AttachmentFilter, Candidate, Event, EventFilter, Item, ItemFilter, KeptEvidence,
+    NewAttachment, NewCandidate, NewEvent, NewEvidence, NewItem, uri::mask_credentials_in_fields,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use sqlx::{Row, SqliteConnection, sqlite::SqliteRow};
 
 use super::{
+    audit::lay_over,
     rows::{self as logbook, ROWS_MAX},
     words::apart,
 };
@@ -22,10 +23,10 @@ impl Work<'_> {
         let owner = item.owner_user_id.as_deref();
         self.check_user("owner_user_id", owner).await?;
         let id = sqlx::query_scalar(sql!("item_add"))
-            .bind(&item.item_type)
-            .bind(&item.title)
+            .bind(rows::masked(&item.item_type))
+            .bind(rows::masked(&item.title))
             .bind(&item.project_key)
-            .bind(rows::json(&item.scope_json))
+            .bind(rows::masked_json(&item.scope_json))
             .bind(or(&item.status, "open"))
             .bind(owner)
             .bind(rows::micros(self.now))
@@ -35,16 +36,15 @@ impl Work<'_> {
     }
 
     pub(crate) async fn add_event(&mut self, event: &NewEvent) -> Result<Option<i64>> {
+        let event = &masked_event(event);
         required(&[("event_type", &event.event_type)])?;
         let actor = event.actor_user_id.as_deref();
         self.check_user("actor_user_id", actor).await?;
-        let Some(project) = self.project_of(event.item_id).await? else {
+        let Some(space) = self.space_of(event.item_id).await? else {
             return Ok(None);
         };
         let said = event.payload_json.get("space").and_then(Value::as_str);
-        let space = said
-            .map(str::to_owned)
-            .or(project.map(|key| format!("team:{key}")));
+        let space = said.map(str::to_owned).or(space);
         let id = sqlx::query_scalar(sql!("event_add"))
             .bind(event.item_id)
             .bind(&event.event_type)
@@ -69,9 +69,9 @@ impl Work<'_> {
         Ok(Some(id))
     }
 
-    /// The project of an item; none: there is no such item.
-    async fn project_of(&mut self, item_id: i64) -> Result<Option<Option<String>>> {
-        let found = sqlx::query_scalar(sql!("item_project"))
+    /// The space of an item; none: there is no such item.
+    async fn space_of(&mut self, item_id: i64) -> Result<Option<Option<String>>> {
+        let found = sqlx::query_scalar(sql!("item_space"))
             .bind(item_id)
             .fetch_optional(&mut *self.connection)
             .await?;
@@ -79,31 +79,58 @@ impl Work<'_> {
     }
 
     pub(super) async fn attach(&mut self, new: &NewAttachment) -> Result<Option<i64>> {
-        required(&[("kind", &new.kind), ("uri", &new.uri)])?;
+        check_attachment(new)?;
         let sha = new.sha256.to_ascii_lowercase();
-        if sha.len() != 64 || !sha.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(Error::invalid("sha256", "must be 64 hex digits").into());
-        }
-        if self.project_of(new.item_id).await?.is_none() {
+        if self.space_of(new.item_id).await?.is_none() {
             return Ok(None);
         }
         sqlx::query(sql!("attachment_add"))
             .bind(new.item_id)
-            .bind(&new.kind)
-            .bind(&new.uri)
+            .bind(rows::masked(&new.kind))
+            .bind(rows::masked(&new.uri))
             .bind(&sha)
             .bind(new.size_bytes)
-            .bind(rows::json(&new.meta_json))
+            .bind(rows::masked_json(&new.meta_json))
             .bind(rows::micros(self.now))
             .execute(&mut *self.connection)
             .await?;
         let id = sqlx::query_scalar(sql!("attachment_known"))
             .bind(new.item_id)
-            .bind(&new.kind)
+            .bind(rows::masked(&new.kind))
             .bind(&sha)
             .fetch_one(&mut *self.connection)
             .await?;
         Ok(Some(id))
+    }
+
+    /// Every part refuses before it writes, but the item is made before what belongs to it: what an
+    /// existing item may refuse is asked first.
+    pub(super) async fn keep_evidence(
+        &mut self,
+        new: &NewEvidence,
+    ) -> Result<Option<KeptEvidence>> {
+        let mut attachment = new.attachment.clone();
+        check_attachment(&attachment)?;
+        self.check_audit(&new.audit).await?;
+        if let Some(item) = &new.item {
+            attachment.item_id = self.create_item(item).await?;
+        }
+        let item_id = attachment.item_id;
+        let Some(attachment_id) = self.attach(&attachment).await? else {
+            return Ok(None);
+        };
+        let mut audit = new.audit.clone();
+        let ids = json!({"item_id": item_id, "attachment_id": attachment_id});
+        let mut patch = ids.clone();
+        patch["gateway_event"] = ids;
+        if let Value::Object(document) = &mut audit.evidence_refs_json {
+            lay_over(document, &patch);
+        }
+        self.add_audit(&audit).await?;
+        Ok(Some(KeptEvidence {
+            item_id,
+            attachment_id,
+        }))
     }
 
     pub(crate) async fn set_kv(&mut self, namespace: &str, key: &str, value: &Value) -> Result<()> {
@@ -111,7 +138,7 @@ impl Work<'_> {
         sqlx::query(sql!("kv_set"))
             .bind(namespace)
             .bind(key)
-            .bind(rows::json(value))
+            .bind(rows::masked_json(value))
             .bind(rows::micros(self.now))
             .execute(&mut *self.connection)
             .await?;
@@ -151,7 +178,7 @@ impl Work<'_> {
             .bind(&new.title)
             .bind(&new.content_md)
             .bind(&new.confidence)
-            .bind(rows::json(&new.evidence_refs_json))
+            .bind(rows::masked_json(&new.evidence_refs_json))
             .bind(new.promote_suggested)
             .bind(apart(&format!("{}\n{}", new.title, new.content_md)))
             .fetch_one(&mut *self.connection)
@@ -188,6 +215,17 @@ pub(super) async fn items(
     found.iter().map(item).collect()
 }
 
+pub(super) async fn item_of(
+    connection: &mut SqliteConnection,
+    item_id: i64,
+) -> Result<Option<Item>> {
+    let found = sqlx::query(sql!("item_get"))
+        .bind(item_id)
+        .fetch_optional(connection)
+        .await?;
+    found.as_ref().map(item).transpose()
+}
+
 pub(super) async fn events(
     connection: &mut SqliteConnection,
     filter: &EventFilter,
@@ -212,6 +250,7 @@ pub(super) async fn attachments(
     let found = sqlx::query(sql!("attachment_list"))
         .bind(filter.item_id)
         .bind(&filter.kind)
+        .bind(&filter.uri)
         .bind(limit.min(ROWS_MAX))
         .fetch_all(connection)
         .await?;
@@ -265,6 +304,7 @@ fn event(row: &SqliteRow) -> Result<Event> {
         actor_user_id: row.try_get("actor_user_id")?,
         source: row.try_get("source")?,
         created_at: logbook::time(row, "created_at")?,
+        space: row.try_get("space")?,
     })
 }
 
@@ -278,6 +318,7 @@ fn attachment_of(row: &SqliteRow) -> Result<Attachment> {
         size_bytes: row.try_get("size_bytes")?,
         meta_json: logbook::object(row, "meta_json")?,
         created_at: logbook::time(row, "created_at")?,
+        space: row.try_get("space")?,
     })
 }
 
@@ -301,6 +342,24 @@ fn required(fields: &[(&str, &str)]) -> consign_kernel::Result<()> {
         Some((name, _)) => Err(Error::invalid(*name, "must not be empty")),
         None => Ok(()),
     }
+}
+
+fn check_attachment(new: &NewAttachment) -> consign_kernel::Result<()> {
+    required(&[("kind", &new.kind), ("uri", &new.uri)])?;
+    let is_hash = new.sha256.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match is_hash && new.sha256.len() == 64 {
+        true => Ok(()),
+        false => Err(Error::invalid("sha256", "must be 64 hex digits")),
+    }
+}
+
+/// An event without credentials, also in what it can be found by.
+fn masked_event(event: &NewEvent) -> NewEvent {
+    let mut event = event.clone();
+    event.event_type = rows::masked(&event.event_type).into_owned();
+    event.source = rows::masked(&event.source).into_owned();
+    mask_credentials_in_fields(&mut event.payload_json);
+    event
 }
 
 /// The text, or what it is unless said.

@@ -9,7 +9,12 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::{outbox, rows as logbook};
-use crate::{error::Result, job::Work, rows::LeaseRow, sql};
+use crate::{
+    error::Result,
+    job::Work,
+    rows::{self, LeaseRow},
+    sql,
+};
 
 /// How far off a next attempt may be.
 const REST_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
@@ -81,7 +86,7 @@ impl Work<'_> {
             return Err(Error::invalid("next_attempt_at", why).into());
         }
         let report = Report {
-            detail: Some(error.to_owned()),
+            detail: Some(rows::masked(error).into_owned()),
             retry_in: Some(rest),
             ..Report::retry(id, "retry")
         };
@@ -96,7 +101,7 @@ impl Work<'_> {
     ) -> Result<bool> {
         let report = Report {
             code: Some("dead".to_owned()),
-            detail: Some(error.to_owned()),
+            detail: Some(rows::masked(error).into_owned()),
             ..Report::new(id, Outcome::Dead)
         };
         self.hear(worker_id, report).await

@@ -1,6 +1,7 @@
 //! What cannot be stored is refused before anything is written.
 
 use consign_kernel::{Error, Result};
+use consign_memory::uri::mask_credentials;
 use consign_scm::{
     Batch, NewCommit, NewMergeRequest, NewRepo, NewReview, NewRevision, Patch, Records,
 };
@@ -12,6 +13,10 @@ const EVENT_ID_BYTES_MAX: usize = 256;
 pub(super) fn repo(repo: &NewRepo) -> Result<()> {
     if repo.url.is_empty() || repo.url.len() > URL_BYTES_MAX {
         return Err(Error::invalid("url", "must be 1 to 2000 bytes"));
+    }
+    if mask_credentials(&repo.url) != repo.url {
+        let why = "holds credentials; they belong into scm.tokens";
+        return Err(Error::invalid("url", why));
     }
     texts(&[&repo.url])?;
     optional_texts(&[&repo.project_key, &repo.default_branch])

@@ -143,7 +143,7 @@ impl Work<'_> {
             .bind(&patch.sha256)
             .bind(patch.size_bytes)
             .bind(patch.format.as_str())
-            .bind(rows::json(&meta.of(patch)))
+            .bind(rows::masked_json(&meta.of(patch)))
             .bind(rows::micros(self.now))
             .fetch_one(&mut *self.connection)
             .await?;

@@ -1,10 +1,13 @@
 //! The changes of commits and revisions as evidence (facts 3.9).
 
-use consign_artifacts::uri::{normalize_to_artifact_key, parse_evidence_uri, parse_uri};
+use consign_artifacts::uri::{parse_evidence_uri, parse_uri};
 use consign_scm::{LedgerError, PatchState, ScmLedger};
 use tracing::warn;
 
-use super::{MemoryService, Place, mismatch};
+use super::{
+    MemoryService, mismatch,
+    read::{Place, kept_here},
+};
 use crate::tools::Refusal;
 
 impl MemoryService {
@@ -19,12 +22,9 @@ impl MemoryService {
             let why = "the change has not been fetched so far; `consign scm materialize` does";
             return Err(Refusal::new("ARTIFACT_NOT_FOUND", why));
         };
-        let Ok(key) = normalize_to_artifact_key(kept_at) else {
-            let why = format!("it is kept elsewhere: {kept_at}");
-            return Err(Refusal::new("ARTIFACT_NOT_FOUND", why));
-        };
         Ok(Place {
-            key,
+            uri: kept_at.to_owned(),
+            key: kept_here(kept_at)?,
             sha256: Some(patch.sha256.clone()),
             attachment: None,
             patch: Some(patch),

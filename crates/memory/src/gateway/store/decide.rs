@@ -11,10 +11,10 @@ use crate::{
     card::{Card, Trim},
     consume::Errand,
     evidence::{self, Evidence, check_strict, classify, resolve_validate_refs},
-    lane_policy, payload_sha,
-    policy::{self, Decision, EvidenceMode, Policy, PolicyInput},
+    payload_sha,
+    policy::{Decision, EvidenceMode, Policy, PolicyInput},
     tools::{NUL, has_nul},
-    uri::check_evidence_refs_json,
+    uri::{check_evidence_refs_json, mask_credentials_in_fields},
 };
 
 /// Longest name of a space, a kind or a user. Keys of messages hold a space and a hash.
@@ -220,6 +220,7 @@ impl Call {
         if let Some(what) = with_nul(&text, &request) {
             return Err(self.malformed(what, &format!("{what} {NUL}")));
         }
+        mask_credentials_in_fields(&mut request.meta_json);
         let space = request.target_space.take();
         let asked = Asked {
             text,
@@ -350,7 +351,7 @@ impl Call {
         let spaces = spaces.map_err(|why| self.malformed("target_space", &why))?;
         // What somebody writes whom nobody knows is nobody's in particular.
         let nobodys = spaces.private_of(None);
-        let mut decision = policy::decide(&PolicyInput {
+        let input = PolicyInput {
             target_space: if who.is_degraded {
                 &nobodys
             } else {
@@ -365,38 +366,8 @@ impl Call {
             team_write_enabled,
             policy,
             spaces: &spaces,
-        });
-        // Knowing a name on the list is no credential where tokens say who somebody is (T26).
-        let is_unproven = self.caller.is_authenticated && !who.is_bound;
-        let is_shared = spaces.user_of(&asked.space).is_none();
-        if is_unproven
-            && is_shared
-            && decision.action == Action::Allow
-            && policy.allowlist_users.is_some()
-        {
-            decision = Decision {
-                action: Action::Redirect,
-                reason: "user_not_in_allowlist".to_owned(),
-                final_space: Some(spaces.private_of(who.actor.as_deref())),
-            };
-        }
-        Ok(decision)
-    }
-
-    /// What could not be deferred is refused now, not when the memory server is down.
-    fn check_message(&self, memory: &NewMemory) -> Result<(), Refused> {
-        let policy = lane_policy(self.service.options());
-        memory.message().validate(0, &policy).map_err(|error| {
-            let code = "OUTBOX_VALIDATION_FAILED";
-            Box::new(StoreAnswer {
-                action: "reject",
-                unfit: Some(Unfit {
-                    reason: code.to_owned(),
-                    payload_sha: Some(memory.payload_sha()),
-                }),
-                ..self.error(code, error.to_string(), false)
-            })
-        })
+        };
+        Ok(self.service.decide(&self.caller, &input))
     }
 
     /// Refuses a request, with its one audit.

@@ -7,7 +7,7 @@ use consign_worker::park::park;
 use serde_json::Value;
 use tracing::{error, warn};
 
-use super::{Call, StoreAnswer, context, write::Write};
+use super::{Call, StoreAnswer, context, fit, write::Write};
 use crate::{
     AuditFilter, AuditStatus, BackendError, Deferred, NewMemory, Twin, audit_json::shown_error,
 };
@@ -101,24 +101,30 @@ impl Call {
                 ..self.answer("deferred")
             };
         }
-        let code = match failure {
-            Error::InvalidInput { .. }
-            | Error::PayloadTooLarge { .. }
-            | Error::KeyConflict { .. } => "OUTBOX_VALIDATION_FAILED",
-            _ => "OUTBOX_ENQUEUE_FAILED",
+        let is_invalid = matches!(
+            failure,
+            Error::InvalidInput { .. } | Error::PayloadTooLarge { .. } | Error::KeyConflict { .. }
+        );
+        let (space, sha) = (&write.memory.target_space, &write.sha);
+        let (code, why, context) = if is_invalid {
+            let (field, why) = self.unfit_field(&write.memory, failure);
+            (fit::INVALID, why, fit::context_of(space, sha, field))
+        } else {
+            let code = "OUTBOX_ENQUEUE_FAILED";
+            (code, failure.to_string(), context(space, sha))
         };
         error!(
             correlation_id = %self.correlation, code, error = %failure,
             "a memory could be neither stored nor kept"
         );
-        let told = format!("{shown}; {failure}");
+        let told = format!("{shown}; {why}");
         let end = write.audit().failed(code, &told, may_be_stored);
         self.finalize(end).await;
         let message = format!(
-            "the memory server cannot take it now ({shown}), and it could not be kept: {failure}"
+            "the memory server cannot take it now ({shown}), and it could not be kept: {why}"
         );
         StoreAnswer {
-            context: Some(context(&write.memory.target_space, &write.sha)),
+            context: Some(context),
             ..self.error(code, message, failure.is_retryable())
         }
     }

@@ -1,12 +1,12 @@
 //! Evidence: kept in files, found by reference, checked when it is read.
 
-use std::fs;
+use std::{fs, path::Path};
 
-use consign_memory::{Caller, MemoryService, tools};
+use consign_memory::{Caller, ItemFilter, MemoryService, tools};
 use consign_scm::{Batch, NewCommit, NewRepo, Patch, PatchFormat, Provider, Records, Stream};
 use serde_json::{Value, json};
 
-use crate::support::Desk;
+use crate::support::{Desk, also_on_postgres};
 
 async fn upload(desk: &Desk, content: &str) -> Value {
     let arguments = json!({"content": content, "content_type": "text/markdown", "title": "notes"});
@@ -51,7 +51,8 @@ async fn what_is_uploaded_can_be_read_and_cited() {
     });
     let stored = desk.call("memory_store", arguments).await;
     assert_eq!(stored["action"], "allow", "{stored}");
-    let audit = &desk.audits().await[0].evidence_refs_json;
+    let audit = desk.audits().await.pop().unwrap();
+    let audit = audit.evidence_refs_json;
     assert_eq!(audit["attachments"][0]["artifact_uri"], json!(uri));
 }
 
@@ -82,6 +83,186 @@ async fn what_is_not_allowed_is_not_kept() {
         assert_eq!(answer["error_code"], code, "{answer}");
     }
     assert!(!desk.path().join("up").exists());
+    assert!(!desk.path().join("artifacts").exists(), "no file is left");
+}
+
+/// What is refused by the database leaves no file, unless the same text is somebody's evidence.
+#[tokio::test]
+async fn a_refused_upload_takes_its_file_back() {
+    let desk = Desk::new().await;
+    let upload = json!({"content": "hello", "content_type": "text/plain"});
+    desk.break_writes("attachments").await;
+    let answer = desk.call("evidence_upload", upload.clone()).await;
+    assert_eq!(answer["ok"], false, "{answer}");
+    assert_eq!(files(&desk), 0, "{answer}");
+    let items = desk.store.items(&ItemFilter::default(), 10).await.unwrap();
+    assert_eq!(items, [], "nor an item");
+    desk.mend("attachments").await;
+    let kept = desk.call("evidence_upload", upload.clone()).await;
+    assert_eq!(kept["ok"], true, "{kept}");
+    desk.break_writes("attachments").await;
+    let answer = desk.call("evidence_upload", upload).await;
+    assert_eq!(answer["ok"], false, "{answer}");
+    assert_eq!(files(&desk), 1, "it is somebody's evidence");
+}
+
+/// How many files are among the artifacts.
+fn files(desk: &Desk) -> usize {
+    fn count(folder: &Path) -> usize {
+        let Ok(entries) = fs::read_dir(folder) else {
+            return 0;
+        };
+        let paths = entries.map(|entry| entry.unwrap().path());
+        paths
+            .map(|path| if path.is_dir() { count(&path) } else { 1 })
+            .sum()
+    }
+    count(&desk.path().join("artifacts"))
+}
+
+/// The name of a file may hold what begins a query elsewhere.
+#[tokio::test]
+async fn the_whole_key_names_the_file() {
+    let desk = Desk::new().await;
+    let folder = desk.path().join("artifacts/scm");
+    fs::create_dir_all(&folder).unwrap();
+    for name in ["a", "a?b=c", "C#.md"] {
+        fs::write(folder.join(name), name).unwrap();
+    }
+    for uri in ["scm/a", "scm/a?b=c", "scm/C#.md", "artifact://scm/C#.md"] {
+        let read = desk.call("evidence_read", json!({"uri": uri})).await;
+        let name = uri.rsplit('/').next().unwrap();
+        assert_eq!(read["content"], name, "{uri}: {read}");
+    }
+}
+
+fn bound(actor: &str) -> Caller {
+    Caller {
+        actor: Some(actor.to_owned()),
+        is_authenticated: true,
+        ..Caller::default()
+    }
+}
+
+/// What somebody uploads while the team's space is closed is theirs.
+async fn hers(desk: &Desk, ada: &Caller) -> Value {
+    let upload = json!({"content": "hers", "content_type": "text/plain"});
+    let hers = desk.call_as(ada, "evidence_upload", upload).await;
+    assert_eq!(hers["space_written"], "private:ada", "{hers}");
+    hers
+}
+
+#[track_caller]
+fn is_forbidden(answer: &Value) {
+    assert_eq!(answer["error_code"], "SPACE_FORBIDDEN", "{answer}");
+    assert_eq!(answer.get("content"), None);
+}
+
+/// Evidence belongs to the space of its item, by whatever name it is asked for.
+#[tokio::test]
+async fn evidence_follows_the_space_of_its_item() {
+    let desk = Desk::new().await;
+    let (ada, bob) = (bound("ada"), bound("bob"));
+    let hers = hers(&desk, &ada).await;
+    let audit = desk.audits().await.pop().unwrap();
+    assert_eq!(audit.target_space, "private:ada");
+    let reason = "evidence_upload:team_write_disabled";
+    assert_eq!(audit.reason.as_deref(), Some(reason));
+    let known = &audit.evidence_refs_json;
+    for name in ["item_id", "attachment_id"] {
+        assert_eq!(known[name], hers[name], "{known}");
+        assert_eq!(known["gateway_event"][name], hers[name], "{known}");
+    }
+    let (uri, key) = (&hers["evidence"]["uri"], &hers["artifact_uri"]);
+    let spelled = format!("./{}", key.as_str().unwrap().replace('/', "//"));
+    for uri in [uri, key, &json!(spelled)] {
+        let arguments = json!({"uri": uri});
+        let read = desk.call_as(&ada, "evidence_read", arguments.clone()).await;
+        assert_eq!(read["content"], "hers", "{read}");
+        is_forbidden(&desk.call_as(&bob, "evidence_read", arguments).await);
+    }
+    // The same text as his own evidence is his.
+    let upload = json!({"content": "hers", "content_type": "text/plain"});
+    let his = desk.call_as(&bob, "evidence_upload", upload.clone()).await;
+    assert_eq!(his["space_written"], "private:bob", "{his}");
+    let read = json!({"uri": key});
+    let read = desk.call_as(&bob, "evidence_read", read).await;
+    assert_eq!(read["content"], "hers", "{read}");
+    is_forbidden(
+        &desk
+            .call_as(&bob, "evidence_read", json!({"uri": uri}))
+            .await,
+    );
+    // What goes to the team is the team's.
+    desk.open_team().await;
+    let teams = desk.call_as(&ada, "evidence_upload", upload).await;
+    assert_eq!(teams["space_written"], "team:p", "{teams}");
+    let read = json!({"uri": teams["evidence"]["uri"]});
+    let read = desk.call_as(&bob, "evidence_read", read).await;
+    assert_eq!(read["content"], "hers", "{read}");
+}
+
+/// Nor is it reached by naming it, or seen in a list.
+#[tokio::test]
+async fn what_belongs_to_a_closed_space_is_neither_named_nor_listed() {
+    let desk = Desk::new().await;
+    let (ada, bob) = (bound("ada"), bound("bob"));
+    let hers = hers(&desk, &ada).await;
+    let item = json!({"item_type": "task", "title": "his", "scope_json": {"space": "private:bob"}});
+    let his = desk.call_as(&bob, "logbook_create_item", item).await;
+    let spelled = format!("./{}", hers["artifact_uri"].as_str().unwrap());
+    for (item_id, uri) in [
+        (&his["item_id"], &hers["artifact_uri"]),
+        (&his["item_id"], &json!(spelled)),
+        (&hers["item_id"], &json!("attachments/other")),
+    ] {
+        let attach = json!({
+            "item_id": item_id, "kind": "evidence", "uri": uri, "sha256": hers["sha256"],
+        });
+        is_forbidden(&desk.call_as(&bob, "logbook_attach", attach).await);
+    }
+    let upload = |more: Value| {
+        let mut upload = json!({"content": "x", "content_type": "text/plain"});
+        upload
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        upload
+    };
+    let into_hers = upload(json!({"item_id": hers["item_id"]}));
+    is_forbidden(&desk.call_as(&bob, "evidence_upload", into_hers).await);
+    let to_her = upload(json!({"target_space": "private:ada"}));
+    is_forbidden(&desk.call_as(&bob, "evidence_upload", to_her).await);
+    let nowhere = upload(json!({"target_space": "nowhere"}));
+    let answer = desk.call_as(&bob, "evidence_upload", nowhere).await;
+    assert_eq!(answer["error_code"], "INVALID_PARAMETER", "{answer}");
+    let event = json!({"item_id": hers["item_id"], "event_type": "note"});
+    is_forbidden(&desk.call_as(&bob, "logbook_add_event", event.clone()).await);
+    let answer = desk.call_as(&ada, "logbook_add_event", event).await;
+    assert_eq!(answer["ok"], true, "{answer}");
+    for (tool, caller, total) in [
+        ("logbook_list_attachments", &bob, 0),
+        ("logbook_list_attachments", &ada, 1),
+        ("logbook_query_items", &bob, 1),
+        ("logbook_query_items", &ada, 1),
+        ("logbook_query_events", &bob, 0),
+        ("logbook_query_events", &ada, 1),
+    ] {
+        let listed = desk.call_as(caller, tool, json!({})).await;
+        assert_eq!(listed["total"], total, "{tool}: {listed}");
+    }
+    // Without the memory server she finds what happened, and nobody else does.
+    for (space, total) in [("team:p", 0), ("private:ada", 1)] {
+        let spaces = [space.to_owned()];
+        let found = desk.store.search_logbook("note", &spaces, 10).await;
+        assert_eq!(found.unwrap().len(), total, "{space}");
+    }
+}
+
+also_on_postgres! {
+    a_refused_upload_takes_its_file_back
+    evidence_follows_the_space_of_its_item
+    what_belongs_to_a_closed_space_is_neither_named_nor_listed
 }
 
 /// T43, T44: a reference leads to what it names, and nowhere else.
@@ -107,7 +288,8 @@ async fn what_is_not_what_its_reference_says_is_not_read() {
             format!("memory://patch_blobs/git/1:a/{sha}"),
             "NOT_IMPLEMENTED",
         ),
-        ("../secret".to_owned(), "INVALID_URI"),
+        ("../secret".to_owned(), "PATH_TRAVERSAL_ERROR"),
+        ("artifact://a/../../x".to_owned(), "PATH_TRAVERSAL_ERROR"),
         ("file:///etc/passwd".to_owned(), "INVALID_URI"),
         ("attachments/none".to_owned(), "ARTIFACT_NOT_FOUND"),
     ];

@@ -105,6 +105,59 @@ impl Database {
         }
     }
 
+    /// Rows of any table that hold a text, as texts.
+    pub(super) async fn rows_with(&self, text: &str) -> Vec<String> {
+        match self {
+            Self::Sqlite(_, file) => {
+                let mut connection = file.connect().await.unwrap();
+                let columns =
+                    "SELECT t.name, x.name FROM sqlite_master t, pragma_table_info(t.name) x
+                               WHERE t.type = 'table'";
+                let columns: Vec<(String, String)> = sqlx::query_as(columns)
+                    .fetch_all(&mut connection)
+                    .await
+                    .unwrap();
+                let mut found = Vec::new();
+                for (table, column) in columns {
+                    let values = format!(
+                        "SELECT '{table}.{column}: ' || CAST({column} AS TEXT) FROM {table}
+                         WHERE instr(CAST({column} AS TEXT), '{text}')"
+                    );
+                    // Some tables of the full-text index cannot be read so.
+                    let values = sqlx::query_scalar(AssertSqlSafe(values))
+                        .fetch_all(&mut connection)
+                        .await;
+                    found.extend(values.unwrap_or_default());
+                }
+                connection.close().await.unwrap();
+                found
+            }
+            Self::Postgres(_, database) => {
+                let mut connection = PgConnection::connect(database.url()).await.unwrap();
+                let tables = "SELECT format('%I.%I', schemaname, tablename) FROM pg_tables
+                              WHERE schemaname NOT IN ('pg_catalog', 'information_schema')";
+                let tables: Vec<String> = sqlx::query_scalar(tables)
+                    .fetch_all(&mut connection)
+                    .await
+                    .unwrap();
+                let mut found: Vec<String> = Vec::new();
+                for table in tables {
+                    let rows = format!(
+                        "SELECT '{table}: ' || r::text FROM {table} r
+                         WHERE position('{text}' IN r::text) > 0"
+                    );
+                    let rows: Vec<String> = sqlx::query_scalar(AssertSqlSafe(rows))
+                        .fetch_all(&mut connection)
+                        .await
+                        .unwrap();
+                    found.extend(rows);
+                }
+                connection.close().await.unwrap();
+                found
+            }
+        }
+    }
+
     /// On SQLite nobody writes anything meanwhile; on PostgreSQL all but the audits is free.
     pub(super) async fn lock(&self) -> Locked {
         match self {
@@ -128,6 +181,7 @@ impl Database {
         match (self, table) {
             (Self::Postgres(..), "write_audit") => "governance.write_audit".to_owned(),
             (Self::Postgres(..), "message") => "consign.message".to_owned(),
+            (Self::Postgres(..), "attachments") => "logbook.attachments".to_owned(),
             _ => table.to_owned(),
         }
     }

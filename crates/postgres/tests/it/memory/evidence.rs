@@ -1,6 +1,6 @@
 //! The database and the parser agree about which evidence can be found (T41).
 
-use consign_memory::uri::{parse_attachment_evidence_uri, parse_evidence_uri};
+use consign_memory::uri::{mask_credentials, parse_attachment_evidence_uri, parse_evidence_uri};
 use serde_json::json;
 use sqlx::types::Json;
 
@@ -51,4 +51,52 @@ async fn evidence_is_read_as_by_the_parser() {
             assert_eq!(found, expected, "{list}: {uri:?}");
         }
     }
+}
+
+/// What comes in by SQL is masked as the gateway masks what comes in by it.
+#[tokio::test]
+async fn credentials_are_masked_as_by_the_gateway() {
+    let mut desk = Desk::open().await;
+    let table = include_str!("../../../../artifacts/src/uri/mask/table.txt");
+    for line in table.lines().filter(|line| !line.starts_with("--")) {
+        let (text, expected) = line.split_once(" => ").unwrap_or((line, line));
+        assert_eq!(mask_credentials(text), expected);
+        for text in [text, expected] {
+            let masked: String = sqlx::query_scalar("SELECT logbook.masked($1::text)")
+                .bind(text)
+                .fetch_one(&mut desk.connection)
+                .await
+                .unwrap();
+            assert_eq!(masked, expected, "{text}");
+        }
+    }
+    let masked = desk
+        .value("SELECT logbook.masked('{\"a\": [{\"b\": \"//u:p@h\"}, null], \"n\": 1.50}'::jsonb)::text")
+        .await;
+    let expected = "{\"a\": [{\"b\": \"//[REDACTED]@h\"}, null], \"n\": 1.50}";
+    assert_eq!(masked.as_deref(), Some(expected));
+}
+
+/// The seed's primitives write nothing else than the gateway.
+#[tokio::test]
+async fn what_sql_writes_holds_no_credentials() {
+    let mut desk = Desk::open().await;
+    desk.run(
+        "SELECT logbook.enqueue_memory('text', 'team:p', NULL, 'failed at https://u:hunter2@h');
+         SELECT count(*) FROM logbook.claim_outbox('w', 1, 60);
+         SELECT logbook.fail_retry(outbox_id, 'w', 'https://u:hunter2@h says no', now())
+             FROM logbook.outbox_memory;",
+    )
+    .await;
+    let error = desk
+        .value("SELECT last_error FROM logbook.outbox_memory")
+        .await;
+    assert_eq!(error.as_deref(), Some("https://[REDACTED]@h says no"));
+    let headers = desk
+        .value("SELECT headers::text FROM consign.message")
+        .await;
+    let headers = headers.unwrap();
+    assert!(headers.contains("https://[REDACTED]@h"), "{headers}");
+    let refused = "SELECT scm.add_repo('git', 'https://u:hunter2@h/r')";
+    assert_eq!(desk.refusal(refused).await, "CN006");
 }

@@ -27,6 +27,7 @@ const WRITE: &[&str] = &[
     "create_item",
     "add_event",
     "attach",
+    "keep_evidence",
     "set_kv",
     "add_candidate",
 ];
@@ -49,6 +50,7 @@ const STORE: &[&str] = &[
 ];
 const LOOK: &[&str] = &[
     "get_kv",
+    "item_space",
     "search_logbook",
     "search_memory",
     "memory_counts",
