@@ -53,6 +53,7 @@ impl EvidenceAudit<'_> {
             trim: &Trim::default(),
             event_ts: Timestamp::now(),
             memory_id: None,
+            backend: None,
             sections: Map::new(),
             extra: &Map::from_iter(extra),
         };
