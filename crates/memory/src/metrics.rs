@@ -28,8 +28,20 @@ pub const PENDING_AUDITS: &str = "consign_memory_pending_audits";
 /// deferred, deduplicated, stopped.
 pub const CARDS_TOTAL: &str = "consign_scm_cards_total";
 
-/// Tells the recorder what each metric means. Call once after installing it.
+/// Tells the recorder what each metric means, and has the counters that alerts watch begin at 0: of
+/// one that appears with its first event, nobody sees that it rose. Call once after installing it.
 pub fn describe() {
+    for action in ["allow", "redirect", "deferred", "reject", "error"] {
+        counter!(STORES_TOTAL, "action" => action).increment(0);
+    }
+    for issue in [
+        "missing_audit",
+        "stale_lock",
+        "hanging_audit",
+        "missing_outbox_row",
+    ] {
+        counter!(RECONCILED_TOTAL, "issue" => issue).increment(0);
+    }
     let count = Unit::Count;
     describe_counter!(CALLS_TOTAL, count, "Calls of tools, by tool and outcome.");
     describe_counter!(STORES_TOTAL, count, "Memories handed in, by answer.");

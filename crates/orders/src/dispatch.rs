@@ -43,6 +43,7 @@ pub(crate) struct Dispatcher {
 
 impl Dispatcher {
     pub(crate) fn new(broker: Arc<dyn Broker>, options: &OrdersOptions) -> Self {
+        metrics::start_adapter(broker.name());
         Self {
             broker,
             instruments: options.instruments.clone(),

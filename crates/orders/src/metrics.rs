@@ -44,8 +44,10 @@ pub const IDEMPO_LEDGER_PURGED_TOTAL: &str = "idempo_ledger_purged_total";
 /// The server's metric of the same name: what is accepted here is enqueued too.
 const ENQUEUED_TOTAL: &str = "consign_enqueued_total";
 
-/// Tells the recorder what each metric means. Call once after installing it.
+/// Tells the recorder what each metric means, and has every counter begin at 0: of one that appears
+/// with its first event, nobody sees that it rose. Call once after installing it.
 pub fn describe() {
+    start();
     let counters = [
         (
             ORDER_REQUESTS_TOTAL,
@@ -105,6 +107,83 @@ pub fn describe() {
         "Share of the last calls that timed out or found the broker down."
     );
     describe_gauge!(IDEMPO_LEDGER_ROWS, Unit::Count, "Rows of the ledger.");
+}
+
+/// Labels of counters and the values they have.
+const STARTED: &[(&str, &str, &[&str])] = &[
+    (
+        ORDER_REQUESTS_TOTAL,
+        "outcome",
+        &[
+            "accepted",
+            "succeeded",
+            "failed",
+            "replayed",
+            "conflict",
+            "validation",
+            "rate_limited",
+            "unavailable",
+        ],
+    ),
+    (
+        ORDER_RESULTS_DROPPED_TOTAL,
+        "status",
+        &["succeeded", "failed"],
+    ),
+    (
+        OUTBOX_UNSENT_TOTAL,
+        "code",
+        &[
+            crate::codes::LEDGER_SYNCED,
+            Reason::IdempotencyConflict.as_str(),
+            Reason::LedgerMissing.as_str(),
+            Reason::OrderExpired.as_str(),
+            Reason::ValidationError.as_str(),
+        ],
+    ),
+    (
+        IDEMPO_LEDGER_WRITES_TOTAL,
+        "status",
+        &["accepted", "succeeded", "failed"],
+    ),
+    (
+        IDEMPO_LEDGER_PURGED_TOTAL,
+        "status",
+        &["succeeded", "failed"],
+    ),
+    (ENQUEUED_TOTAL, "lane", &[crate::LANE]),
+];
+
+fn start() {
+    for (name, label, values) in STARTED {
+        for value in *values {
+            counter!(*name, *label => *value).increment(0);
+        }
+    }
+    for name in [
+        IDEMPOTENCY_CONFLICTS_TOTAL,
+        RATE_LIMITED_TOTAL,
+        QUOTA_EXCEEDED_TOTAL,
+    ] {
+        counter!(name).increment(0);
+    }
+}
+
+/// The counters of an adapter begin at 0 too.
+pub(crate) fn start_adapter(adapter: &'static str) {
+    for outcome in [
+        "ok",
+        "timeout",
+        "down",
+        "rejected",
+        "rate_limited",
+        "internal",
+    ] {
+        counter!(BROKER_REQUESTS_TOTAL, "adapter" => adapter, "outcome" => outcome).increment(0);
+    }
+    for answer in ["executed", "not_executed", "unknown"] {
+        counter!(BROKER_QUERIES_TOTAL, "adapter" => adapter, "answer" => answer).increment(0);
+    }
 }
 
 /// What came of a request: few words, whatever codes there are.

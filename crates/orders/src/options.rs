@@ -6,6 +6,7 @@ mod policy;
 use std::{path::PathBuf, time::Duration};
 
 use consign_kernel::{Error, LEASE_MESSAGES_MAX, Result};
+use consign_outbound::Secret;
 use serde::{Deserialize, Serialize};
 
 use crate::Instruments;
@@ -67,8 +68,12 @@ pub struct OrdersOptions {
     pub broker_timeout_fok_gtc_ms: u64,
     /// Who we are to the broker: `Authorization: Bearer`, or `X-Api-Key` beside a signature.
     pub broker_api_key: Option<Hidden>,
+    /// The file that holds `broker_api_key`, read when a process starts.
+    pub broker_api_key_file: Option<PathBuf>,
     /// What requests to the broker are signed with; none: they are not.
     pub broker_api_secret: Option<Hidden>,
+    /// The file that holds `broker_api_secret`, read when a process starts.
+    pub broker_api_secret_file: Option<PathBuf>,
     /// The header that carries an order's key to the broker.
     pub broker_idem_header: String,
     /// Whether the broker executes a key once however often it comes.
@@ -119,7 +124,9 @@ impl Default for OrdersOptions {
             broker_timeout_ms: 2_500,
             broker_timeout_fok_gtc_ms: 5_000,
             broker_api_key: None,
+            broker_api_key_file: None,
             broker_api_secret: None,
+            broker_api_secret_file: None,
             broker_idem_header: "Idempotency-Key".to_owned(),
             broker_takes_keys: true,
             broker_ca_file: None,
@@ -256,6 +263,32 @@ impl OrdersOptions {
             ),
             _ => Ok(()),
         }
+    }
+
+    /// The same with the credentials that files hold.
+    pub fn with_files(mut self) -> Result<Self> {
+        let files = [
+            (
+                "broker_api_key",
+                &mut self.broker_api_key,
+                self.broker_api_key_file.take(),
+            ),
+            (
+                "broker_api_secret",
+                &mut self.broker_api_secret,
+                self.broker_api_secret_file.take(),
+            ),
+        ];
+        for (name, value, file) in files {
+            let Some(file) = file else { continue };
+            let refuse = |why| Error::invalid(format!("orders.{name}_file"), why);
+            if value.as_ref().is_some_and(|value| !value.is_empty()) {
+                return Err(refuse(format!("is given beside {name}; keep one of them")));
+            }
+            let secret = Secret::from_file(&file).map_err(refuse)?;
+            *value = Some(secret.reveal().to_owned().into());
+        }
+        Ok(self)
     }
 
     pub(crate) fn broker_url(&self) -> Option<&str> {

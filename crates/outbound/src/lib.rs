@@ -5,6 +5,7 @@ mod causes;
 mod client;
 mod retry_after;
 mod secret;
+mod sign;
 
 pub use self::{
     body::{Begun, WatchedBody},
@@ -12,4 +13,5 @@ pub use self::{
     client::{CaFileError, client},
     retry_after::retry_after,
     secret::Secret,
+    sign::Signer,
 };

@@ -1,6 +1,6 @@
 //! Keys and tokens.
 
-use std::fmt;
+use std::{fmt, path::Path};
 
 use serde::{Deserialize, Serialize, Serializer};
 use subtle::ConstantTimeEq;
@@ -14,6 +14,18 @@ impl Secret {
     /// A secret.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
+    }
+
+    /// A secret out of a file; blanks and line ends around it do not count. What is wrong names the
+    /// file.
+    pub fn from_file(path: &Path) -> Result<Self, String> {
+        let place = path.display();
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| format!("file {place} cannot be read: {error}"))?;
+        match text.trim() {
+            "" => Err(format!("file {place} is empty")),
+            text => Ok(Self::new(text)),
+        }
     }
 
     /// The text itself, for the one place that sends it.

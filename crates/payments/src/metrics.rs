@@ -1,6 +1,6 @@
 //! The names of every metric the payment protocol emits. Names are API.
 
-use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
+use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram};
 
 /// Payments handed in over HTTP, by what was answered.
 pub const INGRESS_TOTAL: &str = "consign_payments_ingress_total";
@@ -13,8 +13,13 @@ pub const ALARMS_TOTAL: &str = "consign_payments_alarms_total";
 /// What waits to be compared with a rail's books, by kind.
 pub const UNRECONCILED: &str = "consign_payments_unreconciled";
 
-/// Tells the recorder what each metric means. Call once after installing it.
+/// Tells the recorder what each metric means, and has every counter begin at 0: of one that appears
+/// with its first event, nobody sees that it rose. Call once after installing it.
 pub fn describe() {
+    counter!(ALARMS_TOTAL, "kind" => "missing_reference").increment(0);
+    for answer in ["accepted", "replayed", "conflict", "refused", "failed"] {
+        counter!(INGRESS_TOTAL, "answer" => answer).increment(0);
+    }
     describe_counter!(
         INGRESS_TOTAL,
         Unit::Count,
@@ -36,4 +41,11 @@ pub fn describe() {
         Unit::Count,
         "What waits to be compared with a rail's books, by kind."
     );
+}
+
+/// The counters of a kind of rail begin at 0 too.
+pub(crate) fn start_rail(rail: &'static str) {
+    for outcome in ["delivered", "retry", "dead", "uncertain"] {
+        counter!(DISPATCHES_TOTAL, "rail" => rail, "outcome" => outcome).increment(0);
+    }
 }

@@ -84,6 +84,12 @@ pub struct PaymentsOptions {
     pub rail_status_url: Option<String>,
     /// Who we are to the rail: `Authorization: Bearer`.
     pub rail_token: Option<Secret>,
+    /// The file that holds `rail_token`, read when a process starts.
+    pub rail_token_file: Option<PathBuf>,
+    /// What requests are signed with, like webhooks: `whsec_` or `whsk_` and base64.
+    pub rail_signing_secret: Option<Secret>,
+    /// The file that holds `rail_signing_secret`, read when a process starts.
+    pub rail_signing_secret_file: Option<PathBuf>,
     /// The header that carries the reference.
     pub rail_key_header: String,
     /// Certificates to trust besides the system's, as PEM.
@@ -117,6 +123,9 @@ impl Default for PaymentsOptions {
             rail_url: None,
             rail_status_url: None,
             rail_token: None,
+            rail_token_file: None,
+            rail_signing_secret: None,
+            rail_signing_secret_file: None,
             rail_key_header: "Idempotency-Key".to_owned(),
             rail_ca_file: None,
             amount_minor_max: 1_000_000_000_000,

@@ -16,7 +16,7 @@ use crate::{
     MISSING_RAIL_REFERENCE, OutboxId, RailResult,
     check::{self, Unfit},
     classify::{self, DISPATCH_TIMEOUT},
-    metrics::{ALARMS_TOTAL, DISPATCHES_TOTAL, RAIL_SECONDS},
+    metrics::{ALARMS_TOTAL, DISPATCHES_TOTAL, RAIL_SECONDS, start_rail},
     privacy::shown,
     rail::{Dispatch, Known, Rails, Submitted},
 };
@@ -34,11 +34,9 @@ pub struct RailSink {
 impl RailSink {
     /// A sink over these rails.
     pub fn new(rails: Rails) -> Self {
-        let mut places: Vec<&str> = rails
-            .types()
-            .filter_map(|rail_type| rails.get(rail_type))
-            .map(|rail| rail.destination())
-            .collect();
+        let all = || rails.types().filter_map(|rail_type| rails.get(rail_type));
+        all().for_each(|rail| start_rail(rail.kind()));
+        let mut places: Vec<&str> = all().map(|rail| rail.destination()).collect();
         places.dedup();
         Self {
             destination: places.join(", "),

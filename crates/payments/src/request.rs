@@ -290,6 +290,25 @@ pub(crate) mod tests {
         assert!(wrong_fields(&largest).is_empty());
     }
 
+    /// The last of two equal names would be paid without a word about the first.
+    #[test]
+    fn a_name_that_comes_twice_is_refused_with_its_path() {
+        for (details, place) in [
+            (r#"{"a":1,"a":2}"#, "a: "),
+            (r#"{"b":[{"c":1},{"c":1,"c":1}]}"#, "b[1].c: "),
+            (r#"{"d":{"e":{"f":null,"\u0066":null}}}"#, "d.e.f: "),
+        ] {
+            let body = good().to_string();
+            let body = body.replacen('{', &format!(r#"{{"details":{details},"#), 1);
+            let refusal = read(body.as_bytes(), &PaymentsOptions::default());
+            let Err(Refusal::Fields(wrong)) = refusal else {
+                panic!("{details}: {refusal:?}")
+            };
+            assert_eq!(wrong[0].field, "details");
+            assert!(wrong[0].message.starts_with(place), "{}", wrong[0].message);
+        }
+    }
+
     #[test]
     fn what_cannot_be_read_is_told_apart() {
         let twice = good().to_string().replacen('{', r#"{"amount_minor":1,"#, 1);

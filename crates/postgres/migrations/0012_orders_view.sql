@@ -13,7 +13,7 @@ END $$;
 REVOKE ALL ON FUNCTION consign.order_body(jsonb) FROM PUBLIC;
 
 -- One branch per place, so that a query for one status does not look into the others. attempts are the
--- tries that count; locked_at is when the lease was made or last renewed.
+-- tries that failed since the last requeue; locked_at is when the lease was made or last renewed.
 CREATE VIEW consign.outbox_orders AS
 SELECT m.id,
        m.created_at,
@@ -23,10 +23,13 @@ SELECT m.id,
        consign.order_body(m.payload) AS order_request_json,
        m.payload->>'request_digest' AS request_digest,
        p.status,
-       p.attempts,
-       CASE WHEN p.attempts > 0 AND p.status <> 'succeeded' THEN coalesce(
+       coalesce(p.attempts, (SELECT count(*) FROM consign.attempt a
+           WHERE a.message_id = p.id AND a.outcome <> 'delivered' AND a.code IS DISTINCT FROM 'resolved'
+               AND NOT EXISTS (SELECT FROM consign.audit u
+                                   WHERE u.message_id = p.id AND u.action = 'requeue' AND u.at >= a.finished_at))::int) AS attempts,
+       CASE WHEN p.attempts > 0 OR p.status = 'aborted' THEN coalesce(
            (SELECT a.code FROM consign.attempt a WHERE a.message_id = p.id ORDER BY a.attempt_no DESC LIMIT 1), p.code) END AS last_error_code,
-       CASE WHEN p.attempts > 0 AND p.status <> 'succeeded' THEN
+       CASE WHEN p.attempts > 0 OR p.status = 'aborted' THEN
            left((SELECT a.detail FROM consign.attempt a WHERE a.message_id = p.id ORDER BY a.attempt_no DESC LIMIT 1), 512) END AS last_error_msg,
        p.locked_by,
        p.locked_at,
@@ -49,10 +52,10 @@ SELECT m.id,
           SELECT h.message_id, 'failed', h.tries, h.reason, NULL, NULL, NULL, h.at
               FROM consign.held h WHERE h.lane = 'orders'
           UNION ALL
-          SELECT d.message_id, 'aborted', d.attempt_no, d.code, NULL, NULL, NULL, d.at
+          SELECT d.message_id, 'aborted', NULL, d.code, NULL, NULL, NULL, d.at
               FROM consign.dead d WHERE d.lane = 'orders'
           UNION ALL
-          SELECT a.message_id, 'succeeded', a.attempt_no, NULL, NULL, NULL, NULL, a.finished_at
+          SELECT a.message_id, 'succeeded', NULL, NULL, NULL, NULL, NULL, a.finished_at
               FROM consign.attempt a WHERE a.outcome = 'delivered') p
     JOIN consign.message m ON m.id = p.id AND m.lane = 'orders';
 

@@ -9,13 +9,12 @@ mod guard;
 mod headers;
 mod outcome;
 mod probe;
-mod sign;
 
 use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use consign_kernel::{LaneName, Outcome};
-use consign_outbound::{Begun, WatchedBody};
+use consign_outbound::{Begun, Signer, WatchedBody};
 use consign_worker::{About, Delivery, Probe, Sink, Verdict};
 use jiff::Timestamp;
 use reqwest::{
@@ -24,7 +23,7 @@ use reqwest::{
 };
 use tokio::time::{Instant, timeout_at};
 
-use self::{guard::Allowed, headers::Forwarded, outcome::Outcomes, probe::Prober, sign::Signer};
+use self::{guard::Allowed, headers::Forwarded, outcome::Outcomes, probe::Prober};
 use crate::{
     Secret, SinkError,
     cloudevents::{self, EventDefaults, EventMode},
@@ -47,10 +46,10 @@ impl Kind for HttpConfig {
         let allowed = Allowed::parse(&self.allow)?;
         let url = config::parse_url("url", &self.url.reveal("url")?, self.https_only)?;
         allowed.check_literal("url", &url)?;
-        let signer = self
-            .signing_secret
-            .as_ref()
-            .map(|secret| Signer::parse("signing_secret", &secret.reveal("signing_secret")?));
+        let signer = self.signing_secret.as_ref().map(|secret| {
+            let secrets = secret.reveal("signing_secret")?;
+            Signer::parse(&secrets).map_err(|why| SinkError::invalid("signing_secret", why))
+        });
         let source = self.event_source.clone();
         let event_type = self.event_type.clone();
         let event = EventDefaults {

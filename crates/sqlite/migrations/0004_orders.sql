@@ -230,8 +230,8 @@ BEGIN
 END;
 
 -- The work queue as the protocol knows it, to be read. Times are microseconds; what is due is seen
--- by the machine's clock. `order_request_json` is the request as it came. Attempts and errors from
--- before a requeue do not count.
+-- by the machine's clock. `order_request_json` is the request as it came. `attempts` are the tries that
+-- failed; those and errors from before a requeue do not count.
 CREATE VIEW outbox_orders AS
 WITH place (id, name, tries, due_at, owner, locked_at, moved_at) AS (
     SELECT CAST(entry.value AS INTEGER), 'ready', ready.tries ->> entry.key, ready.due_at, NULL, NULL, 0
@@ -251,8 +251,7 @@ WITH place (id, name, tries, due_at, owner, locked_at, moved_at) AS (
 ),
 known AS (
     SELECT m.*, p.name, p.tries, p.due_at, p.owner, p.locked_at, p.moved_at,
-           coalesce((SELECT max(at) FROM audit WHERE message_id = m.id AND action = 'requeue'),
-                    m.created_at) AS since
+           coalesce((SELECT max(at) FROM audit WHERE message_id = m.id AND action = 'requeue'), 0) AS since
     FROM order_message AS m LEFT JOIN place AS p ON p.id = m.id
 )
 SELECT k.id, k.created_at,
@@ -271,7 +270,8 @@ SELECT k.id, k.created_at,
            ELSE 'succeeded'
        END AS status,
        coalesce(k.tries, (SELECT count(*) FROM attempt
-                          WHERE message_id = k.id AND finished_at >= k.since)) AS attempts,
+                          WHERE message_id = k.id AND finished_at > k.since
+                            AND outcome <> 'delivered' AND code IS NOT 'resolved')) AS attempts,
        CASE WHEN a.outcome <> 'delivered' THEN a.code END AS last_error_code,
        CASE WHEN a.outcome <> 'delivered' THEN substr(a.detail, 1, 512) END AS last_error_msg,
        k.owner AS locked_by, k.locked_at,
@@ -279,7 +279,7 @@ SELECT k.id, k.created_at,
        k.due_at AS next_run_at
 FROM known AS k
 LEFT JOIN attempt AS a
-    ON a.message_id = k.id AND a.finished_at >= k.since
+    ON a.message_id = k.id AND a.finished_at > k.since
    AND a.attempt_no = (SELECT max(attempt_no) FROM attempt WHERE message_id = k.id);
 
 -- A purge: the one way in which messages, attempts and late results go, and only in a transaction

@@ -6,6 +6,8 @@ use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 pub const CLAIMED_TOTAL: &str = "consign_claimed_total";
 /// Attempts recorded, by lane and outcome.
 pub const ATTEMPTS_TOTAL: &str = "consign_attempts_total";
+/// Attempts after which the message is due again, by lane.
+pub const RETRIES_TOTAL: &str = "consign_retries_total";
 /// How long deliveries took, by lane and outcome.
 pub const DELIVERY_SECONDS: &str = "consign_delivery_seconds";
 /// How long claims took, by lane.
@@ -35,6 +37,11 @@ pub fn describe() {
         ATTEMPTS_TOTAL,
         Unit::Count,
         "Attempts recorded, by outcome."
+    );
+    describe_counter!(
+        RETRIES_TOTAL,
+        Unit::Count,
+        "Attempts after which the message is due again."
     );
     describe_histogram!(DELIVERY_SECONDS, Unit::Seconds, "How long deliveries took.");
     describe_histogram!(CLAIM_SECONDS, Unit::Seconds, "How long claims took.");

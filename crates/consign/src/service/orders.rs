@@ -33,11 +33,13 @@ impl Orders {
         if !settings.enabled {
             return Ok(None);
         }
-        let options = settings.options.clone();
-        let broker = consign_orders::broker(&options).await.map_err(|error| {
+        let refuse = |error: consign_kernel::Error| {
             let message = format!("orders: {error}");
             Failure::new(Exit::Usage, "config", message)
-        })?;
+        };
+        // Read once, so that what a broker says is masked by them as well.
+        let options = settings.options.clone().with_files().map_err(refuse)?;
+        let broker = consign_orders::broker(&options).await.map_err(refuse)?;
         Ok(Some(Self { options, broker }))
     }
 

@@ -56,7 +56,7 @@ const ALIASES: &[Alias] = &[
         ..only(ATTEMPTS, ORDERS, PROCESSED)
     },
     only(ATTEMPTS, "outcome=\"delivered\"", "outbox_sent_total"),
-    only(ATTEMPTS, "outcome=\"retry\"", "outbox_retry_total"),
+    alias("consign_retries_total", "outbox_retry_total"),
     only(ATTEMPTS, "outcome=\"retry\"", "outbox_failed_total"),
     only(ATTEMPTS, "outcome=\"uncertain\"", "outbox_failed_total"),
     only(ATTEMPTS, "outcome=\"dead\"", "outbox_aborted_total"),
@@ -200,7 +200,6 @@ mod tests {
              # TYPE outbox_processed_total counter\n\
              outbox_processed_total{lane=\"a-b\",outcome=\"delivered\"} 3\n\
              outbox_processed_total{lane=\"a-b\",outcome=\"dead\"} 1\n\
-             # TYPE outbox_retry_total counter\n\
              # TYPE outbox_sent_total counter\n\
              outbox_sent_total{lane=\"a-b\",outcome=\"delivered\"} 3\n"
         );

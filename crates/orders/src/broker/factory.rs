@@ -10,6 +10,7 @@ use crate::{Adapter, OrdersOptions};
 /// The broker the settings ask for. Nothing is sent to it yet.
 pub async fn broker(options: &OrdersOptions) -> Result<Arc<dyn Broker>> {
     options.validate()?;
+    let options = &options.clone().with_files()?;
     Ok(match options.broker_adapter {
         Adapter::Paper => {
             let script = options.paper_script.parse();

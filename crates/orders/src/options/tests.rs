@@ -138,3 +138,29 @@ fn secrets_are_not_shown() {
     let with_query = http(json!({"broker_url": "https://host:1/a/tulip?key=rose"}));
     assert_eq!(with_query.destination(), "https://host:1");
 }
+
+#[test]
+fn credentials_come_from_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("key");
+    std::fs::write(&file, " tulip\n").unwrap();
+    let options = OrdersOptions {
+        broker_api_key_file: Some(file.clone()),
+        ..OrdersOptions::default()
+    };
+    let read = options.clone().with_files().unwrap();
+    assert_eq!(read.broker_api_key.as_ref().unwrap().reveal(), "tulip");
+    assert_eq!(read.clone().with_files().unwrap(), read, "read once");
+    let both = OrdersOptions {
+        broker_api_key: Some("rose".to_owned().into()),
+        ..options.clone()
+    };
+    let error = both.with_files().unwrap_err().to_string();
+    assert!(error.starts_with("orders.broker_api_key_file: "), "{error}");
+    std::fs::write(&file, "\n").unwrap();
+    let error = options.clone().with_files().unwrap_err().to_string();
+    assert!(error.contains("is empty"), "{error}");
+    std::fs::remove_file(&file).unwrap();
+    let error = options.with_files().unwrap_err().to_string();
+    assert!(error.contains("cannot be read"), "{error}");
+}

@@ -28,7 +28,7 @@ async fn a_broker_process() {
     HonestBroker::serve_if_told().await;
 }
 
-fn order(tags: &[String]) -> Order {
+pub(crate) fn order(tags: &[String]) -> Order {
     let body = json!({
         "instrument": "USDJPY", "side": "BUY", "qty": 0.1, "tags": tags,
         "idempotency_key": "key-0001", "order_id": "o-1", "trace_id": "t-1",
@@ -41,7 +41,7 @@ fn order(tags: &[String]) -> Order {
     Order::new(request, filled)
 }
 
-fn options(url: &str) -> OrdersOptions {
+pub(crate) fn options(url: &str) -> OrdersOptions {
     OrdersOptions {
         broker_adapter: Adapter::Http,
         broker_url: Some(url.into()),
@@ -60,7 +60,7 @@ async fn send(
     send_as(KEY, options, order, timeout_ms).await
 }
 
-async fn send_as(
+pub(crate) async fn send_as(
     key: &str,
     options: &OrdersOptions,
     order: &Order,

@@ -15,5 +15,6 @@ mod purge;
 mod refuse;
 mod replay;
 mod send;
+mod shim;
 mod support;
 mod unsent;

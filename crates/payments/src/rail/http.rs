@@ -7,11 +7,12 @@
 mod answer;
 mod client;
 
-use std::{fmt, time::Duration};
+use std::{fmt, path::PathBuf, time::Duration};
 
 use async_trait::async_trait;
 use consign_kernel::{Error, Result};
-use consign_outbound::{Begun, WatchedBody, causes};
+use consign_outbound::{Begun, Secret, Signer, WatchedBody, causes};
+use jiff::Timestamp;
 use reqwest::{
     Body, Client, Method, Request, RequestBuilder, Url,
     header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
@@ -37,6 +38,7 @@ pub struct HttpRail {
     /// What every request carries: who we are.
     fixed: HeaderMap,
     key_header: HeaderName,
+    signer: Option<Signer>,
 }
 
 impl fmt::Debug for HttpRail {
@@ -54,7 +56,8 @@ impl HttpRail {
         let url = parse_url("rail_url", options.rail_url.as_deref().unwrap_or_default())?;
         let mut fixed = HeaderMap::new();
         fixed.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        if let Some(token) = &options.rail_token {
+        let token = credential("rail_token", &options.rail_token, &options.rail_token_file)?;
+        if let Some(token) = token {
             let value = HeaderValue::from_str(&format!("Bearer {}", token.reveal()));
             let mut value = value.map_err(|_| refuse("rail_token", "is not a header's value"))?;
             value.set_sensitive(true);
@@ -64,7 +67,15 @@ impl HttpRail {
             check_template("rail_status_url", template)?;
         }
         let key_header = options.rail_key_header.parse();
+        let secret = credential(
+            "rail_signing_secret",
+            &options.rail_signing_secret,
+            &options.rail_signing_secret_file,
+        )?;
+        let signer = secret.map(|secret| Signer::parse(secret.reveal()));
+        let signer = signer.transpose();
         Ok(Self {
+            signer: signer.map_err(|why| refuse("rail_signing_secret", why))?,
             client: client::build(options)?,
             destination: plain(&url),
             url,
@@ -77,10 +88,11 @@ impl HttpRail {
     /// The request of a dispatch, and what tells whether it has left.
     fn request(&self, dispatch: &Dispatch) -> (Request, Begun) {
         let body = serde_json::to_vec(dispatch).expect("invariant: a dispatch is JSON");
+        let own = self.headers(dispatch.reference, &body);
         let (body, begun) = WatchedBody::new(body);
         let mut request = Request::new(Method::POST, self.url.clone());
         let headers = request.headers_mut();
-        headers.extend(self.fixed.clone());
+        headers.extend(own);
         let reference = HeaderValue::from_str(&dispatch.reference.to_string());
         let reference = reference.expect("invariant: a UUID is plain");
         headers.insert(self.key_header.clone(), reference);
@@ -90,14 +102,33 @@ impl HttpRail {
         (request, begun)
     }
 
+    /// Who we are, and that it is us who ask.
+    fn headers(&self, reference: OutboxId, body: &[u8]) -> HeaderMap {
+        let mut headers = self.fixed.clone();
+        if let Some(signer) = &self.signer {
+            let (id, at) = (reference.to_string(), Timestamp::now().as_second());
+            for (name, text) in [
+                ("webhook-signature", signer.sign(&id, at, body)),
+                ("webhook-timestamp", at.to_string()),
+                ("webhook-id", id),
+            ] {
+                let value = HeaderValue::from_str(&text).expect("invariant: printable text");
+                headers.insert(name, value);
+            }
+        }
+        headers
+    }
+
     /// Asks at an address with the reference filled in.
     async fn ask(
         &self,
+        reference: OutboxId,
         ask: RequestBuilder,
         limit: Duration,
     ) -> std::result::Result<Answer, String> {
         let ends = Instant::now() + limit;
-        match timeout_at(ends, ask.headers(self.fixed.clone()).send()).await {
+        let headers = self.headers(reference, b"");
+        match timeout_at(ends, ask.headers(headers).send()).await {
             Ok(Ok(response)) => Ok(read(response, ends).await),
             Ok(Err(error)) => Err(format!("the rail was not reached: {}", error.without_url())),
             Err(_) => Err(format!("no answer within {} ms", limit.as_millis())),
@@ -154,13 +185,24 @@ impl Rail for HttpRail {
         let Some(template) = &self.status_url else {
             return Known::CannotTell("there is no `rail_status_url` to ask".to_owned());
         };
-        match self
-            .ask(self.client.get(fill(template, reference)), limit)
-            .await
-        {
+        let ask = self.client.get(fill(template, reference));
+        match self.ask(reference, ask, limit).await {
             Ok(answer) => answer.known(),
             Err(why) => Known::CannotTell(why),
         }
+    }
+}
+
+/// A credential: said itself, or in a file.
+fn credential(key: &str, value: &Option<Secret>, file: &Option<PathBuf>) -> Result<Option<Secret>> {
+    let value = value.as_ref().filter(|value| !value.is_empty());
+    let refuse = |why: &str| refuse(&format!("{key}_file"), why);
+    match (value, file) {
+        (Some(_), Some(_)) => Err(refuse(&format!("is given beside {key}; keep one of them"))),
+        (None, Some(file)) => Secret::from_file(file)
+            .map(Some)
+            .map_err(|why| refuse(&why)),
+        (value, None) => Ok(value.cloned()),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::support::{Act, FakeRail, answer};
 const ID: OutboxId = OutboxId(Uuid::from_u128(0x7));
 const LIMIT: Duration = Duration::from_millis(300);
 
-fn dispatch() -> Dispatch {
+pub(crate) fn dispatch() -> Dispatch {
     Dispatch {
         reference: ID,
         amount_minor: 9_007_199_254_740_993,

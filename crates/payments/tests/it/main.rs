@@ -4,4 +4,5 @@
 mod http_rail;
 mod ingress;
 mod relayer;
+mod shim;
 mod support;

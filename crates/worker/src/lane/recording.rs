@@ -148,6 +148,9 @@ impl LaneLoop {
                 {
                     self.claiming.wait_anew();
                 }
+                // An uncertain one may be sent again, held or dead: only the store knows.
+                let again = recorded.iter().filter(|one| one.next_due_at.is_some());
+                self.context.meters.retries.increment(again.count() as u64);
                 self.count(&reports);
             }
             SettleAnswer::LeaseLost => {

@@ -14,6 +14,32 @@ use crate::support::{
     options, running_reference, work, work_with,
 };
 
+/// A timeout is uncertain, and sent again where the lane says so: that is a retry too.
+#[tokio::test]
+async fn what_is_sent_again_counts_as_a_retry_whatever_it_was_recorded_as() {
+    let recorded = Recorded::install();
+    let store: Arc<dyn Store> = Arc::new(running_reference());
+    let policy = LanePolicy {
+        retry: consign_kernel::RetrySchedule::Fixed { delay_ms: 1 },
+        on_uncertain: consign_kernel::OnUncertain::Resend,
+        ..LanePolicy::default()
+    };
+    make_lane(&*store, "mail", &policy).await;
+    let sink = ScriptedSink::new(|delivery| async move {
+        let (outcome, code) = match delivery.attempt_no {
+            1 => (Outcome::Uncertain, "timeout"),
+            2 => (Outcome::Retry, "down"),
+            _ => return Verdict::delivered(),
+        };
+        Verdict::failed(outcome, About::Message, code, "again")
+    });
+    let ids = enqueue(&*store, "mail", 1).await;
+    let worker = work(&store, "mail", &sink);
+    all_are(&*store, &ids, StateKind::Delivered).await;
+    end(&worker, &*store).await;
+    assert_eq!(recorded.of("consign_retries_total{lane=mail}"), 2);
+}
+
 #[tokio::test]
 async fn counters_tell_what_happened() {
     let recorded = Recorded::install();
@@ -37,6 +63,7 @@ async fn counters_tell_what_happened() {
         ("consign_attempts_total{lane=mail,outcome=delivered}", 29),
         ("consign_attempts_total{lane=mail,outcome=dead}", 1),
         ("consign_attempts_total{lane=mail,outcome=retry}", 0),
+        ("consign_retries_total{lane=mail}", 0),
         ("consign_delivery_seconds{lane=mail,outcome=delivered}", 29),
         ("consign_delivery_seconds{lane=mail,outcome=dead}", 1),
         ("consign_database_errors_total{lane=mail}", 1),

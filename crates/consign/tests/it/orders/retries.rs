@@ -6,7 +6,10 @@ use consign_testkit::{Step, eventually};
 use serde_json::{Value, json};
 
 use super::bench::{Bench, broker_key, look, on_both, order, place, post};
-use crate::service::{SOON, Service};
+use crate::{
+    http,
+    service::{SOON, Service},
+};
 
 /// How far in the future a time of the view is, by the database's clock.
 async fn until(bench: &Bench, key: &str, column: &str) -> Duration {
@@ -46,6 +49,12 @@ fn w_102_o_07_a_timeout_waits_for_its_backoff_and_the_second_send_succeeds() {
             (&Value::Null, &Value::Null)
         );
         bench.becomes("key-0007", "succeeded", "succeeded").await;
+        assert_eq!(bench.outbox("key-0007").await["attempts"], 1, "one failed");
+        let metrics = http::get(service.address(), "/metrics").await.body;
+        assert!(
+            metrics.contains("\noutbox_retry_total{lane=\"orders\"} 1\n"),
+            "{metrics}"
+        );
         let journal = bench.broker.journal();
         let sends = journal.sends(&broker_key("key-0007"));
         assert_eq!(sends.len(), 2, "under the same key");
