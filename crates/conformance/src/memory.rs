@@ -10,6 +10,7 @@ pub(crate) mod defer;
 pub(crate) mod evidence;
 pub(crate) mod facts;
 pub(crate) mod follow;
+pub(crate) mod list;
 pub(crate) mod open;
 pub(crate) mod outbox;
 pub(crate) mod reconcile;
@@ -134,6 +135,11 @@ macro_rules! each_memory_case {
                 english_words_are_found_in_their_other_forms
                 scripts_without_spaces_are_found_by_their_parts
                 candidates_and_events_are_found;
+            list:
+                kept_memories_are_listed_newest_first
+                memories_of_one_moment_are_listed_once_each
+                filters_hold_for_searches_and_lists
+                spaces_are_those_that_memories_were_stored_in;
             turns:
                 a_turn_is_one_holders_until_it_is_left
                 a_turn_that_is_not_kept_is_free_again

@@ -3,10 +3,8 @@
 use std::{fmt, time::Duration};
 
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use crate::{Logbook, NewMemory};
+use crate::{ItemPage, Listing, Logbook, MemoryItem, NewMemory, Search};
 
 /// A memory that the backend has for certain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,34 +74,6 @@ impl fmt::Display for BackendError {
     }
 }
 
-/// A search.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Search {
-    /// The words.
-    pub query: String,
-    /// In these spaces only.
-    pub spaces: Vec<String>,
-    /// What else must fit; the backend's own words.
-    pub filters: serde_json::Map<String, Value>,
-    /// How many at most.
-    pub top_k: u32,
-}
-
-/// Something found, in one of the spaces that were asked for.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Hit {
-    /// The backend's name for it.
-    pub id: String,
-    /// The text.
-    pub content: String,
-    /// How well it fits, in the backend's own measure.
-    pub score: Option<f64>,
-    /// The space it is in.
-    pub space: String,
-    /// What was kept with it.
-    pub metadata: Value,
-}
-
 /// Where memories go. Every call takes at most `budget`, waiting for a turn included.
 #[async_trait]
 pub trait Backend: Send + Sync + fmt::Debug {
@@ -155,8 +125,18 @@ pub trait Backend: Send + Sync + fmt::Debug {
         self.find(memory, budget).await
     }
 
-    /// Searches.
-    async fn search(&self, search: &Search, budget: Duration) -> Result<Vec<Hit>, BackendError>;
+    /// Searches; every field of what is found is the backend's, but for `meta`.
+    async fn search(
+        &self,
+        search: &Search,
+        budget: Duration,
+    ) -> Result<Vec<MemoryItem>, BackendError>;
+
+    /// The memory of this name; none: there is none.
+    async fn read(&self, id: &str, budget: Duration) -> Result<Option<MemoryItem>, BackendError>;
+
+    /// Memories, newest first, page by page.
+    async fn list(&self, listing: &Listing, budget: Duration) -> Result<ItemPage, BackendError>;
 
     /// Whether it can be used now; what is wrong with it, if anything, in sentences.
     async fn check(&self, budget: Duration) -> Result<Vec<String>, BackendError>;

@@ -5,11 +5,10 @@ use std::{fmt, ptr, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use consign_kernel::{Certainty, Error, PAGE_ENTRIES_MAX, Result};
-use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
 use crate::{
-    Backend, BackendError, EmbeddedHit, Hit, Logbook, NewMemory, Search, StoredMemory,
+    Backend, BackendError, ItemPage, Listing, Logbook, MemoryItem, NewMemory, Search, StoredMemory,
     backend::EMBEDDED,
 };
 
@@ -75,50 +74,33 @@ impl Backend for Embedded {
         Ok(memory_id.map(|memory_id| StoredMemory { memory_id }))
     }
 
-    async fn search(&self, search: &Search, budget: Duration) -> Result<Vec<Hit>, BackendError> {
-        let (query, spaces) = (&search.query, &search.spaces);
-        // What does not fit is left out afterwards, so there must be some to spare.
-        let limit = match search.filters.is_empty() {
-            true => search.top_k,
-            false => PAGE_ENTRIES_MAX,
-        };
-        let hits = self.logbook.search_kept(query, spaces, limit);
-        let mut hits = within(budget, hits).await?;
-        hits.retain(|hit| fits(hit, &search.filters));
-        hits.truncate(search.top_k as usize);
-        Ok(hits.into_iter().map(hit).collect())
+    async fn search(
+        &self,
+        search: &Search,
+        budget: Duration,
+    ) -> Result<Vec<MemoryItem>, BackendError> {
+        let mut wanted = search.clone();
+        // The database does not look into `meta`, so there must be some to spare.
+        if !search.filter.meta.is_empty() {
+            wanted.top_k = PAGE_ENTRIES_MAX;
+        }
+        let mut found = within(budget, self.logbook.search_kept(&wanted)).await?;
+        found.retain(|item| search.filter.fits(item));
+        found.truncate(search.top_k as usize);
+        Ok(found)
+    }
+
+    async fn read(&self, id: &str, budget: Duration) -> Result<Option<MemoryItem>, BackendError> {
+        within(budget, self.logbook.read_kept(id)).await
+    }
+
+    async fn list(&self, listing: &Listing, budget: Duration) -> Result<ItemPage, BackendError> {
+        within(budget, self.logbook.list_kept(listing)).await
     }
 
     async fn check(&self, budget: Duration) -> Result<Vec<String>, BackendError> {
         within(budget, self.logbook.kept("", "")).await?;
         Ok(Vec::new())
-    }
-}
-
-/// Whether a memory is of this kind, by this actor, and has these values beside it.
-fn fits(hit: &EmbeddedHit, filters: &Map<String, Value>) -> bool {
-    filters.iter().all(|(name, wanted)| match name.as_str() {
-        "kind" => wanted.as_str() == hit.kind.as_deref(),
-        "actor_user_id" => wanted.as_str() == hit.actor_user_id.as_deref(),
-        name => hit.meta_json.get(name) == Some(wanted),
-    })
-}
-
-fn hit(hit: EmbeddedHit) -> Hit {
-    let metadata = json!({
-        "payload_sha": hit.payload_sha,
-        "kind": hit.kind,
-        "actor_user_id": hit.actor_user_id,
-        "meta_json": hit.meta_json,
-        "evidence": hit.evidence,
-        "created_at": hit.created_at,
-    });
-    Hit {
-        id: hit.memory_id,
-        content: hit.content,
-        score: Some(hit.score),
-        space: hit.space,
-        metadata,
     }
 }
 

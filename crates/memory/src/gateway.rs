@@ -6,6 +6,8 @@ mod evidence;
 mod gate;
 mod governance;
 mod query;
+mod read;
+mod spaces;
 mod store;
 
 use std::{
@@ -25,9 +27,11 @@ use tracing::warn;
 
 pub(crate) use self::store::DEDUP_HIT;
 pub(crate) use self::{
-    evidence::{EvidenceRead, EvidenceUpload, closed, plain_key},
+    evidence::{CONTENT_TYPES, EvidenceRead, EvidenceUpload, closed, plain_key},
     governance::GovernanceUpdate,
     query::QueryRequest,
+    read::ListRequest,
+    spaces::SpacesRequest,
     store::Sketch,
 };
 pub use self::{

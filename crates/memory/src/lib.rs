@@ -12,6 +12,7 @@ pub mod evidence;
 pub mod flush;
 pub mod gate;
 mod gateway;
+mod item;
 mod logbook;
 mod memory;
 pub mod metrics;
@@ -25,26 +26,27 @@ pub mod space;
 pub mod tools;
 mod turn;
 
-pub use backend::{Backend, BackendError, Hit, Search, StoredMemory, setting_for};
+pub use backend::{Backend, BackendError, StoredMemory, setting_for};
 pub use caller::Caller;
 pub use consign_artifacts::uri;
 pub use correlation::Correlation;
 pub use embedded::Embedded;
 pub use flush::FlushSink;
 pub use gateway::{GateRequest, MemoryService, StoreAnswer, StoreRequest};
+pub use item::{ItemPage, Listing, MemoryFilter, MemoryItem, Search};
 pub use logbook::{
     Action, Attachment, AttachmentFilter, Audit, AuditEnd, AuditFilter, AuditStatus, Candidate,
-    Deferred, EmbeddedHit, EnqueuedMemory, Event, EventFilter, FallbackHit, Finding, Found, Issue,
-    Item, ItemFilter, Kept, KeptEvidence, Logbook, MemoryCounts, NewAttachment, NewAudit,
-    NewCandidate, NewEvent, NewEvidence, NewItem, NewUser, Opened, Opening, OutboxCounts,
-    OutboxRow, OutboxStatus, ReconcileOptions, Reconciled, Settings, SettingsChange, TURN_PLACE,
-    TurnKept, Twin,
+    Deferred, EnqueuedMemory, Event, EventFilter, FallbackHit, Finding, Found, Issue, Item,
+    ItemFilter, Kept, KeptEvidence, Logbook, MemoryCounts, NewAttachment, NewAudit, NewCandidate,
+    NewEvent, NewEvidence, NewItem, NewUser, Opened, Opening, OutboxCounts, OutboxRow,
+    OutboxStatus, ReconcileOptions, Reconciled, Settings, SettingsChange, TURN_PLACE, TurnKept,
+    Twin,
 };
 pub use memory::{NewMemory, is_key, lane, message_key, nth_key, payload_sha};
 pub use openmemory::OpenMemory;
 pub use options::{
-    BackendKind, Dialect, GatewayToken, MemoryOptions, Secret, UnknownActorPolicy, lane_policy,
-    lane_work,
+    BackendKind, Dialect, GatewayToken, MemoryOptions, Secret, ToolSet, UnknownActorPolicy,
+    lane_policy, lane_work,
 };
 pub use reconcile::{ReconcileDetail, ReconcileReport, reconcile, reconcile_loop};
 pub use report::ReliabilityReport;

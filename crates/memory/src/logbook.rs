@@ -52,7 +52,7 @@ pub use self::{
     },
     outbox::{Deferred, EnqueuedMemory, Found, OutboxRow, OutboxStatus, Twin},
     reconcile::{Finding, Issue, MemoryCounts, OutboxCounts, ReconcileOptions, Reconciled},
-    search::{EmbeddedHit, FallbackHit, Kept},
+    search::{FallbackHit, Kept},
     settings::{Settings, SettingsChange},
     turn::{TURN_PLACE, TurnKept},
     write::{Opened, Opening},
@@ -65,7 +65,7 @@ use consign_kernel::{MessageId, Result};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::NewMemory;
+use crate::{ItemPage, Listing, MemoryItem, NewMemory, Search};
 
 /// What the gateway remembers.
 #[async_trait]
@@ -252,13 +252,17 @@ pub trait Logbook: Send + Sync {
     /// The memory of this text in this space.
     async fn kept(&self, target_space: &str, payload_sha: &str) -> Result<Option<String>>;
 
-    /// Full-text search over kept memories in these spaces, best first.
-    async fn search_kept(
-        &self,
-        query: &str,
-        spaces: &[String],
-        limit: u32,
-    ) -> Result<Vec<EmbeddedHit>>;
+    /// Full-text search over kept memories, best first, by everything of the filter but `meta`.
+    async fn search_kept(&self, search: &Search) -> Result<Vec<MemoryItem>>;
+
+    /// The kept memory of this name.
+    async fn read_kept(&self, memory_id: &str) -> Result<Option<MemoryItem>>;
+
+    /// Kept memories, newest first, by everything of the filter but `meta`; pages of at most 1,000.
+    async fn list_kept(&self, listing: &Listing) -> Result<ItemPage>;
+
+    /// Every space that a memory was ever stored in, whichever backend has it.
+    async fn memory_spaces(&self) -> Result<Vec<String>>;
 
     // Turns: who may write to a memory server that must not be written to by two at once. Unlike
     // everything else here they need not outlive a crash of the database.

@@ -8,6 +8,7 @@
 mod check;
 mod dialect;
 mod find;
+mod list;
 mod retold;
 mod search;
 mod store;
@@ -29,7 +30,10 @@ use reqwest::{
 use tokio::{sync::Mutex, time::Instant};
 
 use self::dialect::Speaks;
-use crate::{Backend, BackendError, Dialect, Hit, MemoryOptions, NewMemory, Search, StoredMemory};
+use crate::{
+    Backend, BackendError, Dialect, ItemPage, Listing, MemoryItem, MemoryOptions, NewMemory,
+    Search, StoredMemory,
+};
 
 type Answer<T> = Result<T, BackendError>;
 
@@ -194,11 +198,23 @@ impl Backend for OpenMemory {
             .await
     }
 
-    async fn search(&self, search: &Search, budget: Duration) -> Answer<Vec<Hit>> {
+    async fn search(&self, search: &Search, budget: Duration) -> Answer<Vec<MemoryItem>> {
         let ends = Instant::now() + budget;
         let found = self.search_until(search, ends).await;
         self.either(found, async || self.search_until(search, ends).await)
             .await
+    }
+
+    async fn read(&self, id: &str, budget: Duration) -> Answer<Option<MemoryItem>> {
+        let ends = Instant::now() + budget;
+        let read = self.read_until(id, ends).await;
+        self.noted(read)
+    }
+
+    async fn list(&self, listing: &Listing, budget: Duration) -> Answer<ItemPage> {
+        let ends = Instant::now() + budget;
+        let listed = self.list_until(listing, ends).await;
+        self.noted(listed)
     }
 
     async fn check(&self, budget: Duration) -> Answer<Vec<String>> {

@@ -54,6 +54,17 @@ pub enum UnknownActorPolicy {
     AutoCreate,
 }
 
+/// Which tools agents are offered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolSet {
+    /// All of them.
+    #[default]
+    All,
+    /// Those for memories and their settings; none for evidence and the logbook.
+    Memory,
+}
+
 /// Everything there is to set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -84,6 +95,8 @@ pub struct MemoryOptions {
     pub governance_admin_key: Option<Secret>,
     /// What to do with writes by somebody who is no user.
     pub unknown_actor_policy: UnknownActorPolicy,
+    /// Which tools agents are offered.
+    pub tool_set: ToolSet,
     /// Whether references to evidence are checked although the policy does not demand it.
     pub validate_evidence_refs: bool,
     /// Whether a strict policy always checks them.
@@ -146,6 +159,7 @@ impl Default for MemoryOptions {
             private_space_prefix: "private:".to_owned(),
             governance_admin_key: None,
             unknown_actor_policy: UnknownActorPolicy::Degrade,
+            tool_set: ToolSet::All,
             validate_evidence_refs: false,
             strict_mode_enforce_validate_refs: true,
             evidence_max_size_bytes: 1024 * 1024,

@@ -18,6 +18,17 @@ pub enum SpaceKind {
     Org,
 }
 
+impl SpaceKind {
+    /// As tools write it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Private => "private",
+            Self::Team => "team",
+            Self::Org => "org",
+        }
+    }
+}
+
 /// How spaces are named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spaces {

@@ -8,10 +8,13 @@ use metrics::counter;
 use serde_json::{Map, Value, json};
 
 pub(crate) use self::arguments::{Arguments, NUL, has_nul, missing, wrong};
-pub use self::schema::{ToolInfo, list};
+pub use self::schema::{ToolInfo, find, list, offered};
 use crate::{
     Caller, Correlation, MemoryService,
-    gateway::{EvidenceRead, EvidenceUpload, GovernanceUpdate, QueryRequest, Sketch, StoreRequest},
+    gateway::{
+        EvidenceRead, EvidenceUpload, GovernanceUpdate, ListRequest, QueryRequest, Sketch,
+        SpacesRequest, StoreRequest,
+    },
     metrics::CALLS_TOTAL,
 };
 
@@ -93,9 +96,9 @@ pub async fn call(
     let given = caller.correlation_id.as_deref().unwrap_or_default();
     let correlation_id = String::from(Correlation::parse_or_new(given));
     let caller = caller.clone().in_request(&correlation_id);
-    let known = list().iter().find(|tool| tool.name == name);
+    let known = find(service.options(), name);
     let answer = match (known, arguments) {
-        (None, _) => Err(unknown(name)),
+        (None, _) => Err(unknown(service, name)),
         (Some(_), Value::Object(fields)) => dispatch(service, name, fields, &caller).await,
         (Some(_), Value::Null) => dispatch(service, name, Map::new(), &caller).await,
         (Some(tool), _) => {
@@ -107,9 +110,19 @@ pub async fn call(
             Err(refusal)
         }
     };
-    let mut body = answer.unwrap_or_else(Refusal::body);
+    let mut body = answer.unwrap_or_else(|refusal| {
+        let is_decided = !refusal.is_retryable;
+        let mut body = refusal.body();
+        if known.is_some_and(answers_with_action) {
+            body["action"] = json!(if is_decided { "reject" } else { "error" });
+        }
+        body
+    });
     body["correlation_id"] = json!(correlation_id);
     let ok = body["ok"] == json!(true);
+    if !ok {
+        body["success"] = json!(false);
+    }
     let tool = known.map_or("unknown", |tool| tool.name);
     let outcome = if ok { "ok" } else { "not_ok" };
     counter!(CALLS_TOTAL, "tool" => tool, "outcome" => outcome).increment(1);
@@ -120,8 +133,14 @@ pub async fn call(
     }
 }
 
-fn unknown(name: &str) -> Refusal {
-    let names: Vec<&str> = list().iter().map(|tool| tool.name).collect();
+/// Whether every answer of a tool says what was decided, refusals of malformed requests too.
+fn answers_with_action(tool: &ToolInfo) -> bool {
+    let properties = tool.output_schema.get("properties");
+    properties.is_some_and(|properties| properties.get("action").is_some())
+}
+
+fn unknown(service: &MemoryService, name: &str) -> Refusal {
+    let names: Vec<&str> = offered(service.options()).map(|tool| tool.name).collect();
     Refusal::new("UNKNOWN_TOOL", format!("there is no tool {name:?}"))
         .with_details(json!({"tool": name, "available_tools": names}))
 }
@@ -158,6 +177,21 @@ async fn dispatch(
             let request = QueryRequest::take(taken)?;
             arguments.end()?;
             service.query(request, caller).await
+        }
+        "memory_get" => {
+            let id = taken.named("id")?;
+            arguments.end()?;
+            service.get(&id, caller).await
+        }
+        "memory_list" => {
+            let request = ListRequest::take(taken)?;
+            arguments.end()?;
+            service.list(request, caller).await
+        }
+        "memory_spaces" => {
+            let request = SpacesRequest::take(taken)?;
+            arguments.end()?;
+            service.memory_spaces(request, caller).await
         }
         "reliability_report" => {
             arguments.end()?;

@@ -244,7 +244,7 @@ CREATE TRIGGER mask_credentials BEFORE INSERT OR UPDATE ON logbook.kv
 
 -- The memories of the embedded backend: a text is kept once in a space.
 CREATE TABLE logbook.memory (
-    memory_id     text PRIMARY KEY DEFAULT 'mem_' || replace(gen_random_uuid()::text, '-', ''),
+    memory_id     text COLLATE "C" PRIMARY KEY DEFAULT 'mem_' || replace(gen_random_uuid()::text, '-', ''),
     target_space  text COLLATE "C" NOT NULL,
     payload_sha   text COLLATE "C" NOT NULL,
     payload_md    text NOT NULL,
@@ -257,6 +257,7 @@ CREATE TABLE logbook.memory (
     UNIQUE (target_space, payload_sha)
 );
 CREATE INDEX memory_tsv ON logbook.memory USING gin (tsv);
+CREATE INDEX memory_listed ON logbook.memory (target_space, created_at DESC, memory_id DESC);
 CREATE TRIGGER mask_credentials BEFORE INSERT OR UPDATE ON logbook.memory
     FOR EACH ROW WHEN (logbook.may_hold_credentials(coalesce(NEW.meta_json::text, '') || coalesce(NEW.evidence::text, '')))
     EXECUTE FUNCTION logbook.mask_row('meta_json', 'evidence');

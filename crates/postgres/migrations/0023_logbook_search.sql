@@ -231,8 +231,11 @@ CREATE FUNCTION logbook.kept_memory(p_target_space text, p_payload_sha text) RET
     AS $$ SELECT m.memory_id FROM logbook.memory m WHERE m.target_space = p_target_space AND m.payload_sha = p_payload_sha $$;
 REVOKE ALL ON FUNCTION logbook.kept_memory(text, text) FROM PUBLIC;
 
--- Searches kept memories of these spaces: any of the words, those with more of them first.
-CREATE FUNCTION logbook.search_memory(p_query text, p_spaces text[], p_limit int DEFAULT 10)
+-- Searches kept memories of these spaces: any of the words, those with more of them first; of this kind, by this
+-- actor, not older than p_since, older than p_until.
+CREATE FUNCTION logbook.search_memory(p_query text, p_spaces text[], p_limit int DEFAULT 10, p_kind text DEFAULT NULL,
+                                      p_actor_user_id text DEFAULT NULL, p_since timestamptz DEFAULT NULL,
+                                      p_until timestamptz DEFAULT NULL)
     RETURNS TABLE (memory_id text, space text, content text, payload_sha text, kind text, actor_user_id text, meta_json jsonb,
                    evidence jsonb, created_at timestamptz, score float8)
     LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan
@@ -246,7 +249,47 @@ BEGIN
         SELECT m.memory_id, m.target_space, m.payload_md, m.payload_sha, m.kind, m.actor_user_id, m.meta_json, m.evidence, m.created_at,
                logbook.word_count(m.tsv, v_words) + ts_rank(m.tsv, v_any, 32)::float8
             FROM logbook.memory m
-            WHERE m.tsv @@ v_any AND m.target_space = ANY (p_spaces)
+            WHERE m.tsv @@ v_any AND m.target_space = ANY (p_spaces) AND (p_kind IS NULL OR m.kind = p_kind)
+                AND (p_actor_user_id IS NULL OR m.actor_user_id = p_actor_user_id)
+                AND (p_since IS NULL OR m.created_at >= p_since) AND (p_until IS NULL OR m.created_at < p_until)
             ORDER BY logbook.word_count(m.tsv, v_words) DESC, m.created_at DESC, m.memory_id LIMIT least(greatest(p_limit, 0), 1000);
 END $$;
-REVOKE ALL ON FUNCTION logbook.search_memory(text, text[], int) FROM PUBLIC;
+REVOKE ALL ON FUNCTION logbook.search_memory(text, text[], int, text, text, timestamptz, timestamptz) FROM PUBLIC;
+
+-- The kept memory of this name.
+CREATE FUNCTION logbook.read_memory(p_memory_id text) RETURNS SETOF logbook.memory
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$ SELECT * FROM logbook.memory m WHERE m.memory_id = p_memory_id $$;
+REVOKE ALL ON FUNCTION logbook.read_memory(text) FROM PUBLIC;
+
+-- Kept memories of these spaces, newest first, filtered as search_memory does; those that come after the one with
+-- this time and name. Uses memory_listed for each space.
+CREATE FUNCTION logbook.list_memory(p_spaces text[], p_limit int DEFAULT 50, p_kind text DEFAULT NULL, p_actor_user_id text DEFAULT NULL,
+                                    p_since timestamptz DEFAULT NULL, p_until timestamptz DEFAULT NULL,
+                                    p_after_at timestamptz DEFAULT NULL, p_after_id text DEFAULT NULL) RETURNS SETOF logbook.memory
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+    SELECT m.* FROM (SELECT DISTINCT unnest(p_spaces) AS space) s
+        CROSS JOIN LATERAL (
+            SELECT * FROM logbook.memory k
+                WHERE k.target_space = s.space AND (p_kind IS NULL OR k.kind = p_kind)
+                    AND (p_actor_user_id IS NULL OR k.actor_user_id = p_actor_user_id)
+                    AND k.created_at >= coalesce(p_since, '-infinity') AND k.created_at < coalesce(p_until, 'infinity')
+                    AND (k.created_at, k.memory_id) < (coalesce(p_after_at, 'infinity'), coalesce(p_after_id, ''))
+                ORDER BY k.created_at DESC, k.memory_id DESC LIMIT least(greatest(p_limit, 0), 1001)) m
+        ORDER BY m.created_at DESC, m.memory_id DESC LIMIT least(greatest(p_limit, 0), 1001) $$;
+REVOKE ALL ON FUNCTION logbook.list_memory(text[], int, text, text, timestamptz, timestamptz, timestamptz, text) FROM PUBLIC;
+
+-- Every space that a memory was ever stored in. Goes from one to the next by write_audit_stored.
+CREATE FUNCTION logbook.memory_spaces() RETURNS SETOF text
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+    WITH RECURSIVE found (space) AS (
+        SELECT min(a.target_space) FROM governance.write_audit a WHERE a.status = 'success' AND a.evidence_refs_json ? 'memory_id'
+        UNION ALL
+        SELECT (SELECT min(a.target_space) FROM governance.write_audit a
+                    WHERE a.status = 'success' AND a.evidence_refs_json ? 'memory_id' AND a.target_space > f.space)
+            FROM found f WHERE f.space IS NOT NULL
+    )
+    SELECT f.space FROM found f WHERE f.space IS NOT NULL $$;
+REVOKE ALL ON FUNCTION logbook.memory_spaces() FROM PUBLIC;

@@ -57,7 +57,10 @@ GRANT EXECUTE ON FUNCTION
 GRANT EXECUTE ON FUNCTION
     logbook.get_kv(text, text),
     logbook.search_logbook(text, text[], int),
-    logbook.search_memory(text, text[], int),
+    logbook.search_memory(text, text[], int, text, text, timestamptz, timestamptz),
+    logbook.read_memory(text),
+    logbook.list_memory(text[], int, text, text, timestamptz, timestamptz, timestamptz, text),
+    logbook.memory_spaces(),
     logbook.memory_counts(),
     logbook.outbox_counts()
     TO consign_producer, consign_operator, consign_auditor;

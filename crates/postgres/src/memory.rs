@@ -15,11 +15,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use consign_kernel::{MessageId, Result};
 use consign_memory::{
-    Attachment, AttachmentFilter, Audit, AuditEnd, AuditFilter, Candidate, Deferred, EmbeddedHit,
-    EnqueuedMemory, Event, EventFilter, FallbackHit, Found, Item, ItemFilter, Kept, KeptEvidence,
-    Logbook, MemoryCounts, NewAttachment, NewAudit, NewCandidate, NewEvent, NewEvidence, NewItem,
-    NewMemory, NewUser, Opened, Opening, OutboxCounts, OutboxRow, OutboxStatus, ReconcileOptions,
-    Reconciled, Settings, SettingsChange, TurnKept,
+    Attachment, AttachmentFilter, Audit, AuditEnd, AuditFilter, Candidate, Deferred,
+    EnqueuedMemory, Event, EventFilter, FallbackHit, Found, Item, ItemFilter, ItemPage, Kept,
+    KeptEvidence, Listing, Logbook, MemoryCounts, MemoryItem, NewAttachment, NewAudit,
+    NewCandidate, NewEvent, NewEvidence, NewItem, NewMemory, NewUser, Opened, Opening,
+    OutboxCounts, OutboxRow, OutboxStatus, ReconcileOptions, Reconciled, Search, Settings,
+    SettingsChange, TurnKept,
 };
 use jiff::Timestamp;
 use serde_json::Value;
@@ -186,13 +187,17 @@ impl Logbook for PostgresStore {
     async fn kept(&self, target_space: &str, payload_sha: &str) -> Result<Option<String>> {
         self.kept_impl(target_space, payload_sha).await
     }
-    async fn search_kept(
-        &self,
-        query: &str,
-        spaces: &[String],
-        limit: u32,
-    ) -> Result<Vec<EmbeddedHit>> {
-        self.search_kept_impl(query, spaces, limit).await
+    async fn search_kept(&self, search: &Search) -> Result<Vec<MemoryItem>> {
+        self.search_kept_impl(search).await
+    }
+    async fn read_kept(&self, memory_id: &str) -> Result<Option<MemoryItem>> {
+        self.read_kept_impl(memory_id).await
+    }
+    async fn list_kept(&self, listing: &Listing) -> Result<ItemPage> {
+        self.list_kept_impl(listing).await
+    }
+    async fn memory_spaces(&self) -> Result<Vec<String>> {
+        self.memory_spaces_impl().await
     }
     async fn take_turn(&self, destination: &str, holder: &str, ttl: Duration) -> Result<bool> {
         self.take_turn_impl(destination, holder, ttl).await

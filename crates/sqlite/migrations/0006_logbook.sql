@@ -210,6 +210,7 @@ CREATE TABLE memory_kept (
     words         TEXT,
     UNIQUE (target_space, payload_sha)
 ) STRICT;
+CREATE INDEX memory_kept_listed ON memory_kept (target_space, created_at DESC, memory_id DESC);
 
 -- Whose turn it is to write to a memory server that must not be written to by two at once, and who is
 -- next, should they ask again until then.

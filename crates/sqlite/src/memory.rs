@@ -22,11 +22,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use consign_kernel::{MessageId, Result};
 use consign_memory::{
-    Attachment, AttachmentFilter, Audit, AuditEnd, AuditFilter, Candidate, Deferred, EmbeddedHit,
-    EnqueuedMemory, Event, EventFilter, FallbackHit, Found, Item, ItemFilter, Kept, KeptEvidence,
-    Logbook, MemoryCounts, NewAttachment, NewAudit, NewCandidate, NewEvent, NewEvidence, NewItem,
-    NewMemory, NewUser, Opened, Opening, OutboxCounts, OutboxRow, OutboxStatus, ReconcileOptions,
-    Reconciled, Settings, SettingsChange, TurnKept,
+    Attachment, AttachmentFilter, Audit, AuditEnd, AuditFilter, Candidate, Deferred,
+    EnqueuedMemory, Event, EventFilter, FallbackHit, Found, Item, ItemFilter, ItemPage, Kept,
+    KeptEvidence, Listing, Logbook, MemoryCounts, MemoryItem, NewAttachment, NewAudit,
+    NewCandidate, NewEvent, NewEvidence, NewItem, NewMemory, NewUser, Opened, Opening,
+    OutboxCounts, OutboxRow, OutboxStatus, ReconcileOptions, Reconciled, Search, Settings,
+    SettingsChange, TurnKept,
 };
 use jiff::Timestamp;
 use serde_json::Value;
@@ -292,15 +293,26 @@ impl Logbook for SqliteStore {
         ))
     }
 
-    async fn search_kept(
-        &self,
-        query: &str,
-        spaces: &[String],
-        limit: u32,
-    ) -> Result<Vec<EmbeddedHit>> {
+    async fn search_kept(&self, search: &Search) -> Result<Vec<MemoryItem>> {
         snapshot!(self, "search kept memories", |tx| search::search_kept(
-            &mut tx, query, spaces, limit
+            &mut tx, search
         ))
+    }
+
+    async fn read_kept(&self, memory_id: &str) -> Result<Option<MemoryItem>> {
+        snapshot!(self, "read a kept memory", |tx| search::read_kept(
+            &mut tx, memory_id
+        ))
+    }
+
+    async fn list_kept(&self, listing: &Listing) -> Result<ItemPage> {
+        snapshot!(self, "list kept memories", |tx| search::list_kept(
+            &mut tx, listing
+        ))
+    }
+
+    async fn memory_spaces(&self) -> Result<Vec<String>> {
+        snapshot!(self, "list spaces", |tx| search::memory_spaces(&mut tx))
     }
 
     async fn take_turn(&self, destination: &str, holder: &str, ttl: Duration) -> Result<bool> {

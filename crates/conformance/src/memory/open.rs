@@ -186,11 +186,9 @@ pub(crate) async fn a_kept_memory_is_there_with_its_audit(harness: &dyn Harness)
     let event = at(&ended.evidence_refs_json, "/gateway_event");
     assert_eq!(event["memory_id"], json!(kept.memory_id));
     assert_eq!(event["operation"], "memory_store");
-    let spaces = ["team:p".to_owned()];
-    let found = shelf.book.search_kept("leases", &spaces, 10).await;
-    let found = found.expect("search_kept answers");
-    assert_eq!(found.len(), 1);
-    assert_eq!(found[0].meta_json, new.meta_json);
+    let read = shelf.book.read_kept(&kept.memory_id).await;
+    let read = read.expect("read_kept answers");
+    assert_eq!(read.map(|item| item.meta), Some(new.meta_json.clone()));
     // It is known from then on, and cannot be ended once more.
     let known = Found {
         outbox_id: None,

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use consign_memory::{EmbeddedHit, FallbackHit, NewItem, NewMemory};
+use consign_memory::{FallbackHit, MemoryItem, NewItem, NewMemory, Search};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -19,6 +19,15 @@ fn spaces(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
+fn search(query: &str, names: &[&str]) -> Search {
+    Search {
+        query: query.to_owned(),
+        spaces: spaces(names),
+        top_k: 10,
+        ..Search::default()
+    }
+}
+
 impl Shelf<'_> {
     async fn keep(&self, memory: &NewMemory) -> String {
         let kept = self.book.keep(memory).await.expect("keep answers");
@@ -30,15 +39,19 @@ impl Shelf<'_> {
         self.keep(&memory(text)).await
     }
 
-    async fn search(&self, query: &str, names: &[&str]) -> Vec<EmbeddedHit> {
-        let found = self.book.search_kept(query, &spaces(names), 10).await;
+    async fn search(&self, query: &str, names: &[&str]) -> Vec<MemoryItem> {
+        self.find(&search(query, names)).await
+    }
+
+    async fn find(&self, search: &Search) -> Vec<MemoryItem> {
+        let found = self.book.search_kept(search).await;
         found.expect("search_kept answers")
     }
 
     /// The texts found in the team's space, best first.
     async fn texts(&self, query: &str) -> Vec<String> {
         let found = self.search(query, &["team:p"]).await;
-        found.into_iter().map(|hit| hit.content).collect()
+        found.into_iter().map(|hit| hit.text).collect()
     }
 
     async fn fall_back(&self, query: &str, names: &[&str]) -> Vec<FallbackHit> {
@@ -110,19 +123,27 @@ pub(crate) async fn a_kept_memory_is_found_as_it_was_kept(harness: &dyn Harness)
     let [hit] = &found[..] else {
         panic!("one hit: {found:?}");
     };
-    let expected = EmbeddedHit {
-        memory_id,
+    let expected = MemoryItem {
+        id: memory_id,
+        text: new.payload_md,
         space: "team:p".to_owned(),
-        content: new.payload_md.clone(),
-        payload_sha: new.payload_sha(),
         kind: new.kind,
-        actor_user_id: new.actor_user_id,
-        meta_json: new.meta_json,
-        evidence: new.evidence,
+        actor: new.actor_user_id,
+        created_at: Some(shelf.stage.now().await),
         score: hit.score,
-        created_at: shelf.stage.now().await,
+        evidence: new.evidence,
+        meta: new.meta_json,
     };
+    assert!(hit.score.is_some(), "{hit:?}");
     assert_eq!(*hit, expected);
+    let read = shelf.book.read_kept(&expected.id).await;
+    let unscored = MemoryItem {
+        score: None,
+        ..expected
+    };
+    assert_eq!(read.expect("read_kept answers"), Some(unscored));
+    let nobody = shelf.book.read_kept("mem_0").await;
+    assert_eq!(nobody.expect("read_kept answers"), None);
 }
 
 pub(crate) async fn any_word_fits_and_more_are_better(harness: &dyn Harness) {
@@ -138,7 +159,7 @@ pub(crate) async fn any_word_fits_and_more_are_better(harness: &dyn Harness) {
         shelf.stage.advance(s(1)).await;
     }
     let found = shelf.search("fence lease token", &["team:p"]).await;
-    let texts: Vec<&str> = found.iter().map(|hit| &*hit.content).collect();
+    let texts: Vec<&str> = found.iter().map(|hit| &*hit.text).collect();
     let expected = [
         "lease and fence and token",
         "a fence and a lease",
@@ -147,9 +168,11 @@ pub(crate) async fn any_word_fits_and_more_are_better(harness: &dyn Harness) {
     ];
     assert_eq!(texts, expected, "of equals, the newer one");
     assert!(found.is_sorted_by(|a, b| a.score >= b.score), "{found:?}");
-    let team = spaces(&["team:p"]);
-    let best = shelf.book.search_kept("fence lease", &team, 1).await;
-    assert_eq!(best.expect("search_kept answers").len(), 1);
+    let one = Search {
+        top_k: 1,
+        ..search("fence lease", &["team:p"])
+    };
+    assert_eq!(shelf.find(&one).await.len(), 1);
 }
 
 /// T27: nothing in a query is an operator or a wildcard.

@@ -42,6 +42,9 @@ macro_rules! words {
         }
 
         impl $name {
+            /// Every one of them.
+            pub const ALL: [Self; [$($word),+].len()] = [$(Self::$variant),+];
+
             /// As cards write it.
             pub fn as_str(self) -> &'static str {
                 match self {
@@ -60,7 +63,7 @@ macro_rules! words {
             type Error = String;
 
             fn try_from(text: String) -> Result<Self, String> {
-                let known = [$(Self::$variant),+];
+                let known = Self::ALL;
                 let word = known.into_iter().find(|known| known.as_str().eq_ignore_ascii_case(text.trim()));
                 word.ok_or_else(|| {
                     let words = known.map(Self::as_str).join(", ");

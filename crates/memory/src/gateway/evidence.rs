@@ -7,7 +7,10 @@ mod upload;
 use consign_artifacts::Artifacts;
 use serde_json::json;
 
-pub(crate) use self::{read::EvidenceRead, upload::EvidenceUpload};
+pub(crate) use self::{
+    read::EvidenceRead,
+    upload::{CONTENT_TYPES, EvidenceUpload},
+};
 use super::{MemoryService, refused};
 use crate::{
     Attachment, AttachmentFilter, Caller,

@@ -1,14 +1,14 @@
 //! Searching memories.
 
+use consign_kernel::PAGE_ENTRIES_MAX;
 use serde_json::{Map, Value, json};
-use tokio::time::{Instant, timeout};
 use tracing::warn;
 
 use super::MemoryService;
 use crate::{
-    BackendError, Caller, FallbackHit, Hit, Search,
+    BackendError, Caller, FallbackHit, MemoryFilter, MemoryItem, Search,
     audit_json::shown_error,
-    metrics::{self, queried},
+    metrics::queried,
     tools::{Arguments, Refusal, wrong},
 };
 
@@ -20,26 +20,59 @@ const SPACES_MAX: usize = 50;
 pub(crate) struct QueryRequest {
     query: String,
     spaces: Vec<String>,
-    filters: Map<String, Value>,
+    filter: MemoryFilter,
     top_k: u32,
+    actor_user_id: Option<String>,
 }
 
 impl QueryRequest {
     pub(crate) fn take(arguments: &mut Arguments) -> Result<Self, Refusal> {
-        let request = Self {
+        Ok(Self {
             query: arguments.named("query")?,
-            spaces: arguments.texts("spaces")?,
-            filters: arguments.object("filters")?.unwrap_or_default(),
+            spaces: take_spaces(arguments)?,
+            filter: filter(arguments.object("filters")?.unwrap_or_default())?,
             top_k: arguments.limit("top_k", 10, 100)?,
-        };
-        if request.spaces.len() > SPACES_MAX {
-            return Err(wrong("spaces", &format!("are more than {SPACES_MAX}")));
-        }
-        if request.spaces.iter().any(|space| space.trim().is_empty()) {
-            return Err(wrong("spaces", "holds an empty name"));
-        }
-        Ok(request)
+            actor_user_id: arguments.text("actor_user_id")?,
+        })
     }
+}
+
+/// The spaces that a caller names.
+pub(super) fn take_spaces(arguments: &mut Arguments) -> Result<Vec<String>, Refusal> {
+    let spaces = arguments.texts("spaces")?;
+    if spaces.len() > SPACES_MAX {
+        return Err(wrong("spaces", &format!("are more than {SPACES_MAX}")));
+    }
+    if spaces.iter().any(|space| space.trim().is_empty()) {
+        return Err(wrong("spaces", "holds an empty name"));
+    }
+    Ok(spaces)
+}
+
+/// `filters`: names of fields, and of values in `meta` for all others.
+fn filter(fields: Map<String, Value>) -> Result<MemoryFilter, Refusal> {
+    let mut arguments = Arguments::new(fields);
+    let within = |refusal: Refusal| Refusal {
+        message: format!("filters.{}", refusal.message),
+        ..refusal
+    };
+    let mut known = || {
+        Ok(MemoryFilter {
+            kind: arguments.text("kind")?,
+            actor: match arguments.text("actor_user_id")? {
+                None => arguments.text("actor")?,
+                actor => actor,
+            },
+            since: arguments.time("since")?,
+            until: arguments.time("until")?,
+            meta: Map::new(),
+        })
+    };
+    let filter = known().map_err(within)?;
+    Ok(MemoryFilter {
+        meta: arguments.rest(),
+        ..filter
+    })
 }
 
 impl MemoryService {
@@ -49,43 +82,27 @@ impl MemoryService {
         request: QueryRequest,
         caller: &Caller,
     ) -> Result<Value, Refusal> {
-        let mut spaces = request.spaces;
-        if spaces.is_empty() {
-            spaces.push(self.options().team_space());
-        }
-        for space in &spaces {
-            self.check_space(caller, space)?;
-        }
+        let actor = request.actor_user_id.as_deref();
         let search = Search {
             query: request.query,
-            spaces,
-            filters: request.filters,
+            spaces: self.readable_spaces(request.spaces, actor, caller).await?,
+            filter: request.filter,
             top_k: request.top_k,
         };
         match self.search(&search).await {
-            Ok(mut hits) => {
-                // Whatever the memory server makes of spaces, what was not asked for stays there.
-                hits.retain(|hit| search.spaces.contains(&hit.space));
-                hits.truncate(search.top_k as usize);
-                let source = self.backend().kind();
-                let results = hits.into_iter().map(|hit| found(hit, source)).collect();
+            Ok(found) => {
                 queried("backend");
-                Ok(answer(&search, results, None))
+                let source = self.backend().kind();
+                Ok(answer(&search, found, source, None))
             }
             Err(error) => Ok(self.fall_back(&search, &error).await),
         }
     }
 
-    async fn search(&self, search: &Search) -> Result<Vec<Hit>, BackendError> {
+    async fn search(&self, search: &Search) -> Result<Vec<MemoryItem>, BackendError> {
         let budget = self.options().gateway_budget();
-        let since = Instant::now();
-        let hits = timeout(budget, self.backend().search(search, budget)).await;
-        let hits = hits.unwrap_or_else(|_| {
-            let why = format!("no answer within {} ms", budget.as_millis());
-            Err(BackendError::Unknown(why))
-        });
-        metrics::backend_call(self.backend().kind(), "search", since, hits.is_ok());
-        hits
+        let found = self.backend().search(search, budget);
+        self.asked("search", found).await
     }
 
     /// Seed 003: the logbook answers, marked as less reliable.
@@ -95,22 +112,23 @@ impl MemoryService {
             error = shown,
             "memories could not be searched; the logbook is searched instead"
         );
-        let (query, spaces) = (&search.query, &search.spaces);
-        let hits = self.logbook().search_logbook(query, spaces, search.top_k);
-        match hits.await {
-            Ok(mut hits) => {
-                hits.retain(|hit| spaces.contains(&hit.space));
-                let results = hits.into_iter().map(remembered).collect();
-                let unfiltered = match search.filters.is_empty() {
-                    true => "",
-                    false => "; filters were not applied",
-                };
+        // What does not fit is left out afterwards, so there must be some to spare.
+        let limit = match search.filter.is_empty() {
+            true => search.top_k,
+            false => PAGE_ENTRIES_MAX,
+        };
+        let found = self
+            .logbook()
+            .search_logbook(&search.query, &search.spaces, limit);
+        match found.await {
+            Ok(found) => {
+                let found = found.into_iter().map(remembered).collect();
                 let message = format!(
                     "the memory server did not answer ({shown}); these results come from the \
-                     logbook alone: rely on them less{unfiltered}"
+                     logbook alone: rely on them less"
                 );
                 queried("fallback");
-                answer(search, results, Some(message))
+                answer(search, found, "logbook_fallback", Some(message))
             }
             Err(second) => {
                 warn!(error = %second, "nor could the logbook be searched");
@@ -119,7 +137,7 @@ impl MemoryService {
                     "the memory server did not answer ({shown}), and the logbook could not be \
                      searched ({second})"
                 );
-                let mut body = answer(search, Vec::new(), Some(message));
+                let mut body = answer(search, Vec::new(), "nobody", Some(message));
                 body["ok"] = json!(false);
                 body["error_code"] = json!("QUERY_FAILED");
                 body["retryable"] = json!(true);
@@ -129,29 +147,46 @@ impl MemoryService {
     }
 }
 
-/// A message means that the memory server did not answer.
-fn answer(search: &Search, results: Vec<Value>, message: Option<String>) -> Value {
+/// A message means that the memory server did not answer. Whatever a backend makes of spaces and
+/// filters, what was not asked for is left out.
+fn answer(
+    search: &Search,
+    mut found: Vec<MemoryItem>,
+    source: &str,
+    message: Option<String>,
+) -> Value {
+    found.retain(|item| search.spaces.contains(&item.space) && search.filter.fits(item));
+    found.truncate(search.top_k as usize);
     json!({
         "ok": true,
-        "total": results.len(),
-        "results": results,
+        "total": found.len(),
+        "results": found,
         "spaces_searched": search.spaces,
+        "source": source,
         "degraded": message.is_some(),
         "message": message,
     })
 }
 
-fn found(hit: Hit, source: &str) -> Value {
-    json!({
-        "id": hit.id, "content": hit.content, "score": hit.score, "space": hit.space,
-        "metadata": hit.metadata, "source": source,
-    })
-}
-
-fn remembered(hit: FallbackHit) -> Value {
-    json!({
-        "id": hit.id, "content": hit.content, "title": hit.title, "kind": hit.kind,
-        "confidence": hit.confidence, "evidence_refs": hit.evidence_refs, "space": hit.space,
-        "created_at": hit.created_at, "source": "logbook_fallback",
-    })
+/// A candidate or an event in the shape of a memory.
+fn remembered(hit: FallbackHit) -> MemoryItem {
+    let beside = [("title", Some(hit.title)), ("confidence", hit.confidence)];
+    let beside = beside
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), json!(value?))));
+    MemoryItem {
+        id: hit.id,
+        text: hit.content,
+        space: hit.space,
+        kind: Some(hit.kind),
+        actor: None,
+        created_at: Some(hit.created_at),
+        score: None,
+        evidence: match hit.evidence_refs {
+            Value::Array(evidence) => evidence,
+            Value::Object(fields) if fields.is_empty() => Vec::new(),
+            evidence => vec![evidence],
+        },
+        meta: beside.collect(),
+    }
 }

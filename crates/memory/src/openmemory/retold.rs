@@ -1,9 +1,13 @@
 //! A memory as a server tells it back.
 
+use jiff::Timestamp;
 use ring::rand::{SecureRandom, SystemRandom};
 use serde_json::{Map, Value, json};
 
-use crate::NewMemory;
+use crate::{MemoryItem, NewMemory};
+
+/// Where the caller's own values are in the metadata.
+const META: &str = "meta_json";
 
 /// A text that resembles no other: words of 32 hex digits.
 pub(super) fn unheard_of(words: usize) -> String {
@@ -16,28 +20,23 @@ pub(super) fn unheard_of(words: usize) -> String {
     (0..words).map(word).collect::<Vec<String>>().join(" ")
 }
 
-/// What we say about a memory. What the caller wants kept with it stands below our own words.
+/// What we say about a memory. What the caller wants kept with it has a place of its own: it must not
+/// be taken for ours.
 pub(super) fn metadata(memory: &NewMemory) -> Value {
-    let mut metadata: Map<String, Value> = memory.meta_json.clone();
-    let ours = [
+    json!({
         // Without it the older servers search only where they guess it could be.
-        ("sector", json!("semantic")),
-        ("source", json!("consign")),
-        ("space", json!(memory.target_space)),
-        ("target_space", json!(memory.target_space)),
-        ("payload_sha", json!(memory.payload_sha())),
-        ("kind", json!(memory.kind)),
-        ("actor_user_id", json!(memory.actor_user_id)),
-        ("item_id", json!(memory.item_id)),
-        ("correlation_id", json!(memory.correlation_id)),
-        ("evidence_refs", json!(memory.evidence)),
-    ];
-    for (name, value) in ours {
-        if !value.is_null() {
-            metadata.insert(name.to_owned(), value);
-        }
-    }
-    Value::Object(metadata)
+        "sector": "semantic",
+        "source": "consign",
+        "space": memory.target_space,
+        "target_space": memory.target_space,
+        "payload_sha": memory.payload_sha(),
+        "kind": memory.kind,
+        "actor_user_id": memory.actor_user_id,
+        "item_id": memory.item_id,
+        "correlation_id": memory.correlation_id,
+        "evidence_refs": memory.evidence,
+        META: memory.meta_json,
+    })
 }
 
 /// The tags of a memory, for people who look at the server.
@@ -91,6 +90,38 @@ pub(super) fn space_of(metadata: &Value) -> Option<&str> {
         .get("space")
         .or_else(|| metadata.get("target_space"))?
         .as_str()
+}
+
+/// A row as one of ours; none: it is not one.
+pub(super) fn item(row: &Value) -> Option<MemoryItem> {
+    let metadata = metadata_of(row);
+    let text = |name: &str| metadata.get(name)?.as_str().map(str::to_owned);
+    Some(MemoryItem {
+        id: row.get("id")?.as_str()?.to_owned(),
+        text: row.get("content")?.as_str()?.to_owned(),
+        space: space_of(&metadata)?.to_owned(),
+        kind: text("kind"),
+        actor: text("actor_user_id"),
+        created_at: row.get("created_at").and_then(moment),
+        score: row.get("score").and_then(Value::as_f64),
+        evidence: match metadata.get("evidence_refs") {
+            Some(Value::Array(evidence)) => evidence.clone(),
+            _ => Vec::new(),
+        },
+        meta: match metadata.get(META) {
+            Some(Value::Object(meta)) => meta.clone(),
+            _ => Map::new(),
+        },
+    })
+}
+
+/// Milliseconds since 1970, which some servers write as a text.
+fn moment(value: &Value) -> Option<Timestamp> {
+    let millis = match value {
+        Value::String(text) => text.parse().ok()?,
+        value => value.as_i64()?,
+    };
+    Timestamp::from_millisecond(millis).ok()
 }
 
 /// Whether a row is this memory by its name tag: our hash, in our space.

@@ -3,7 +3,7 @@
 //! Spaces are ours, not the server's. It is asked for more than is wanted, what it finds elsewhere is
 //! dropped, and while that leaves too little it is asked for more still: memories of other spaces that
 //! fit better must not hide those of this one. Where the server knows users, a private space is asked
-//! for by itself.
+//! for by itself. Filters are ours too, and narrow what it finds in the same way.
 
 mod round;
 
@@ -17,12 +17,8 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use self::round::Round;
-use super::{
-    Answer, OpenMemory,
-    dialect::Speaks,
-    retold::{metadata_of, space_of},
-};
-use crate::{BackendError, Hit, Search};
+use super::{Answer, OpenMemory, dialect::Speaks, retold};
+use crate::{BackendError, MemoryFilter, MemoryItem, Search};
 
 /// How much more than is wanted it is asked for, and how much more each time.
 const OVERFETCH: u32 = 5;
@@ -38,10 +34,16 @@ struct Part<'a> {
     /// Whose memories alone are asked for.
     user: Option<&'a str>,
     spaces: BTreeSet<&'a str>,
+    /// The server knows nothing of what is filtered by.
+    filter: &'a MemoryFilter,
 }
 
 impl OpenMemory {
-    pub(super) async fn search_until(&self, search: &Search, ends: Instant) -> Answer<Vec<Hit>> {
+    pub(super) async fn search_until(
+        &self,
+        search: &Search,
+        ends: Instant,
+    ) -> Answer<Vec<MemoryItem>> {
         let speaks = self.speaks(ends).await?;
         let parts = self.parts(speaks, search);
         let mut found = Vec::new();
@@ -65,10 +67,12 @@ impl OpenMemory {
         let owned = owned.into_iter().map(|space| Part {
             user: user_of(space),
             spaces: BTreeSet::from([space]),
+            filter: &search.filter,
         });
         let shared = (!shared.is_empty()).then_some(Part {
             user: None,
             spaces: shared,
+            filter: &search.filter,
         });
         owned.chain(shared).collect()
     }
@@ -79,7 +83,7 @@ impl OpenMemory {
         search: &Search,
         part: &Part<'_>,
         ends: Instant,
-    ) -> Answer<Vec<Hit>> {
+    ) -> Answer<Vec<MemoryItem>> {
         let wanted = search.top_k as usize;
         let most = match speaks {
             Speaks::JsHead => FETCHED_MAX_HEAD,
@@ -131,8 +135,7 @@ impl OpenMemory {
         ends: Instant,
     ) -> Answer<()> {
         let body = json!({
-            "query": search.query, "limit": round.fetched, "filters": search.filters,
-            "user_id": part.user,
+            "query": search.query, "limit": round.fetched, "filters": {}, "user_id": part.user,
         });
         let answer = self.post(&["memory", "search"], &body, ends).await?;
         let Some(rows) = answer.get("results").and_then(Value::as_array) else {
@@ -141,7 +144,7 @@ impl OpenMemory {
             ));
         };
         round.is_last = rows.len() < round.fetched as usize;
-        let hits = rows.iter().filter_map(|row| part.hit(row, score(row)));
+        let hits = rows.iter().filter_map(|row| part.hit(row));
         round.hits = hits.collect();
         Ok(())
     }
@@ -154,8 +157,8 @@ impl OpenMemory {
         round: &mut Round,
         ends: Instant,
     ) -> Answer<()> {
-        let mut filters: Map<String, Value> = search.filters.clone();
-        filters.entry("sector").or_insert_with(|| json!("semantic"));
+        let mut filters = Map::new();
+        filters.insert("sector".into(), json!("semantic"));
         // Answers are kept for a minute by what was asked; this asks something else each time, and
         // fits every memory all the same.
         filters.insert("min_score".into(), json!(never_asked()));
@@ -198,39 +201,27 @@ impl OpenMemory {
 }
 
 impl Part<'_> {
-    /// A row of a space that was asked for.
-    fn hit(&self, row: &Value, score: Option<f64>) -> Option<Hit> {
-        let metadata = metadata_of(row);
-        let space = space_of(&metadata)
-            .filter(|space| self.spaces.contains(space))?
-            .to_owned();
-        Some(Hit {
-            id: row.get("id")?.as_str()?.to_owned(),
-            content: row.get("content")?.as_str()?.to_owned(),
-            score,
-            space,
-            metadata,
-        })
+    /// A row of a space that was asked for, if it is what was asked for.
+    fn hit(&self, row: &Value) -> Option<MemoryItem> {
+        let item = retold::item(row)?;
+        let is_here = self.spaces.contains(item.space.as_str());
+        (is_here && self.filter.fits(&item)).then_some(item)
     }
 }
 
 /// The best of each, then the second best of each, and so on: what was asked for apart cannot be
 /// compared.
-fn woven(found: Vec<Vec<Hit>>, most: usize) -> Vec<Hit> {
+fn woven(found: Vec<Vec<MemoryItem>>, most: usize) -> Vec<MemoryItem> {
     let mut found: Vec<_> = found.into_iter().map(Vec::into_iter).collect();
     let mut hits = Vec::new();
     loop {
-        let row: Vec<Hit> = found.iter_mut().filter_map(Iterator::next).collect();
+        let row: Vec<MemoryItem> = found.iter_mut().filter_map(Iterator::next).collect();
         if row.is_empty() || hits.len() >= most {
             hits.truncate(most);
             return hits;
         }
         hits.extend(row);
     }
-}
-
-fn score(row: &Value) -> Option<f64> {
-    row.get("score").and_then(Value::as_f64)
 }
 
 /// A salience below every memory's, another one each time.

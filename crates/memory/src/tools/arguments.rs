@@ -1,5 +1,6 @@
 //! The arguments of a tool, taken one by one; what is left over was not asked for.
 
+use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::Refusal;
@@ -111,6 +112,25 @@ impl Arguments {
             _ => Err(wrong(name, "must be a list of texts")),
         });
         texts.collect()
+    }
+
+    /// A time with a zone.
+    pub(crate) fn time(&mut self, name: &str) -> Taken<Option<Timestamp>> {
+        let Some(text) = self.text(name)? else {
+            return Ok(None);
+        };
+        let time = text.parse().map(Some);
+        time.map_err(|_| {
+            wrong(
+                name,
+                "must be a time with a zone, such as 2026-01-30T10:00:00Z",
+            )
+        })
+    }
+
+    /// Everything that nobody took.
+    pub(crate) fn rest(self) -> Map<String, Value> {
+        self.fields
     }
 
     /// Refuses what nobody took: a name that was misspelt must not go unnoticed.

@@ -1,7 +1,6 @@
 //! The tools of the logbook.
 
 use consign_kernel::MessageId;
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{Answer, Arguments, Refusal, wrong};
@@ -30,7 +29,7 @@ pub(super) async fn dispatch(
         "logbook_query_items" => query_items(service, arguments, caller).await,
         "logbook_query_events" => query_events(service, arguments, caller).await,
         "logbook_list_attachments" => list_attachments(service, arguments, caller).await,
-        _ => Err(super::unknown(name)),
+        _ => Err(super::unknown(service, name)),
     }
 }
 
@@ -196,18 +195,11 @@ async fn query_events(
     caller: &Caller,
 ) -> Answer {
     let limit = arguments.limit("limit", 100, 1_000)?;
-    let since = arguments.text("since")?;
     let filter = EventFilter {
         item_id: arguments.whole("item_id")?,
         event_type: arguments.text("event_type")?,
         actor_user_id: arguments.text("actor_user_id")?,
-        since: match since {
-            None => None,
-            Some(since) => match since.parse::<Timestamp>() {
-                Ok(since) => Some(since),
-                Err(_) => return Err(wrong("since", "must be a time with a zone")),
-            },
-        },
+        since: arguments.time("since")?,
     };
     arguments.end()?;
     let events = service.logbook().events(&filter, limit).await;

@@ -1,321 +1,215 @@
-//! Every tool, and what it takes.
+//! Every tool, what it takes and what it answers, written for an agent that has never seen it.
+
+mod evidence;
+mod governance;
+mod logbook;
+mod memory;
+mod parts;
 
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
+
+use self::parts::answer;
+use crate::{MemoryOptions, ToolSet};
 
 /// A tool as it is announced.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolInfo {
     /// Its name.
     pub name: &'static str,
-    /// What it does, for those who choose.
+    /// What it does and when to use it, with an example.
     pub description: &'static str,
     /// What it takes, as JSON Schema: an object.
     pub input_schema: Map<String, Value>,
+    /// What it answers, as JSON Schema: an object. Refusals fit it too.
+    pub output_schema: Map<String, Value>,
     /// Whether it changes nothing.
     pub is_read_only: bool,
+    /// Whether it takes away what was there.
+    pub is_destructive: bool,
+    /// The smallest set that it is in.
+    pub set: ToolSet,
+}
+
+impl ToolInfo {
+    fn new(
+        name: &'static str,
+        description: &'static str,
+        required: &[&str],
+        properties: Value,
+        answered: Value,
+    ) -> Self {
+        let input = json!({
+            "type": "object", "properties": properties, "required": required,
+            "additionalProperties": false,
+        });
+        let (Value::Object(input_schema), Value::Object(output_schema)) = (input, answer(answered))
+        else {
+            unreachable!("invariant: written as objects")
+        };
+        Self {
+            name,
+            description,
+            input_schema,
+            output_schema,
+            is_read_only: true,
+            is_destructive: false,
+            set: ToolSet::Memory,
+        }
+    }
+
+    fn writing(self) -> Self {
+        Self {
+            is_read_only: false,
+            ..self
+        }
+    }
+
+    fn of_all(self) -> Self {
+        Self {
+            set: ToolSet::All,
+            ..self
+        }
+    }
 }
 
 /// Every tool there is.
 pub fn list() -> &'static [ToolInfo] {
-    static TOOLS: LazyLock<Vec<ToolInfo>> =
-        LazyLock::new(|| [memory(), governance(), evidence(), logbook(), listings()].concat());
+    static TOOLS: LazyLock<Vec<ToolInfo>> = LazyLock::new(|| {
+        [
+            memory::tools(),
+            governance::tools(),
+            evidence::tools(),
+            logbook::writing(),
+            logbook::reading(),
+        ]
+        .concat()
+    });
     &TOOLS
 }
 
-fn tool(
-    name: &'static str,
-    description: &'static str,
-    is_read_only: bool,
-    required: &[&str],
-    properties: Value,
-) -> ToolInfo {
-    let schema = json!({
-        "type": "object", "properties": properties, "required": required,
-        "additionalProperties": false,
-    });
-    let Value::Object(input_schema) = schema else {
-        unreachable!("invariant: written as an object")
-    };
-    ToolInfo {
-        name,
-        description,
-        input_schema,
-        is_read_only,
+/// The tools that a gateway with these settings offers.
+pub fn offered(options: &MemoryOptions) -> impl Iterator<Item = &'static ToolInfo> {
+    let set = options.tool_set;
+    let is_offered = move |tool: &&ToolInfo| set == ToolSet::All || tool.set == set;
+    list().iter().filter(is_offered)
+}
+
+/// The tool of this name, if a gateway with these settings offers it.
+pub fn find(options: &MemoryOptions, name: &str) -> Option<&'static ToolInfo> {
+    offered(options).find(|tool| tool.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// "Which." and "Whose." tell an agent nothing.
+    fn says_something(what: &str, description: &Value) {
+        let text = description.as_str().unwrap_or_default();
+        let words = text.split_whitespace().count();
+        assert!(words >= 4, "{what}: {text:?}");
     }
-}
 
-fn text(description: &str) -> Value {
-    json!({"type": "string", "description": description})
-}
+    fn check(what: &str, schema: &Value) {
+        for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+            let what = format!("{what}.{name}");
+            says_something(&what, &property["description"]);
+            assert!(
+                property["type"].is_string() || property["type"].is_array(),
+                "{what}"
+            );
+            check(&what, property);
+            check(&what, &property["items"]);
+        }
+        let names = schema["properties"].as_object();
+        for name in schema["required"].as_array().into_iter().flatten() {
+            let name = name.as_str().unwrap();
+            assert!(
+                names.is_some_and(|names| names.contains_key(name)),
+                "{what}.{name}"
+            );
+        }
+    }
 
-fn flag(description: &str) -> Value {
-    json!({"type": "boolean", "description": description})
-}
+    #[test]
+    fn every_tool_and_every_argument_is_explained() {
+        for tool in list() {
+            let words = tool.description.split_whitespace().count();
+            assert!(words >= 25, "{}: {words} words", tool.name);
+            assert!(tool.description.contains("Example: "), "{}", tool.name);
+            check(tool.name, &Value::Object(tool.input_schema.clone()));
+            check(tool.name, &Value::Object(tool.output_schema.clone()));
+            let schema = Value::Object(tool.input_schema.clone());
+            // Some models refuse schemas with alternatives at the top.
+            for word in ["anyOf", "oneOf", "allOf"] {
+                assert!(schema.get(word).is_none(), "{}", tool.name);
+            }
+            if let Some(kind) = schema["properties"]
+                .get("kind")
+                .filter(|_| tool.name.starts_with("memory_"))
+            {
+                assert_eq!(
+                    kind["enum"].as_array().map(Vec::len),
+                    Some(6),
+                    "{}",
+                    tool.name
+                );
+            }
+        }
+        let schema = |name: &str| {
+            let tool = list().iter().find(|tool| tool.name == name).unwrap();
+            Value::Object(tool.input_schema.clone())
+        };
+        let store = schema("memory_store");
+        assert_eq!(store["required"], json!(["payload_md"]));
+        let card = &store["properties"]["card"];
+        let required = json!(["kind", "owner", "module", "summary", "details", "evidence"]);
+        assert_eq!(card["required"], required);
+        let evidence = &store["properties"]["evidence"]["items"];
+        assert_eq!(evidence["required"], json!(["uri"]));
+        let upload = schema("evidence_upload");
+        let types = upload["properties"]["content_type"]["enum"].as_array();
+        assert_eq!(types.map(Vec::len), Some(11));
+    }
 
-fn whole(description: &str) -> Value {
-    json!({"type": "integer", "description": description})
-}
+    /// Examples are calls that the tool takes.
+    #[test]
+    fn examples_are_arguments_of_their_tools() {
+        for tool in list() {
+            let (_, example) = tool.description.split_once("Example: ").unwrap();
+            let mut values = serde_json::Deserializer::from_str(example).into_iter::<Value>();
+            let example = values.next().unwrap().unwrap();
+            let given = example.as_object().unwrap();
+            let properties = tool.input_schema["properties"].as_object().unwrap();
+            for name in given.keys() {
+                assert!(properties.contains_key(name), "{}: {name}", tool.name);
+            }
+            for name in tool.input_schema["required"].as_array().unwrap() {
+                assert!(
+                    given.contains_key(name.as_str().unwrap()),
+                    "{}: {name}",
+                    tool.name
+                );
+            }
+        }
+    }
 
-fn limit(default: u32, most: u32) -> Value {
-    json!({
-        "type": "integer", "minimum": 1, "maximum": most, "default": default,
-        "description": "How many at most.",
-    })
-}
-
-fn object(description: &str) -> Value {
-    json!({"type": "object", "description": description})
-}
-
-fn texts(description: &str) -> Value {
-    json!({"type": "array", "items": {"type": "string"}, "description": description})
-}
-
-fn objects(description: &str) -> Value {
-    json!({"type": "array", "items": {"type": "object"}, "description": description})
-}
-
-fn actor() -> Value {
-    text("Who does this. With a token of one person: that person, or absent.")
-}
-
-fn memory() -> Vec<ToolInfo> {
-    vec![
-        store(),
-        tool(
-            "memory_query",
-            "Searches memories. Without the memory server it searches the logbook instead and says \
-             so with degraded = true: rely on that less.",
-            true,
-            &["query"],
-            json!({
-                "query": text("What to look for."),
-                "spaces": texts("Where to look; absent: the team's space."),
-                "filters": object("What else must fit, in the memory server's words."),
-                "top_k": limit(10, 100),
-            }),
-        ),
-        tool(
-            "reliability_report",
-            "How many memories were stored, deferred, delivered later, refused and lost.",
-            true,
-            &[],
-            json!({}),
-        ),
-    ]
-}
-
-fn governance() -> Vec<ToolInfo> {
-    vec![
-        tool(
-            "governance_get",
-            "The project's settings: whether the team's spaces may be written to, and the policy.",
-            true,
-            &[],
-            json!({}),
-        ),
-        tool(
-            "governance_update",
-            "Changes the project's settings. Needs the admin key, or an actor on the current \
-             allowlist_users.",
-            false,
-            &[],
-            json!({
-                "team_write_enabled": flag("Whether the team's spaces may be written to."),
-                "policy_json": object("Laid over the current policy key by key."),
-                "admin_key": text("The admin key."),
-                "actor_user_id": actor(),
-            }),
-        ),
-    ]
-}
-
-fn evidence() -> Vec<ToolInfo> {
-    vec![
-        tool(
-            "evidence_upload",
-            "Keeps a text as evidence and answers with the reference to give to memory_store.",
-            false,
-            &["content", "content_type"],
-            json!({
-                "content": text("The text."),
-                "content_type": text("text/plain, text/markdown, text/x-diff, application/json ..."),
-                "title": text("What it is called."),
-                "actor_user_id": actor(),
-                "project_key": text("The project it belongs to; absent: this one."),
-                "item_id": whole("The item it belongs to; absent: a new one."),
-                "target_space": text("The space of a new item; absent: where a memory of yours would go."),
-            }),
-        ),
-        tool(
-            "evidence_read",
-            "Reads evidence by its memory:// reference and checks its hash.",
-            true,
-            &["uri"],
-            json!({
-                "uri": text("memory://attachments/<id>/<sha256>, or an artifact key."),
-                "encoding": json!({
-                    "type": "string", "enum": ["utf-8", "base64"], "default": "utf-8",
-                    "description": "How the content is written.",
-                }),
-                "max_bytes": whole("Refuse what is larger."),
-                "include_content": flag("Whether to answer with the content; else only its measures."),
-                "verify_sha256": flag("Whether to check the hash."),
-            }),
-        ),
-    ]
-}
-
-fn store() -> ToolInfo {
-    tool(
-        "memory_store",
-        "Stores a memory. Answers allow (stored where asked), redirect (stored elsewhere, as the \
-         policy says), deferred (the memory server cannot take it now; it is kept and delivered \
-         later, outbox_id tells which), reject (refused) or error.",
-        false,
-        // One of payload_md and card.
-        &[],
-        json!({
-            "payload_md": text("The memory, as Markdown. Required unless card is given."),
-            "card": object(
-                "Instead of payload_md: kind, owner, module, summary, details, evidence, \
-                 confidence, visibility, ttl. Built into a memory card, shortened where needed."
-            ),
-            "target_space": text("team:<project>, private:<user> or org:<name>; absent: the team's."),
-            "meta_json": object("Kept with it."),
-            "kind": text("PROCEDURE, REVIEW_GUIDE, PITFALL, DECISION, FACT or REFLECTION."),
-            "evidence_refs": texts("References to evidence."),
-            "evidence": objects("Evidence: uri (required), sha256, source_id, source_type, ..."),
-            "is_bulk": flag("Whether it is one of very many."),
-            "item_id": whole("The logbook's item it is about."),
-            "actor_user_id": text("Who stores it."),
-        }),
-    )
-}
-
-fn logbook() -> Vec<ToolInfo> {
-    let item_id = || whole("The item.");
-    vec![
-        tool(
-            "logbook_create_item",
-            "Makes an item: something that events and attachments belong to.",
-            false,
-            &["item_type", "title"],
-            json!({
-                "item_type": text("What kind of thing."),
-                "title": text("What it is called."),
-                "status": text("How it stands; absent: open."),
-                "owner_user_id": text("Whose it is; must be a user."),
-                "scope_json": object("What it covers."),
-                "project_key": text("The project it belongs to; absent: this one."),
-            }),
-        ),
-        tool(
-            "logbook_add_event",
-            "Adds an event to an item; with status_to, the item changes to it.",
-            false,
-            &["item_id", "event_type"],
-            json!({
-                "item_id": item_id(),
-                "event_type": text("What kind."),
-                "payload_json": object("What happened; space in it says where it can be found."),
-                "status_from": text("How the item stood."),
-                "status_to": text("How it stands from now on."),
-                "actor_user_id": text("Who; must be a user."),
-                "source": text("By what means; absent: tool."),
-            }),
-        ),
-        tool(
-            "logbook_attach",
-            "Attaches something that is kept elsewhere to an item.",
-            false,
-            &["item_id", "kind", "uri", "sha256"],
-            json!({
-                "item_id": item_id(),
-                "kind": text("What kind."),
-                "uri": text("Where it is."),
-                "sha256": text("Its hash: 64 hex digits."),
-                "size_bytes": whole("Its size."),
-                "meta_json": object("Anything else."),
-            }),
-        ),
-        tool(
-            "logbook_set_kv",
-            "Sets a value.",
-            false,
-            &["namespace", "key", "value_json"],
-            json!({
-                "namespace": text("Whose."), "key": text("Which."),
-                "value_json": json!({
-                    "type": ["object", "array", "string", "number", "boolean"],
-                    "description": "Any JSON value but null.",
-                }),
-            }),
-        ),
-        tool(
-            "logbook_get_kv",
-            "Reads a value.",
-            true,
-            &["namespace", "key"],
-            json!({"namespace": text("Whose."), "key": text("Which.")}),
-        ),
-    ]
-}
-
-fn listings() -> Vec<ToolInfo> {
-    let item_id = || whole("The item.");
-    vec![
-        tool(
-            "outbox_status",
-            "Memories that wait to be stored, were stored later, or were given up.",
-            true,
-            &[],
-            json!({
-                "outbox_id": whole("One of them."),
-                "status": json!({
-                    "type": "string", "enum": ["pending", "sent", "dead"],
-                    "description": "Only those.",
-                }),
-                "limit": limit(50, 1_000),
-            }),
-        ),
-        tool(
-            "logbook_query_items",
-            "Items, newest first.",
-            true,
-            &[],
-            json!({
-                "limit": limit(50, 1_000),
-                "item_type": text("Only those."),
-                "status": text("Only those."),
-                "owner_user_id": text("Only theirs."),
-            }),
-        ),
-        tool(
-            "logbook_query_events",
-            "Events, newest first.",
-            true,
-            &[],
-            json!({
-                "limit": limit(100, 1_000),
-                "item_id": item_id(),
-                "event_type": text("Only those."),
-                "actor_user_id": text("Only theirs."),
-                "since": text("Not older than this time, such as 2026-01-30T10:00:00Z."),
-            }),
-        ),
-        tool(
-            "logbook_list_attachments",
-            "Attachments, newest first.",
-            true,
-            &[],
-            json!({
-                "limit": limit(100, 1_000),
-                "item_id": item_id(),
-                "kind": text("Only those."),
-            }),
-        ),
-    ]
+    #[test]
+    fn the_small_set_has_no_evidence_and_no_logbook() {
+        let small = MemoryOptions {
+            tool_set: ToolSet::Memory,
+            ..MemoryOptions::default()
+        };
+        let names: Vec<&str> = offered(&small).map(|tool| tool.name).collect();
+        assert!(
+            names.contains(&"memory_store") && names.contains(&"governance_get"),
+            "{names:?}"
+        );
+        let is_other = |name: &&str| name.starts_with("logbook_") || name.starts_with("evidence_");
+        assert_eq!(names.iter().find(|name| is_other(name)), None);
+        assert_eq!(offered(&MemoryOptions::default()).count(), list().len());
+        assert_eq!(find(&small, "logbook_get_kv"), None);
+    }
 }

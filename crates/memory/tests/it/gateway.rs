@@ -8,6 +8,7 @@ mod governance;
 mod logbook;
 mod nul;
 mod query;
+mod read;
 mod secrets;
 mod store;
 mod turns;

@@ -3,6 +3,7 @@
 
 mod fake;
 mod hazards;
+mod items;
 mod other_dialects;
 mod outages;
 mod replaced;
@@ -38,7 +39,7 @@ fn search(query: &str, spaces: &[&str]) -> Search {
     Search {
         query: query.into(),
         spaces: spaces.iter().map(|&space| space.to_owned()).collect(),
-        filters: serde_json::Map::new(),
         top_k: 10,
+        ..Search::default()
     }
 }

@@ -1,7 +1,8 @@
 //! Searching, and the memories of the embedded backend.
 
-use consign_kernel::Result;
-use consign_memory::{EmbeddedHit, FallbackHit, Kept, NewMemory};
+use consign_kernel::{PAGE_ENTRIES_MAX, Result};
+use consign_memory::{FallbackHit, ItemPage, Kept, Listing, MemoryItem, NewMemory, Search};
+use jiff_sqlx::ToSqlx;
 use sqlx::{postgres::PgRow, types::Json};
 
 use super::at_most;
@@ -51,18 +52,55 @@ impl PostgresStore {
         rows::column(rows::only(&rows)?, "memory_id")
     }
 
-    pub(super) async fn search_kept_impl(
-        &self,
-        query: &str,
-        spaces: &[String],
-        limit: u32,
-    ) -> Result<Vec<EmbeddedHit>> {
-        let statement = sqlx::query("SELECT * FROM logbook.search_memory($1, $2, $3)")
-            .bind(query)
-            .bind(spaces)
-            .bind(at_most(limit));
+    pub(super) async fn search_kept_impl(&self, search: &Search) -> Result<Vec<MemoryItem>> {
+        let filter = &search.filter;
+        let sql = "SELECT * FROM logbook.search_memory($1, $2, $3, $4, $5, $6, $7)";
+        let statement = sqlx::query(sql)
+            .bind(&search.query)
+            .bind(&search.spaces)
+            .bind(at_most(search.top_k))
+            .bind(&filter.kind)
+            .bind(&filter.actor)
+            .bind(filter.since.map(|at| at.to_sqlx()))
+            .bind(filter.until.map(|at| at.to_sqlx()));
         let rows = self.read("search memories", statement).await?;
-        rows.iter().map(embedded_hit).collect()
+        let item = |row| kept_item(row, Some(rows::column(row, "score")?));
+        rows.iter().map(item).collect()
+    }
+
+    pub(super) async fn read_kept_impl(&self, memory_id: &str) -> Result<Option<MemoryItem>> {
+        let sql = "SELECT m.*, target_space AS space, payload_md AS content FROM logbook.read_memory($1) m";
+        let statement = sqlx::query(sql).bind(memory_id);
+        let rows = self.read("read a memory", statement).await?;
+        rows.first().map(|row| kept_item(row, None)).transpose()
+    }
+
+    pub(super) async fn list_kept_impl(&self, listing: &Listing) -> Result<ItemPage> {
+        let after = listing.after()?;
+        let filter = &listing.filter;
+        let limit = listing.limit.min(PAGE_ENTRIES_MAX);
+        let sql = "SELECT m.*, target_space AS space, payload_md AS content \
+                   FROM logbook.list_memory($1, $2, $3, $4, $5, $6, $7, $8) m \
+                   ORDER BY created_at DESC, memory_id DESC";
+        let statement = sqlx::query(sql)
+            .bind(&listing.spaces)
+            .bind(i32::try_from(limit + 1).unwrap_or(i32::MAX))
+            .bind(&filter.kind)
+            .bind(&filter.actor)
+            .bind(filter.since.map(|at| at.to_sqlx()))
+            .bind(filter.until.map(|at| at.to_sqlx()))
+            .bind(after.map(|(at, _)| at.to_sqlx()))
+            .bind(after.map(|(_, id)| id));
+        let rows = self.read("list memories", statement).await?;
+        let items: Result<Vec<MemoryItem>> = rows.iter().map(|row| kept_item(row, None)).collect();
+        Ok(ItemPage::of(items?, limit))
+    }
+
+    pub(super) async fn memory_spaces_impl(&self) -> Result<Vec<String>> {
+        let statement = sqlx::query("SELECT space FROM logbook.memory_spaces() AS s (space)");
+        let rows = self.read("list spaces", statement).await?;
+        let space = |row| rows::column(row, "space");
+        rows.iter().map(space).collect()
     }
 }
 
@@ -80,19 +118,18 @@ fn fallback_hit(row: &PgRow) -> Result<FallbackHit> {
     })
 }
 
-fn embedded_hit(row: &PgRow) -> Result<EmbeddedHit> {
-    let Json(meta_json) = rows::column(row, "meta_json")?;
+fn kept_item(row: &PgRow, score: Option<f64>) -> Result<MemoryItem> {
+    let Json(meta) = rows::column(row, "meta_json")?;
     let Json(evidence) = rows::column(row, "evidence")?;
-    Ok(EmbeddedHit {
-        memory_id: rows::column(row, "memory_id")?,
+    Ok(MemoryItem {
+        id: rows::column(row, "memory_id")?,
+        text: rows::column(row, "content")?,
         space: rows::column(row, "space")?,
-        content: rows::column(row, "content")?,
-        payload_sha: rows::column(row, "payload_sha")?,
         kind: rows::column(row, "kind")?,
-        actor_user_id: rows::column(row, "actor_user_id")?,
-        meta_json,
+        actor: rows::column(row, "actor_user_id")?,
+        created_at: Some(rows::time(row, "created_at")?),
+        score,
         evidence,
-        score: rows::column(row, "score")?,
-        created_at: rows::time(row, "created_at")?,
+        meta,
     })
 }

@@ -1,7 +1,7 @@
 //! Full-text search, and the embedded memory.
 
-use consign_kernel::Error;
-use consign_memory::{EmbeddedHit, FallbackHit, Kept, NewMemory};
+use consign_kernel::{Error, PAGE_ENTRIES_MAX};
+use consign_memory::{FallbackHit, ItemPage, Kept, Listing, MemoryItem, NewMemory, Search};
 use sqlx::{Row, SqliteConnection, sqlite::SqliteRow};
 use uuid::Uuid;
 
@@ -64,26 +64,78 @@ pub(super) async fn kept(
 
 pub(super) async fn search_kept(
     connection: &mut SqliteConnection,
-    query: &str,
-    spaces: &[String],
-    limit: u32,
-) -> Result<Vec<EmbeddedHit>> {
-    let found = search(connection, sql!("kept_search"), query, spaces, limit).await?;
-    let hit = |row: &SqliteRow| {
-        Ok(EmbeddedHit {
-            memory_id: row.try_get("memory_id")?,
-            space: row.try_get("target_space")?,
-            content: row.try_get("payload_md")?,
-            payload_sha: row.try_get("payload_sha")?,
-            kind: row.try_get("kind")?,
-            actor_user_id: row.try_get("actor_user_id")?,
-            meta_json: logbook::object(row, "meta_json")?,
-            evidence: rows::document(row.try_get("evidence")?)?,
-            score: row.try_get("score")?,
-            created_at: logbook::time(row, "created_at")?,
-        })
-    };
-    found.iter().map(hit).collect()
+    search: &Search,
+) -> Result<Vec<MemoryItem>> {
+    let words = words(&search.query);
+    if words.is_empty() {
+        return Ok(Vec::new());
+    }
+    let filter = &search.filter;
+    let found = sqlx::query(sql!("kept_search"))
+        .bind(rows::json(&words))
+        .bind(rows::json(&search.spaces))
+        .bind(search.top_k.min(logbook::ROWS_MAX))
+        .bind(&filter.kind)
+        .bind(&filter.actor)
+        .bind(filter.since.map(rows::micros))
+        .bind(filter.until.map(rows::micros))
+        .fetch_all(connection)
+        .await?;
+    found.iter().map(item).collect()
+}
+
+pub(super) async fn read_kept(
+    connection: &mut SqliteConnection,
+    memory_id: &str,
+) -> Result<Option<MemoryItem>> {
+    let found = sqlx::query(sql!("kept_read"))
+        .bind(memory_id)
+        .fetch_optional(connection)
+        .await?;
+    found.as_ref().map(item).transpose()
+}
+
+pub(super) async fn list_kept(
+    connection: &mut SqliteConnection,
+    listing: &Listing,
+) -> Result<ItemPage> {
+    let after = listing.after()?;
+    let filter = &listing.filter;
+    let limit = listing.limit.min(PAGE_ENTRIES_MAX);
+    let found = sqlx::query(sql!("kept_list"))
+        .bind(rows::json(&listing.spaces))
+        .bind(limit + 1)
+        .bind(&filter.kind)
+        .bind(&filter.actor)
+        .bind(filter.since.map(rows::micros))
+        .bind(filter.until.map(rows::micros))
+        .bind(after.as_ref().map(|(at, _)| rows::micros(*at)))
+        .bind(after.as_ref().map(|(_, id)| *id))
+        .fetch_all(connection)
+        .await?;
+    let items: Result<Vec<MemoryItem>> = found.iter().map(item).collect();
+    Ok(ItemPage::of(items?, limit))
+}
+
+pub(super) async fn memory_spaces(connection: &mut SqliteConnection) -> Result<Vec<String>> {
+    let spaces = sqlx::query_scalar(sql!("memory_spaces"))
+        .fetch_all(connection)
+        .await?;
+    Ok(spaces)
+}
+
+fn item(row: &SqliteRow) -> Result<MemoryItem> {
+    Ok(MemoryItem {
+        id: row.try_get("memory_id")?,
+        text: row.try_get("payload_md")?,
+        space: row.try_get("target_space")?,
+        kind: row.try_get("kind")?,
+        actor: row.try_get("actor_user_id")?,
+        created_at: Some(logbook::time(row, "created_at")?),
+        score: row.try_get("score")?,
+        evidence: rows::document(row.try_get("evidence")?)?,
+        meta: logbook::object(row, "meta_json")?,
+    })
 }
 
 pub(super) async fn search_logbook(
@@ -92,7 +144,16 @@ pub(super) async fn search_logbook(
     spaces: &[String],
     limit: u32,
 ) -> Result<Vec<FallbackHit>> {
-    let found = search(connection, sql!("logbook_search"), query, spaces, limit).await?;
+    let words = words(query);
+    if words.is_empty() {
+        return Ok(Vec::new());
+    }
+    let found = sqlx::query(sql!("logbook_search"))
+        .bind(rows::json(&words))
+        .bind(rows::json(&spaces))
+        .bind(limit.min(logbook::ROWS_MAX))
+        .fetch_all(connection)
+        .await?;
     let hit = |row: &SqliteRow| {
         Ok(FallbackHit {
             id: row.try_get("id")?,
@@ -106,24 +167,4 @@ pub(super) async fn search_logbook(
         })
     };
     found.iter().map(hit).collect()
-}
-
-async fn search(
-    connection: &mut SqliteConnection,
-    statement: &'static str,
-    query: &str,
-    spaces: &[String],
-    limit: u32,
-) -> Result<Vec<SqliteRow>> {
-    let words = words(query);
-    if words.is_empty() {
-        return Ok(Vec::new());
-    }
-    let found = sqlx::query(statement)
-        .bind(rows::json(&words))
-        .bind(rows::json(&spaces))
-        .bind(limit.min(logbook::ROWS_MAX))
-        .fetch_all(connection)
-        .await?;
-    Ok(found)
 }

@@ -47,7 +47,7 @@ impl EvidenceUpload {
 }
 
 /// What evidence may be, and how its files end.
-const CONTENT_TYPES: [(&str, &str); 11] = [
+pub(crate) const CONTENT_TYPES: [(&str, &str); 11] = [
     ("text/plain", "txt"),
     ("text/markdown", "md"),
     ("text/x-diff", "diff"),

@@ -191,7 +191,10 @@ impl Call {
     /// Brings a request into one shape.
     pub(super) fn read(&self, mut request: StoreRequest) -> Result<Asked, Refused> {
         let options = self.service.options();
-        let (text, trim) = match (request.payload_md.take(), request.card.take()) {
+        let text = request.payload_md.take();
+        // An empty text beside a card is that of a client whose schema demands one.
+        let text = text.filter(|text| !text.is_empty() || request.card.is_none());
+        let (text, trim) = match (text, request.card.take()) {
             (Some(_), Some(_)) => {
                 return Err(self.malformed("card", "payload_md and card exclude each other"));
             }

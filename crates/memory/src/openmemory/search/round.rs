@@ -6,9 +6,9 @@ use futures_util::{FutureExt, future::join_all};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{Part, score};
+use super::Part;
 use crate::{
-    BackendError, Hit,
+    BackendError, MemoryItem,
     openmemory::{Answer, OpenMemory},
 };
 
@@ -19,11 +19,11 @@ pub(super) struct Round {
     /// How many it is asked for.
     pub(super) fetched: u32,
     /// What is of the spaces that were asked for, best first.
-    pub(super) hits: Vec<Hit>,
+    pub(super) hits: Vec<MemoryItem>,
     /// Whether asking for more would bring no more.
     pub(super) is_last: bool,
-    /// What was read so far, by name; nothing: it is elsewhere, or gone.
-    read: HashMap<String, Option<Hit>>,
+    /// What was read so far, by name; nothing: it is elsewhere, does not fit, or is gone.
+    read: HashMap<String, Option<MemoryItem>>,
 }
 
 impl Round {
@@ -52,8 +52,8 @@ impl OpenMemory {
             self.read(some, part, &mut round.read, ends).await?;
             let read = some.iter().filter_map(|found| {
                 let hit = round.read.get(name(found))?.clone()?;
-                Some(Hit {
-                    score: score(found),
+                Some(MemoryItem {
+                    score: found.get("score").and_then(Value::as_f64),
                     ..hit
                 })
             });
@@ -71,7 +71,7 @@ impl OpenMemory {
         &self,
         some: &[Value],
         part: &Part<'_>,
-        known: &mut HashMap<String, Option<Hit>>,
+        known: &mut HashMap<String, Option<MemoryItem>>,
         ends: Instant,
     ) -> Answer<()> {
         let mut reading = Vec::new();
@@ -83,7 +83,7 @@ impl OpenMemory {
         }
         for (name, row) in join_all(reading).await {
             let hit = match row {
-                Ok(row) => part.hit(&row, None),
+                Ok(row) => part.hit(&row),
                 // Deleted since, or another tenant's.
                 Err(BackendError::Api {
                     status: 403 | 404, ..

@@ -1,6 +1,6 @@
 //! `memory_query`.
 
-use consign_memory::{Embedded, MemoryService, NewCandidate, NewEvent, NewItem, tools};
+use consign_memory::{Caller, Embedded, MemoryService, NewCandidate, NewEvent, NewItem, tools};
 use serde_json::{Map, Value, json};
 
 use crate::support::{Desk, Manner};
@@ -54,6 +54,27 @@ fn sorted(answer: &Value, field: &str) -> Vec<String> {
     values
 }
 
+/// Every result has these fields and no others.
+#[track_caller]
+fn is_one_shape(answer: &Value) {
+    const FIELDS: [&str; 9] = [
+        "actor",
+        "created_at",
+        "evidence",
+        "id",
+        "kind",
+        "meta",
+        "score",
+        "space",
+        "text",
+    ];
+    for result in answer["results"].as_array().unwrap() {
+        let mut fields: Vec<&String> = result.as_object().unwrap().keys().collect();
+        fields.sort();
+        assert_eq!(fields, FIELDS, "{result}");
+    }
+}
+
 /// Only what is in the spaces that were asked for, whatever the memory server finds.
 #[tokio::test]
 async fn results_are_of_the_spaces_that_were_asked_for() {
@@ -69,13 +90,87 @@ async fn results_are_of_the_spaces_that_were_asked_for() {
     assert_eq!(answer["message"], Value::Null);
     assert_eq!(answer["total"], 1);
     assert_eq!(sorted(&answer, "space"), ["private:alice"]);
-    assert_eq!(answer["results"][0]["source"], "fake");
-    // Without spaces: the team's.
-    let answer = desk
-        .call("memory_query", json!({"query": "borealis"}))
-        .await;
-    assert_eq!(answer["spaces_searched"], json!(["team:p"]));
-    assert_eq!(answer["total"], 0);
+    assert_eq!(answer["source"], "fake");
+}
+
+/// What a caller's first call stored without naming a space, their second finds without naming one.
+#[tokio::test]
+async fn a_search_without_spaces_looks_where_the_caller_writes() {
+    let desk = Desk::new().await;
+    desk.make_user("alice").await;
+    let bound = Caller {
+        actor: Some("bob".to_owned()),
+        is_authenticated: true,
+        ..Caller::default()
+    };
+    let nobody = Caller::anonymous();
+    for (caller, actor, spaces) in [
+        (&nobody, Value::Null, json!(["team:p", "private:unknown"])),
+        (&nobody, json!("alice"), json!(["team:p", "private:alice"])),
+        (
+            &nobody,
+            json!("eve"),
+            json!(["team:p", "private:eve", "private:unknown"]),
+        ),
+        (&bound, Value::Null, json!(["team:p", "private:bob"])),
+        (&bound, json!("bob"), json!(["team:p", "private:bob"])),
+    ] {
+        let text = format!("borealis of {actor} {caller:?}");
+        let store = json!({"payload_md": text, "actor_user_id": actor});
+        let stored = desk.call_as(caller, "memory_store", store).await;
+        assert_eq!(stored["action"], "redirect", "{stored}");
+        let query = json!({"query": text, "actor_user_id": actor});
+        let found = desk.call_as(caller, "memory_query", query).await;
+        assert_eq!(found["spaces_searched"], spaces, "{found}");
+        assert_eq!(found["results"][0]["id"], stored["memory_id"], "{found}");
+    }
+    let posing = json!({"query": "x", "actor_user_id": "alice"});
+    let refused = desk.call_as(&bound, "memory_query", posing).await;
+    assert_eq!(refused["error_code"], "ACTOR_MISMATCH", "{refused}");
+}
+
+/// A backend that knows nothing of filters changes nothing about what they mean.
+#[tokio::test]
+async fn filters_are_applied_whatever_the_backend_makes_of_them() {
+    let desk = Desk::new().await;
+    desk.make_user("alice").await;
+    let memories = [
+        json!({"payload_md": "borealis one", "kind": "DECISION", "meta_json": {"module": "ui"}}),
+        json!({"payload_md": "borealis two", "kind": "PITFALL", "actor_user_id": "alice"}),
+        // Values of the caller's own are not taken for the gateway's.
+        json!({"payload_md": "borealis three", "meta_json": {"kind": "DECISION", "actor_user_id": "alice"}}),
+    ];
+    for mut memory in memories {
+        memory["target_space"] = json!("private:bob");
+        let stored = desk.call("memory_store", memory).await;
+        assert_eq!(stored["ok"], true, "{stored}");
+    }
+    for (filters, found) in [
+        (
+            json!({}),
+            &["borealis one", "borealis three", "borealis two"][..],
+        ),
+        (json!({"kind": "DECISION"}), &["borealis one"]),
+        (json!({"kind": "decision"}), &[]),
+        (json!({"actor_user_id": "alice"}), &["borealis two"]),
+        (json!({"actor": "alice"}), &["borealis two"]),
+        (json!({"module": "ui"}), &["borealis one"]),
+        (json!({"module": "db"}), &[]),
+        (
+            json!({"kind": "DECISION", "module": "ui"}),
+            &["borealis one"],
+        ),
+        (json!({"kind": "PITFALL", "module": "ui"}), &[]),
+    ] {
+        let query = json!({"query": "borealis", "spaces": ["private:bob"], "filters": filters});
+        let answer = desk.call("memory_query", query).await;
+        assert_eq!(sorted(&answer, "text"), found, "{filters}");
+    }
+    for filters in [json!({"kind": 7}), json!({"since": "yesterday"}), json!([])] {
+        let query = json!({"query": "borealis", "filters": filters});
+        let answer = desk.call("memory_query", query).await;
+        assert_eq!(answer["error_code"], "INVALID_PARAMETER", "{filters}");
+    }
 }
 
 /// E11, T27: the logbook answers instead, in the same spaces, and says that it does.
@@ -100,7 +195,15 @@ async fn the_logbook_answers_when_the_memory_server_does_not() {
         assert_eq!(answer["degraded"], true);
         assert_eq!(answer["total"], 2, "a candidate and an event: {answer}");
         assert_eq!(sorted(&answer, "space"), ["team:p", "team:p"]);
-        assert_eq!(sorted(&answer, "source"), ["logbook_fallback"; 2]);
+        assert_eq!(answer["source"], "logbook_fallback");
+        is_one_shape(&answer);
+        let query = json!({"query": "borealis", "filters": {"kind": "PITFALL"}});
+        let pitfalls = desk.call("memory_query", query).await;
+        assert_eq!(
+            sorted(&pitfalls, "kind"),
+            ["PITFALL"],
+            "filters hold here too"
+        );
         let message = answer["message"].as_str().unwrap();
         assert!(message.contains("rely on them less"), "{message}");
         assert!(!message.contains("sk-secret"), "{message}");
@@ -182,8 +285,9 @@ async fn memories_kept_in_the_database_are_found_by_their_words() {
     .await;
     assert_eq!(found["degraded"], false, "{found}");
     assert_eq!(found["results"][0]["id"], memory_id);
-    assert_eq!(found["results"][0]["content"], text);
-    assert_eq!(found["results"][0]["source"], "embedded");
+    assert_eq!(found["results"][0]["text"], text);
+    assert_eq!(found["source"], "embedded");
+    is_one_shape(&found);
     for (filters, total) in [
         (json!({"kind": "DECISION"}), 1),
         (json!({"kind": "PITFALL"}), 0),
@@ -202,6 +306,7 @@ async fn memories_kept_in_the_database_are_found_by_their_words() {
 }
 
 crate::support::also_on_postgres! {
+    a_search_without_spaces_looks_where_the_caller_writes
     results_are_of_the_spaces_that_were_asked_for
     the_logbook_answers_when_the_memory_server_does_not
     memories_kept_in_the_database_are_found_by_their_words

@@ -16,6 +16,9 @@ async fn is_audited(desk: &Desk, arguments: Value, (code, name, space): (&str, &
     let answer = desk.call("memory_store", arguments.clone()).await;
     assert_eq!(answer["error_code"], code, "{arguments}: {answer}");
     assert_eq!(answer["retryable"], false, "{answer}");
+    assert_eq!(answer["action"], "reject", "{answer}");
+    assert_eq!(answer["ok"], false, "{answer}");
+    assert_eq!(answer["success"], false, "{answer}");
     let audits = desk.audits().await;
     assert_eq!(audits.len(), before + 1, "{arguments}");
     let audit = audits.last().unwrap();

@@ -40,7 +40,7 @@ async fn what_is_stored_has_everything_that_was_said_and_is_found_again() {
     );
     new.kind = Some("PROCEDURE".into());
     new.actor_user_id = Some("alice".into());
-    new.meta_json = json!({"module": "release", "space": "forged"})
+    new.meta_json = json!({"module": "release", "space": "forged", "item_id": 7})
         .as_object()
         .unwrap()
         .clone();
@@ -57,7 +57,19 @@ async fn what_is_stored_has_everything_that_was_said_and_is_found_again() {
     assert_eq!(row["metadata"]["space"], "private:alice");
     assert_eq!(row["metadata"]["payload_sha"], new.payload_sha());
     assert_eq!(row["metadata"]["kind"], "PROCEDURE");
-    assert_eq!(row["metadata"]["module"], "release");
+    assert_eq!(row["metadata"]["item_id"], serde_json::Value::Null);
+    assert_eq!(row["metadata"]["meta_json"]["module"], "release");
+    let read = backend
+        .read(&stored.memory_id, BUDGET)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(read.space, "private:alice");
+    assert_eq!(read.kind.as_deref(), Some("PROCEDURE"));
+    assert_eq!(read.actor.as_deref(), Some("alice"));
+    assert_eq!(read.meta, new.meta_json);
+    assert!(read.created_at.is_some(), "{read:?}");
+    assert_eq!(backend.read("no-such-name", BUDGET).await.unwrap(), None);
     let found = backend.find(&new, BUDGET).await.unwrap();
     assert_eq!(found, Some(stored.clone()));
     let absent = memory("private:alice", "Something else altogether.");
@@ -178,7 +190,7 @@ async fn searches_find_what_is_new_and_not_what_is_gone() {
     call(&server, "DELETE", &path, Some(json!({}))).await;
     let left = backend.search(&query, BUDGET).await.unwrap();
     assert_eq!(left.len(), 1);
-    assert_eq!(left[0].content, second.payload_md);
+    assert_eq!(left[0].text, second.payload_md);
 }
 
 /// Hazard 4: long texts are summarised unless the server is told not to.

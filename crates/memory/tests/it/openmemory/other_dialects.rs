@@ -26,7 +26,7 @@ async fn the_newer_server_is_told_no_user_and_merges_are_undone() {
         .await
         .unwrap();
     assert_eq!(hits.len(), 1);
-    assert_eq!(hits[0].content, second.payload_md);
+    assert_eq!(hits[0].text, second.payload_md);
     assert_eq!(backend.check(BUDGET).await.unwrap(), Vec::<String>::new());
 }
 

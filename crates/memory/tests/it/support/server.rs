@@ -10,8 +10,9 @@ use std::{
 };
 
 use async_trait::async_trait;
-use consign_memory::{Backend, BackendError, Hit, NewMemory, Search, StoredMemory};
-use serde_json::json;
+use consign_memory::{
+    Backend, BackendError, ItemPage, Listing, MemoryItem, NewMemory, Search, StoredMemory,
+};
 use tokio::sync::watch;
 
 /// How it behaves.
@@ -44,6 +45,22 @@ pub(crate) enum Manner {
 pub(crate) struct Kept {
     pub(crate) memory_id: String,
     pub(crate) memory: NewMemory,
+}
+
+impl Kept {
+    fn item(self) -> MemoryItem {
+        MemoryItem {
+            id: self.memory_id,
+            text: self.memory.payload_md,
+            space: self.memory.target_space,
+            kind: self.memory.kind,
+            actor: self.memory.actor_user_id,
+            created_at: None,
+            score: Some(0.0),
+            evidence: self.memory.evidence,
+            meta: self.memory.meta_json,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -200,24 +217,39 @@ impl Backend for FakeServer {
         }
     }
 
-    /// Whatever holds the query's text, in any space: it is the gateway that knows spaces.
-    async fn search(&self, search: &Search, budget: Duration) -> Result<Vec<Hit>, BackendError> {
+    /// Whatever holds the query's text, in any space and of any kind: it is the gateway that knows
+    /// spaces and filters.
+    async fn search(
+        &self,
+        search: &Search,
+        budget: Duration,
+    ) -> Result<Vec<MemoryItem>, BackendError> {
         let hits = || {
             let kept = self.kept();
             let fitting = kept.into_iter().filter(|kept| {
                 let text = &kept.memory.payload_md;
                 text.contains(search.query.as_str())
             });
-            let hits = fitting.map(|kept| Hit {
-                id: kept.memory_id,
-                content: kept.memory.payload_md,
-                score: Some(0.0),
-                space: kept.memory.target_space,
-                metadata: json!({}),
-            });
-            hits.collect()
+            fitting.map(Kept::item).collect()
         };
         self.answer(budget, hits).await
+    }
+
+    async fn read(&self, id: &str, budget: Duration) -> Result<Option<MemoryItem>, BackendError> {
+        let read = || {
+            let kept = self.kept().into_iter().find(|kept| kept.memory_id == id);
+            kept.map(Kept::item)
+        };
+        self.answer(budget, read).await
+    }
+
+    /// All of them at once.
+    async fn list(&self, _: &Listing, budget: Duration) -> Result<ItemPage, BackendError> {
+        let page = || ItemPage {
+            items: self.kept().into_iter().map(Kept::item).collect(),
+            next: None,
+        };
+        self.answer(budget, page).await
     }
 
     async fn check(&self, budget: Duration) -> Result<Vec<String>, BackendError> {

@@ -11,8 +11,9 @@ use std::{
 
 use async_trait::async_trait;
 use consign_memory::{
-    AuditFilter, AuditStatus, Backend, BackendError, Caller, Embedded, Hit, Logbook, MemoryOptions,
-    MemoryService, NewMemory, Search, StoreAnswer, StoreRequest, StoredMemory,
+    AuditFilter, AuditStatus, Backend, BackendError, Caller, Embedded, ItemPage, Listing, Logbook,
+    MemoryItem, MemoryOptions, MemoryService, NewMemory, Search, StoreAnswer, StoreRequest,
+    StoredMemory,
 };
 use consign_postgres::{PostgresOptions, PostgresStore};
 use consign_testkit::{ChaosProxy, TestDatabase, eventually};
@@ -69,8 +70,14 @@ impl Backend for Silencer {
     async fn find(&self, _: &NewMemory, _: Duration) -> Result<Option<StoredMemory>, BackendError> {
         Ok(None)
     }
-    async fn search(&self, _: &Search, _: Duration) -> Result<Vec<Hit>, BackendError> {
+    async fn search(&self, _: &Search, _: Duration) -> Result<Vec<MemoryItem>, BackendError> {
         Ok(Vec::new())
+    }
+    async fn read(&self, _: &str, _: Duration) -> Result<Option<MemoryItem>, BackendError> {
+        Ok(None)
+    }
+    async fn list(&self, _: &Listing, _: Duration) -> Result<ItemPage, BackendError> {
+        Ok(ItemPage::default())
     }
     async fn check(&self, _: Duration) -> Result<Vec<String>, BackendError> {
         Ok(Vec::new())

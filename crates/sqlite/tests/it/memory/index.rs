@@ -1,6 +1,6 @@
 //! The full-text indexes follow the tables, whoever writes there.
 
-use consign_memory::{Logbook, NewAttachment, NewEvent, NewItem, NewMemory};
+use consign_memory::{Logbook, NewAttachment, NewEvent, NewItem, NewMemory, Search};
 use serde_json::{Map, json};
 use sqlx::SqliteConnection;
 
@@ -70,8 +70,13 @@ pub(super) async fn words_survive_a_change(bench: &Bench) {
     let mut sql = bench.connect().await;
     for change in ["SELECT 1", "UPDATE memory_kept SET kind = 'FACT'"] {
         execute(&mut sql, change).await.unwrap();
-        let spaces = ["team:p".to_owned()];
-        let found = bench.store.search_kept("过期", &spaces, 10).await;
+        let search = Search {
+            query: "过期".to_owned(),
+            spaces: vec!["team:p".to_owned()],
+            top_k: 10,
+            ..Search::default()
+        };
+        let found = bench.store.search_kept(&search).await;
         assert_eq!(found.unwrap().len(), 1, "{change}");
     }
 }
