@@ -3,6 +3,7 @@
 mod call;
 mod ls;
 mod show;
+mod users;
 
 use clap::{Args, Subcommand};
 
@@ -30,6 +31,8 @@ enum Action {
     Query(call::Query),
     /// Call any tool of the gateway
     Call(call::Call),
+    /// Make users, whose memories have a private space of their own
+    Users(users::Users),
 }
 
 impl MemoryCommand {
@@ -40,6 +43,7 @@ impl MemoryCommand {
             Action::Store(command) => command.run(context).await,
             Action::Query(command) => command.run(context).await,
             Action::Call(command) => command.run(context).await,
+            Action::Users(command) => command.run(context).await,
         }
     }
 }

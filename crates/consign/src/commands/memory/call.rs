@@ -57,9 +57,12 @@ pub(super) struct Query {
     /// The words
     #[arg(value_name = "WORDS")]
     query: String,
-    /// Where to look; may be repeated [default: the project's team]
+    /// Where to look; may be repeated [default: the project's team and the actor's own]
     #[arg(long = "space", value_name = "SPACE")]
     spaces: Vec<String>,
+    /// Who searches
+    #[arg(long, value_name = "USER")]
+    actor: Option<String>,
     /// How many at most
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100), allow_negative_numbers = true)]
     top_k: u32,
@@ -70,6 +73,9 @@ impl Query {
         let mut arguments = json!({"query": self.query, "top_k": self.top_k});
         if !self.spaces.is_empty() {
             arguments["spaces"] = self.spaces.into();
+        }
+        if let Some(actor) = self.actor {
+            arguments["actor_user_id"] = actor.into();
         }
         call(context, "memory_query", arguments).await
     }

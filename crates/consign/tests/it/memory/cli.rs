@@ -1,5 +1,6 @@
 //! Memories from the command line, and its exit codes.
 
+use consign_testkit::TestDatabase;
 use serde_json::{Value, json};
 
 use super::keeper::Keeper;
@@ -54,6 +55,45 @@ fn a_memory_is_stored_found_and_stored_once() {
     assert_eq!(elsewhere["results"], json!([]), "{elsewhere}");
     assert_eq!(statuses(&consign), [] as [Value; 0], "nothing was put off");
     consign.run(["doctor"]).expect(0);
+}
+
+/// A user's memories go to a space of their own, and are looked for there.
+fn users_are_made(consign: &Consign) {
+    let write = [
+        "memory",
+        "store",
+        "The tide turns at six.",
+        "--actor",
+        "alice",
+    ];
+    let before = consign.json(write);
+    assert_eq!(before["space_written"], "private:unknown", "{before}");
+    let made = consign.json(["memory", "users", "add", "alice", "--display-name", "Alice"]);
+    assert_eq!(
+        made,
+        json!({"user_id": "alice", "is_new": true, "is_active": true})
+    );
+    let again = consign.run(["memory", "users", "add", "alice"]).expect(0);
+    assert_eq!(again.stdout, "alice is a user already\n");
+    let after = consign.json(write);
+    assert_eq!(after["space_written"], "private:alice", "{after}");
+    let found = consign.json(["memory", "query", "tide", "--actor", "alice"]);
+    assert_eq!(found["results"][0]["id"], after["memory_id"], "{found}");
+    assert_eq!(found["total"], 1, "{found}");
+    consign.run(["memory", "users", "add", " "]).expect(2);
+}
+
+#[test]
+fn users_are_made_on_sqlite() {
+    users_are_made(&Consign::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn users_are_made_on_postgres() {
+    let database = TestDatabase::create(async |_| ()).await;
+    let consign = Consign::at(database.url());
+    consign.run(["migrate"]).expect(0);
+    users_are_made(&consign);
 }
 
 /// W13: of two that are due one is delivered and one is not; each has its own end, and the exit code is 1.
