@@ -6,8 +6,9 @@ use std::{
     time::Duration,
 };
 
+use consign_memory::tools::{self, ToolInfo};
 use consign_orders::Reason;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use utoipa::{
     OpenApi,
     openapi::{
@@ -68,6 +69,7 @@ const WITH_BODY: &[&Meaning] = &[
 const WITHOUT_BODY: &[&Meaning] = &[codes::BODY_TOO_LARGE, codes::BODY_TIMEOUT];
 
 const SCHEME: &str = "bearer";
+const JSON: &str = "application/json";
 
 #[derive(OpenApi)]
 #[openapi(
@@ -92,8 +94,8 @@ const SCHEME: &str = "bearer";
         lanes::list, lanes::show, lanes::put, lanes::patch, lanes::pause, lanes::resume,
         claims::claim,
         mcp::call, mcp::preflight,
-        memory::store, memory::query, memory::report, memory::gate, memory::settings,
-        memory::change_settings,
+        memory::store, memory::query, memory::get, memory::list, memory::spaces,
+        memory::report, memory::gate, memory::settings, memory::change_settings,
         leases::list, leases::renew, leases::begin, leases::settle, leases::release,
         redrives::start, redrives::list, redrives::show, redrives::stop, redrives::resume,
         audit::list,
@@ -146,6 +148,11 @@ fn document() -> utoipa::openapi::OpenApi {
         let item = document.paths.paths.get_mut(*path);
         if let Some(operation) = item.and_then(|item| operation(item, "post")) {
             operation.request_body = Some(RefOr::T(arguments_of(tool)));
+            if let Some(RefOr::T(answer)) = operation.responses.responses.get_mut("200") {
+                let schema = schema_of(&tool_named(tool).output_schema);
+                let content = Content::new(Some(RefOr::T(schema)));
+                answer.content.insert(JSON.to_owned(), RefOr::T(content));
+            }
         }
     }
     document
@@ -153,20 +160,23 @@ fn document() -> utoipa::openapi::OpenApi {
 
 /// What a route takes that is a tool's own.
 fn arguments_of(tool: &str) -> RequestBody {
-    let tool = consign_memory::tools::list()
-        .iter()
-        .find(|known| known.name == tool)
-        .expect("invariant: a route is named after a tool");
-    let schema = Value::Object(tool.input_schema.clone());
-    let schema: Schema =
-        serde_json::from_value(schema).expect("invariant: the schema of a tool is one of OpenAPI");
+    let tool = tool_named(tool);
     let mut body = RequestBody::new();
     body.description = Some(format!("What the tool `{}` takes", tool.name));
     body.required = Some(Required::True);
-    let content = Content::new(Some(RefOr::T(schema)));
-    let kind = "application/json".to_owned();
-    body.content.insert(kind, RefOr::T(content));
+    let content = Content::new(Some(RefOr::T(schema_of(&tool.input_schema))));
+    body.content.insert(JSON.to_owned(), RefOr::T(content));
     body
+}
+
+fn tool_named(name: &str) -> &'static ToolInfo {
+    let tool = tools::list().iter().find(|known| known.name == name);
+    tool.expect("invariant: a route is named after a tool")
+}
+
+fn schema_of(schema: &Map<String, Value>) -> Schema {
+    let schema = serde_json::from_value(Value::Object(schema.clone()));
+    schema.expect("invariant: the schema of a tool is one of OpenAPI")
 }
 
 /// The table of routes; pages are for people.

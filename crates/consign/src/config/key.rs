@@ -147,6 +147,7 @@ pub(crate) const KEYS: &[Key] = &[
         "memory.unknown_actor_policy",
         Kind::Word(&["reject", "degrade", "auto_create"]),
     ),
+    key("memory.tool_set", Kind::Word(&["all", "memory"])),
     key("memory.validate_evidence_refs", Kind::Flag),
     key("memory.strict_mode_enforce_validate_refs", Kind::Flag),
     key("memory.evidence_max_size_bytes", Kind::Whole(1, 64 << 20)),

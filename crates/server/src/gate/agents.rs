@@ -82,13 +82,14 @@ impl Agent {
         arguments: Value,
         correlation: &Correlation,
     ) -> ToolAnswer {
-        let known = tools::list().iter().find(|tool| tool.name == name);
+        let known = tools::find(service.options(), name);
         if known.is_some_and(|tool| !tool.is_read_only && !self.may_write) {
             return ToolAnswer {
                 ok: false,
                 correlation_id: correlation.to_string(),
                 body: json!({
-                    "ok": false, "error_code": "SCOPE_MISSING", "retryable": false,
+                    "ok": false, "success": false, "action": "reject",
+                    "error_code": "SCOPE_MISSING", "retryable": false,
                     "message": format!("{name} changes something, and the token is for reading"),
                     "correlation_id": correlation,
                 }),

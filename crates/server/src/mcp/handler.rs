@@ -8,11 +8,11 @@ use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
         CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestMethod,
-        CompleteRequestParams, CompleteResult, ContentBlock, CustomRequest, CustomResult,
-        Implementation, ListPromptsRequestMethod, ListPromptsResult,
-        ListResourceTemplatesRequestMethod, ListResourceTemplatesResult,
-        ListResourcesRequestMethod, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-        ProtocolVersion, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+        CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, Implementation,
+        ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesRequestMethod,
+        ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult,
+        ListToolsResult, PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig,
+        Tool, ToolAnnotations,
     },
     service::RequestContext,
 };
@@ -21,10 +21,12 @@ use serde_json::{Value, json};
 use super::errors::{METHODS, Reason, methods};
 use crate::gate::{access::Caller, agents::Agent};
 
-const INSTRUCTIONS: &str = "Store what is worth remembering with memory_store, and look it up with \
-     memory_query before you begin. Answers are JSON: `ok` says whether it was done. A memory whose \
-     action is `deferred` is kept and delivered later; do not store it again. Results with \
-     `degraded` come from the logbook alone: rely on them less.";
+const INSTRUCTIONS: &str = "A memory that you share with your team and keep across conversations. Call \
+     memory_query before you begin a task, and memory_store when you have learnt something that is worth \
+     knowing later. Answers are JSON: `ok` says whether it was done, `message` what happened. A memory whose \
+     action is `redirect` is stored, in the space that space_written names; one that is `deferred` is kept \
+     and delivered later: do not store it again. Results with `degraded` come from the logbook alone: rely \
+     on them less.";
 
 /// Who answers.
 #[derive(Clone)]
@@ -65,16 +67,19 @@ fn correlation(context: &RequestContext<RoleServer>) -> Correlation {
     given.cloned().unwrap_or_else(Correlation::new)
 }
 
+/// Every tool as the protocol announces it.
 fn announced() -> &'static [Tool] {
     static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
         let tools = tools::list().iter();
         let tools = tools.map(|tool| {
-            let schema = Arc::new(tool.input_schema.clone());
             let hints = ToolAnnotations::new()
                 .read_only(tool.is_read_only)
-                .destructive(false)
+                .destructive(tool.is_destructive)
                 .open_world(false);
-            Tool::new(tool.name, tool.description, schema).with_annotations(hints)
+            let (input, output) = (tool.input_schema.clone(), tool.output_schema.clone());
+            Tool::new(tool.name, tool.description, Arc::new(input))
+                .with_raw_output_schema(Arc::new(output))
+                .with_annotations(hints)
         });
         tools.collect()
     });
@@ -99,11 +104,18 @@ impl ServerHandler for Tools {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(announced().to_vec()))
+        let offered = tools::offered(self.service.options());
+        let offered = offered.filter_map(|tool| self.get_tool(tool.name));
+        Ok(ListToolsResult::with_all_items(offered.collect()))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        announced().iter().find(|tool| tool.name == name).cloned()
+        let tool = tools::find(self.service.options(), name)?;
+        let announced = announced().iter();
+        announced
+            .into_iter()
+            .find(|known| known.name == tool.name)
+            .cloned()
     }
 
     async fn call_tool(
@@ -112,8 +124,9 @@ impl ServerHandler for Tools {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let correlation = correlation(&context);
-        if self.get_tool(&request.name).is_none() {
-            let names: Vec<&str> = tools::list().iter().map(|tool| tool.name).collect();
+        let options = self.service.options();
+        if tools::find(options, &request.name).is_none() {
+            let names: Vec<&str> = tools::offered(options).map(|tool| tool.name).collect();
             let details = json!({"tool": request.name, "available_tools": names});
             let message = format!("there is no tool {:?}", request.name);
             return Err(Reason::UnknownTool.error(&message, Some(details), &correlation));
@@ -125,8 +138,7 @@ impl ServerHandler for Tools {
         let arguments = Value::Object(request.arguments.unwrap_or_default());
         let answer = agent.call(&self.service, &request.name, arguments, &correlation);
         // Whatever became of it is an answer: what the gateway decides is no error of the protocol.
-        let text = answer.await.body.to_string();
-        Ok(CallToolResult::success(vec![ContentBlock::text(text)]).into())
+        Ok(CallToolResult::structured(answer.await.body).into())
     }
 
     /// What the SDK could not read: a method that is not there, or one with parameters that do

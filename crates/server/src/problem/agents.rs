@@ -8,6 +8,12 @@ use super::{Problem, flat_code};
 pub(super) fn answer(problem: Problem) -> Response {
     let mut body = Map::new();
     body.insert("ok".into(), false.into());
+    body.insert("success".into(), false.into());
+    let action = match problem.meaning.status.is_server_error() {
+        true => "error",
+        false => "reject",
+    };
+    body.insert("action".into(), action.into());
     body.insert("error".into(), problem.detail.clone().into());
     body.insert("error_code".into(), flat_code(problem.meaning).into());
     // The reference's word for a missing token, and for the rest what HTTP calls it.

@@ -17,8 +17,11 @@ impl Routes {
             (400, "INVALID_PARAMETER"),
             (403, "SPACE_FORBIDDEN"),
             (403, "ACTOR_MISMATCH"),
+            (404, "NOT_FOUND"),
             (413, "PAYLOAD_TOO_LARGE"),
             (500, "EXECUTION_FAILED"),
+            (502, "OPENMEMORY_REFUSED"),
+            (503, "OPENMEMORY_UNAVAILABLE"),
             (503, "LOGBOOK_UNAVAILABLE"),
             (503, "QUERY_FAILED"),
             (503, "RELIABILITY_REPORT_DEPENDENCY_UNAVAILABLE"),
@@ -71,6 +74,9 @@ impl Routes {
         self.add_way(ask, mcp::preflight);
         self.add_way(write("/memory/store"), memory::store);
         self.add_way(read(POST, "/memory/query"), memory::query);
+        self.add_way(read(POST, "/memory/get"), memory::get);
+        self.add_way(read(POST, "/memory/list"), memory::list);
+        self.add_way(read(POST, "/memory/spaces"), memory::spaces);
         self.add_way(read(GET, "/reliability/report"), memory::report);
         self.add_way(read(POST, "/reliability/gate"), memory::gate);
         self.add_way(read(GET, "/governance/settings"), memory::settings);

@@ -104,9 +104,13 @@ async fn plainly(
         true => Value::Null,
         false => json!(answer.message().or(answer.error_code())),
     };
-    Ok(json!({
+    let mut told = json!({
         "ok": answer.ok, "result": answer.body, "error": error, "correlation_id": correlation,
-    }))
+    });
+    if !answer.ok {
+        told["success"] = json!(false);
+    }
+    Ok(told)
 }
 
 fn malformed(why: &str) -> Problem {

@@ -22,6 +22,9 @@ use crate::{
 pub(crate) const TOOLS: &[(&str, &str)] = &[
     ("/memory/store", "memory_store"),
     ("/memory/query", "memory_query"),
+    ("/memory/get", "memory_get"),
+    ("/memory/list", "memory_list"),
+    ("/memory/spaces", "memory_spaces"),
     ("/governance/settings/update", "governance_update"),
 ];
 
@@ -59,6 +62,57 @@ pub(crate) async fn query(
     request: Request,
 ) -> Response {
     call("memory_query", state, caller, correlation, Some(request)).await
+}
+
+/// Read a memory by its id
+///
+/// What the tool `memory_get` takes and answers. A private memory of somebody else is not found.
+#[utoipa::path(
+    post, path = "/memory/get", operation_id = "get_memory", tag = "memory",
+    request_body = Object,
+    responses((status = 200, description = "The memory", body = Object)),
+)]
+pub(crate) async fn get(
+    state: State<AppState>,
+    caller: Extension<Caller>,
+    correlation: Extension<Correlation>,
+    request: Request,
+) -> Response {
+    call("memory_get", state, caller, correlation, Some(request)).await
+}
+
+/// List memories, newest first
+///
+/// What the tool `memory_list` takes and answers; `next_cursor` goes on.
+#[utoipa::path(
+    post, path = "/memory/list", operation_id = "list_memories", tag = "memory",
+    request_body = Object,
+    responses((status = 200, description = "A page of memories", body = Object)),
+)]
+pub(crate) async fn list(
+    state: State<AppState>,
+    caller: Extension<Caller>,
+    correlation: Extension<Correlation>,
+    request: Request,
+) -> Response {
+    call("memory_list", state, caller, correlation, Some(request)).await
+}
+
+/// List the spaces of a caller
+///
+/// What the tool `memory_spaces` takes and answers. Private spaces of others are not in it.
+#[utoipa::path(
+    post, path = "/memory/spaces", operation_id = "list_memory_spaces", tag = "memory",
+    request_body = Object,
+    responses((status = 200, description = "The spaces", body = Object)),
+)]
+pub(crate) async fn spaces(
+    state: State<AppState>,
+    caller: Extension<Caller>,
+    correlation: Extension<Correlation>,
+    request: Request,
+) -> Response {
+    call("memory_spaces", state, caller, correlation, Some(request)).await
 }
 
 /// How many memories were stored, deferred, refused and lost
@@ -173,10 +227,13 @@ fn status(answer: &ToolAnswer) -> StatusCode {
     let is_retryable = answer.body["retryable"] == true;
     let is_decided = answer.body["action"].is_string() && answer.body["action"] != "error";
     match answer.error_code() {
-        _ if answer.ok || is_decided => StatusCode::OK,
+        _ if answer.ok => StatusCode::OK,
         Some("MISSING_REQUIRED_PARAMETER" | "INVALID_PARAMETER" | "OUTBOX_VALIDATION_FAILED") => {
             StatusCode::BAD_REQUEST
         }
+        Some("SCOPE_MISSING") => StatusCode::FORBIDDEN,
+        Some("NOT_FOUND") => StatusCode::NOT_FOUND,
+        _ if is_decided => StatusCode::OK,
         Some("OPENMEMORY_REFUSED") => StatusCode::BAD_GATEWAY,
         Some("SPACE_FORBIDDEN" | "ACTOR_MISMATCH") => StatusCode::FORBIDDEN,
         Some("PAYLOAD_TOO_LARGE") => StatusCode::PAYLOAD_TOO_LARGE,
@@ -221,7 +278,12 @@ mod tests {
             ),
             (json!({"ok": true, "degraded": true}), 200),
             (json!({"ok": false, "error_code": "INVALID_PARAMETER"}), 400),
+            (
+                json!({"ok": false, "action": "reject", "error_code": "INVALID_PARAMETER"}),
+                400,
+            ),
             (json!({"ok": false, "error_code": "SPACE_FORBIDDEN"}), 403),
+            (json!({"ok": false, "error_code": "NOT_FOUND"}), 404),
             (
                 json!({"ok": false, "action": "error", "error_code": "OPENMEMORY_REFUSED"}),
                 502,

@@ -309,12 +309,14 @@ async fn tools_are_listed_and_called_in_every_era() {
     assert_eq!(tools.len(), consign_memory::tools::list().len());
     for tool in tools {
         assert_eq!(tool["inputSchema"]["type"], "object", "{tool}");
+        assert_eq!(tool["outputSchema"]["type"], "object", "{tool}");
         assert!(tool["description"].is_string(), "{tool}");
         assert!(tool["annotations"]["readOnlyHint"].is_boolean(), "{tool}");
     }
 
     let arguments = json!({"payload_md": "deploys are on tuesdays", "target_space": "private:ada"});
     let stored = bench.post("/mcp", called("memory_store", arguments)).await;
+    assert_eq!(stored.json["result"]["structuredContent"], told(&stored));
     let body = told(&stored);
     assert_eq!(body["ok"], true, "{body}");
     assert_eq!(body["correlation_id"], stored.header("x-correlation-id"));

@@ -23,6 +23,8 @@ fn routes() -> Vec<(Method, &'static str, Option<Value>)> {
             Some(json!({"payload_md": "x"})),
         ),
         (Method::POST, "/memory/query", Some(json!({"query": "x"}))),
+        (Method::POST, "/memory/list", Some(json!({}))),
+        (Method::POST, "/memory/spaces", Some(json!({}))),
         (Method::GET, "/reliability/report", None),
         (Method::POST, "/reliability/gate", Some(json!({}))),
         (Method::GET, "/governance/settings", None),
@@ -93,8 +95,38 @@ async fn the_tools_have_routes_of_their_own() {
     refused.is(200);
     assert_eq!(refused.json["action"], "reject", "{}", refused.text);
 
+    let id = json!({"id": stored.json["memory_id"]});
+    let read = bench.post("/memory/get", id).await;
+    assert_eq!(
+        read.json["memory"]["text"], "lamps are green",
+        "{}",
+        read.text
+    );
+    let absent = bench.post("/memory/get", json!({"id": "mem_0"})).await;
+    absent.is(404);
+    assert_eq!(absent.json["error_code"], "NOT_FOUND");
+    let listed = bench
+        .post("/memory/list", json!({"spaces": ["private:ada"]}))
+        .await;
+    assert_eq!(listed.json["total"], 1, "{}", listed.text);
+    let spaces = bench.post("/memory/spaces", json!({})).await;
+    assert_eq!(
+        spaces.json["default_space"], "team:default",
+        "{}",
+        spaces.text
+    );
+
+    for body in [
+        json!({}),
+        json!({"payload_md": 7}),
+        json!({"payload_md": "x", "kind": "a\nb"}),
+    ] {
+        let refused = bench.post("/memory/store", body).await;
+        refused.is(400);
+        assert_eq!(refused.json["action"], "reject", "{}", refused.text);
+        assert_eq!(refused.json["success"], false, "{}", refused.text);
+    }
     let missing = bench.post("/memory/store", json!({})).await;
-    missing.is(400);
     assert_eq!(missing.json["error_code"], "MISSING_REQUIRED_PARAMETER");
     let unknown = bench
         .post("/memory/query", json!({"query": "x", "limit": 1}))
@@ -104,6 +136,8 @@ async fn the_tools_have_routes_of_their_own() {
     for body in [json!([]), json!("x"), json!(null)] {
         let answer = bench.post("/memory/store", body).await;
         answer.is_agents(400, "BAD_JSON");
+        assert_eq!(answer.json["action"], "reject", "{}", answer.text);
+        assert_eq!(answer.json["success"], false, "{}", answer.text);
     }
 }
 

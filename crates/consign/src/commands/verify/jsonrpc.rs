@@ -15,8 +15,11 @@ use super::{
 
 /// What agents cannot do without, and what each of them must be given.
 const TOOLS: &[(&str, &[&str])] = &[
-    ("memory_store", &[]),
+    ("memory_store", &["payload_md"]),
     ("memory_query", &["query"]),
+    ("memory_get", &["id"]),
+    ("memory_list", &[]),
+    ("memory_spaces", &[]),
     ("reliability_report", &[]),
     ("governance_get", &[]),
     ("governance_update", &[]),

@@ -61,18 +61,19 @@ impl Stack {
             .prefix("consign-verify-")
             .tempdir()?;
         let server = server(verify, &config)?;
-        let mut more = Vec::new();
+        // Everything is tried, whatever agents are offered.
+        let mut more = vec![("tool_set", json!("all"))];
         if let Server::Own(own) = &server {
             let options = &mut config.settings.memory.options;
             options.backend = Some(BackendKind::Openmemory);
             options.openmemory_base_url = Some(own.url());
             options.openmemory_api_key = Some(Secret::new(&own.key));
-            more = vec![
+            more.extend([
                 ("backend", json!("openmemory")),
                 ("openmemory_base_url", json!(own.url())),
                 ("openmemory_api_key", json!(own.key)),
                 ("artifacts_root", json!(folder.path().join("artifacts"))),
-            ];
+            ]);
         }
         let Some(memory) = Memory::prepare(&config)? else {
             return Err(Failure::usage(

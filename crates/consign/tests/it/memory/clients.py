@@ -9,8 +9,11 @@ from mcp.shared.exceptions import MCPError
 
 
 async def call(client, tool, arguments):
+    """The client itself holds the structured answer to the tool's schema."""
     answer = await client.call_tool(tool, arguments)
-    return json.loads(answer.content[0].text)
+    told = json.loads(answer.content[0].text)
+    assert answer.structured_content == told, answer
+    return told
 
 
 async def speak(mode):
@@ -22,6 +25,9 @@ async def speak(mode):
         words = text.split()[-1]
         found = await call(client, "memory_query", {"query": words, "spaces": [space]})
         refused = await call(client, "memory_store", {})
+        read = await call(client, "memory_get", {"id": stored["memory_id"]})
+        listing = await call(client, "memory_list", {"spaces": [space], "limit": 1})
+        spaces = await call(client, "memory_spaces", {"actor_user_id": "ada"})
         try:
             await client.call_tool("nope", {})
             error = None
@@ -29,10 +35,13 @@ async def speak(mode):
             error = {"code": raised.error.code, "data": raised.error.data}
     told = {
         "mode": mode,
-        "tools": [tool.name for tool in listed.tools],
+        "tools": [tool.name for tool in listed.tools if tool.output_schema],
         "stored": stored,
         "found": found,
         "refused": refused,
+        "read": read,
+        "listing": listing,
+        "spaces": spaces,
         "error": error,
     }
     print(json.dumps(told))

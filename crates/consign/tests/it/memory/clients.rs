@@ -156,6 +156,34 @@ async fn the_inspector_starts_the_binary_itself() {
     assert_eq!(found["results"][0]["id"], stored["memory_id"], "{found}");
 }
 
+/// A model that chooses better among few is offered few.
+#[tokio::test]
+async fn the_inspector_lists_a_small_set_where_that_is_set() {
+    let consign = Consign::new();
+    consign.configure("[memory]\ntool_set = \"memory\"\n");
+    let service = Service::serve(&consign).await;
+    let url = url(service.address());
+    let target = [url.as_str(), "--transport", "http"];
+    let listed = inspector(&consign, &target, LIST).expect(0).json();
+    let tools = listed["tools"].as_array().unwrap().iter();
+    let names: Vec<&str> = tools.map(|tool| tool["name"].as_str().unwrap()).collect();
+    assert!(
+        names.contains(&"memory_store") && names.contains(&"memory_get"),
+        "{names:?}"
+    );
+    assert!(
+        !names.iter().any(|name| name.starts_with("logbook_")),
+        "{names:?}"
+    );
+    assert!(
+        !names.iter().any(|name| name.starts_with("evidence_")),
+        "{names:?}"
+    );
+    let gone = call("logbook_query_items", &[]);
+    assert_ne!(inspector(&consign, &target, &gone).status, 0);
+    service.stop().await;
+}
+
 /// A client that is gone leaves nothing behind, and standard output carries the protocol alone.
 #[test]
 fn a_client_that_hangs_up_is_answered_first() {
@@ -219,6 +247,14 @@ async fn the_python_client_speaks_every_version() {
         );
         assert_eq!(
             line["refused"]["error_code"], "MISSING_REQUIRED_PARAMETER",
+            "{line}"
+        );
+        let id = &line["stored"]["memory_id"];
+        assert_eq!(&line["read"]["memory"]["id"], id, "{line}");
+        assert_eq!(&line["listing"]["results"][0]["id"], id, "{line}");
+        let spaces = line["spaces"]["spaces"].as_array().unwrap();
+        assert!(
+            spaces.iter().any(|it| it["space"] == "private:ada"),
             "{line}"
         );
         assert_eq!(line["error"]["code"], -32602, "{line}");
