@@ -18,6 +18,7 @@ pub(crate) mod search;
 pub(crate) mod settings;
 pub(crate) mod shelf;
 pub(crate) mod turns;
+pub(crate) mod versions;
 
 /// The names of all cases of the logbook, by topic. After those of `alarms` doctor has something to
 /// say, and they check what.
@@ -140,6 +141,10 @@ macro_rules! each_memory_case {
                 memories_of_one_moment_are_listed_once_each
                 filters_hold_for_searches_and_lists
                 spaces_are_those_that_memories_were_stored_in;
+            versions:
+                a_newer_version_replaces_the_old_one
+                a_removed_memory_takes_its_versions_along
+                a_removed_text_may_be_stored_again;
             turns:
                 a_turn_is_one_holders_until_it_is_left
                 a_turn_that_is_not_kept_is_free_again

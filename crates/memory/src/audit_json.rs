@@ -7,6 +7,7 @@
 //!
 //! Audits of the outbox are written by the stores (see [`crate::Logbook`]) in the same shape.
 
+mod delete;
 mod evidence;
 mod governance;
 mod store;
@@ -14,7 +15,8 @@ mod unfit;
 
 pub(crate) use self::store::MAY_BE_STORED;
 pub use self::{
-    evidence::EvidenceAudit, governance::GovernanceAudit, store::StoreAudit, unfit::UnfitAudit,
+    delete::DeleteAudit, evidence::EvidenceAudit, governance::GovernanceAudit, store::StoreAudit,
+    unfit::UnfitAudit,
 };
 
 use jiff::Timestamp;

@@ -125,6 +125,13 @@ pub trait Backend: Send + Sync + fmt::Debug {
         self.find(memory, budget).await
     }
 
+    /// Marks a memory as replaced by another; removes it where nothing can be marked. One that is gone
+    /// already is fine. Where storing a newer version does so by itself, there is nothing left to do.
+    async fn supersede(&self, old: &str, new: &str, budget: Duration) -> Result<(), BackendError>;
+
+    /// Removes a memory and the versions that it replaced; whether it was there.
+    async fn delete(&self, id: &str, budget: Duration) -> Result<bool, BackendError>;
+
     /// Searches; every field of what is found is the backend's, but for `meta`.
     async fn search(
         &self,

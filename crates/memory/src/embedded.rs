@@ -74,6 +74,14 @@ impl Backend for Embedded {
         Ok(memory_id.map(|memory_id| StoredMemory { memory_id }))
     }
 
+    async fn supersede(&self, old: &str, new: &str, budget: Duration) -> Result<(), BackendError> {
+        within(budget, self.logbook.supersede_kept(old, new)).await
+    }
+
+    async fn delete(&self, id: &str, budget: Duration) -> Result<bool, BackendError> {
+        within(budget, self.logbook.delete_kept(id, None)).await
+    }
+
     async fn search(
         &self,
         search: &Search,

@@ -91,7 +91,10 @@ impl FlushSink {
             Earlier::Nothing => {}
             Earlier::InDoubt => in_doubt = true,
             Earlier::Stored(found) => match self.has(memory, &found, ends).await {
-                Ok(Some(stored)) => return self.of_here(deduplicated(&found, &stored)),
+                Ok(Some(stored)) => {
+                    let verdict = deduplicated(&found, &stored);
+                    return self.replaced(memory, &stored, verdict, ends).await;
+                }
                 Ok(None) => is_again = true,
                 // Nothing was sent, and it may be there.
                 Err(error) => return still_in_doubt(&error),
@@ -136,7 +139,9 @@ impl FlushSink {
     ) -> Verdict {
         if in_doubt {
             match self.find(memory, ends).await {
-                Ok(Some(memory)) => return self.of_here(found(&memory)),
+                Ok(Some(stored)) => {
+                    return self.replaced(memory, &stored, found(&stored), ends).await;
+                }
                 Ok(None) => {}
                 // Nothing was sent, and it is as uncertain as before.
                 Err(error) => return still_in_doubt(&error),
@@ -145,10 +150,30 @@ impl FlushSink {
         match self.store(memory, ends).await {
             Ok(kept) => {
                 park("memory.flush_after_store").await;
-                self.of_here(stored(&kept, is_again))
+                let verdict = stored(&kept, is_again);
+                self.replaced(memory, &kept, verdict, ends).await
             }
             Err(error) => failed(&error),
         }
+    }
+
+    /// It is stored, and delivered once the version that it replaces is replaced.
+    async fn replaced(
+        &self,
+        memory: &NewMemory,
+        stored: &StoredMemory,
+        verdict: Verdict,
+        ends: Instant,
+    ) -> Verdict {
+        if let Some(old) = memory.supersedes.as_deref() {
+            let replaced = self
+                .backend
+                .supersede(old, &stored.memory_id, self.budget(ends));
+            if let Err(error) = replaced.await {
+                return still_in_doubt(&error);
+            }
+        }
+        self.of_here(verdict)
     }
 
     /// What was delivered here says so.

@@ -2,6 +2,7 @@
 //!
 //! Thin transports come in through [`crate::tools`]; everything a tool does is here.
 
+mod change;
 mod evidence;
 mod gate;
 mod governance;
@@ -27,6 +28,7 @@ use tracing::warn;
 
 pub(crate) use self::store::DEDUP_HIT;
 pub(crate) use self::{
+    change::{DeleteRequest, UpdateRequest},
     evidence::{CONTENT_TYPES, EvidenceRead, EvidenceUpload, closed, plain_key},
     governance::GovernanceUpdate,
     query::QueryRequest,

@@ -26,6 +26,12 @@ pub struct MemoryItem {
     pub evidence: Vec<Value>,
     /// What its writer wanted kept with it; none of the fields above comes from here.
     pub meta: Map<String, Value>,
+    /// The older version that it replaced, by its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub supersedes: Option<String>,
+    /// The newer version that replaced it; such a memory is neither found nor listed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub superseded_by: Option<String>,
 }
 
 /// Which memories. Absent fields fit everything.
@@ -154,6 +160,8 @@ mod tests {
             score: None,
             evidence: Vec::new(),
             meta: Map::from_iter([("pr".to_owned(), json!(7)), ("kind".to_owned(), json!("x"))]),
+            supersedes: None,
+            superseded_by: None,
         };
         let text = |text: &str| Some(text.to_owned());
         let meta = |value: Value| value.as_object().cloned().unwrap();

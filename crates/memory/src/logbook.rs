@@ -246,7 +246,8 @@ pub trait Logbook: Send + Sync {
 
     // The embedded memory.
 
-    /// Keeps a memory; the same text in the same space is kept once and answered again.
+    /// Keeps a memory; the same text in the same space is kept once and answered again. The one that it
+    /// supersedes, if that is there, is neither found nor kept any more: its text may be kept again.
     async fn keep(&self, memory: &NewMemory) -> Result<Kept>;
 
     /// The memory of this text in this space.
@@ -260,6 +261,13 @@ pub trait Logbook: Send + Sync {
 
     /// Kept memories, newest first, by everything of the filter but `meta`; pages of at most 1,000.
     async fn list_kept(&self, listing: &Listing) -> Result<ItemPage>;
+
+    /// Marks a kept memory of the same space as replaced by another, unless it was replaced before.
+    async fn supersede_kept(&self, old: &str, new: &str) -> Result<()>;
+
+    /// Removes a kept memory with the versions that it replaced, and writes the audit of that, if there
+    /// is one: both or neither. Answers whether it was there; if not, nothing is written.
+    async fn delete_kept(&self, memory_id: &str, audit: Option<&NewAudit>) -> Result<bool>;
 
     /// Every space that a memory was ever stored in, whichever backend has it.
     async fn memory_spaces(&self) -> Result<Vec<String>>;

@@ -74,6 +74,8 @@ pub struct NewMemory {
     pub meta_json: Map<String, Value>,
     /// Evidence, as it goes to the memory server.
     pub evidence: Vec<Value>,
+    /// The memory that this one is a newer version of, by its name.
+    pub supersedes: Option<String>,
 }
 
 impl NewMemory {
@@ -109,6 +111,7 @@ impl NewMemory {
         put("kind", json!(self.kind));
         put("meta_json", Value::Object(self.meta_json.clone()));
         put("evidence", Value::Array(self.evidence.clone()));
+        put("supersedes", json!(self.supersedes));
         mask_credentials_in_fields(&mut headers);
         let key = message_key(&self.target_space, &sha);
         NewMessage {

@@ -205,6 +205,20 @@ impl Backend for OpenMemory {
             .await
     }
 
+    async fn supersede(&self, old: &str, new: &str, budget: Duration) -> Answer<()> {
+        if old == new {
+            return Ok(());
+        }
+        self.delete(old, budget).await.map(drop)
+    }
+
+    async fn delete(&self, id: &str, budget: Duration) -> Answer<bool> {
+        let ends = Instant::now() + budget;
+        let _turn = self.turn(ends).await?;
+        let removed = self.remove_until(id, ends).await;
+        self.noted(removed)
+    }
+
     async fn read(&self, id: &str, budget: Duration) -> Answer<Option<MemoryItem>> {
         let ends = Instant::now() + budget;
         let read = self.read_until(id, ends).await;

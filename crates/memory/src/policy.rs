@@ -1,9 +1,11 @@
 //! What a project's settings make of a write.
 
+mod explain;
 mod governance;
 mod settings;
 
 pub use self::{
+    explain::explain,
     governance::{Credentials, GovernanceDecision, authorize},
     settings::{BulkMode, EvidenceMode, Policy},
 };

@@ -12,8 +12,8 @@ pub use self::schema::{ToolInfo, find, list, offered};
 use crate::{
     Caller, Correlation, MemoryService,
     gateway::{
-        EvidenceRead, EvidenceUpload, GovernanceUpdate, ListRequest, QueryRequest, Sketch,
-        SpacesRequest, StoreRequest,
+        DeleteRequest, EvidenceRead, EvidenceUpload, GovernanceUpdate, ListRequest, QueryRequest,
+        Sketch, SpacesRequest, StoreRequest, UpdateRequest,
     },
     metrics::CALLS_TOTAL,
 };
@@ -24,6 +24,8 @@ pub(crate) struct Refusal {
     pub(crate) code: &'static str,
     pub(crate) message: String,
     pub(crate) is_retryable: bool,
+    /// The audit's reason, if there is an audit.
+    pub(crate) reason: Option<String>,
     pub(crate) details: Option<Value>,
 }
 
@@ -33,6 +35,7 @@ impl Refusal {
             code,
             message: message.into(),
             is_retryable: false,
+            reason: None,
             details: None,
         }
     }
@@ -56,6 +59,9 @@ impl Refusal {
             "ok": false, "error_code": self.code, "message": self.message,
             "retryable": self.is_retryable,
         });
+        if let Some(reason) = self.reason {
+            body["reason"] = json!(reason);
+        }
         if let Some(details) = self.details {
             body["details"] = details;
         }
@@ -103,11 +109,13 @@ pub async fn call(
         (Some(_), Value::Null) => dispatch(service, name, Map::new(), &caller).await,
         (Some(tool), _) => {
             let refusal = wrong("arguments", "must be an object");
-            if tool.name == "memory_store" {
-                let nothing = Sketch::default();
-                service.refused_store(nothing, &refusal, &caller).await;
-            }
-            Err(refusal)
+            Err(match tool.name {
+                "memory_store" => {
+                    let nothing = Sketch::default();
+                    service.refused_store(nothing, refusal, &caller).await
+                }
+                _ => refusal,
+            })
         }
     };
     let mut body = answer.unwrap_or_else(|refusal| {
@@ -154,10 +162,7 @@ async fn store(service: &MemoryService, fields: Map<String, Value>, caller: &Cal
     let request = StoreRequest::take(&mut arguments);
     match request.and_then(|request| arguments.end().map(|()| request)) {
         Ok(request) => Ok(json!(service.store(request, caller).await)),
-        Err(refusal) => {
-            service.refused_store(sketch, &refusal, caller).await;
-            Err(refusal)
-        }
+        Err(refusal) => Err(service.refused_store(sketch, refusal, caller).await),
     }
 }
 
@@ -170,29 +175,12 @@ async fn dispatch(
     if name == "memory_store" {
         return store(service, fields, caller).await;
     }
+    if name.starts_with("memory_") {
+        return memories(service, name, fields, caller).await;
+    }
     let mut arguments = Arguments::new(fields);
     let taken = &mut arguments;
     match name {
-        "memory_query" => {
-            let request = QueryRequest::take(taken)?;
-            arguments.end()?;
-            service.query(request, caller).await
-        }
-        "memory_get" => {
-            let id = taken.named("id")?;
-            arguments.end()?;
-            service.get(&id, caller).await
-        }
-        "memory_list" => {
-            let request = ListRequest::take(taken)?;
-            arguments.end()?;
-            service.list(request, caller).await
-        }
-        "memory_spaces" => {
-            let request = SpacesRequest::take(taken)?;
-            arguments.end()?;
-            service.memory_spaces(request, caller).await
-        }
         "reliability_report" => {
             arguments.end()?;
             Ok(service.report().await)
@@ -227,5 +215,54 @@ async fn dispatch(
             service.evidence_read(request, caller).await
         }
         _ => facts::dispatch(service, name, arguments, caller).await,
+    }
+}
+
+/// The tools for memories but for the one that stores.
+async fn memories(
+    service: &MemoryService,
+    name: &str,
+    fields: Map<String, Value>,
+    caller: &Caller,
+) -> Answer {
+    let sketch = Sketch::of_fields(&fields);
+    let mut arguments = Arguments::new(fields);
+    let taken = &mut arguments;
+    match name {
+        "memory_query" => {
+            let request = QueryRequest::take(taken)?;
+            arguments.end()?;
+            service.query(request, caller).await
+        }
+        "memory_get" => {
+            let id = taken.named("id")?;
+            arguments.end()?;
+            service.get(&id, caller).await
+        }
+        "memory_list" => {
+            let request = ListRequest::take(taken)?;
+            arguments.end()?;
+            service.list(request, caller).await
+        }
+        "memory_spaces" => {
+            let request = SpacesRequest::take(taken)?;
+            arguments.end()?;
+            service.memory_spaces(request, caller).await
+        }
+        "memory_update" => {
+            let request = UpdateRequest::take(taken);
+            match request.and_then(|request| arguments.end().map(|()| request)) {
+                Ok(request) => service.update(request, caller).await,
+                Err(refusal) => Err(service.refused_store(sketch, refusal, caller).await),
+            }
+        }
+        "memory_delete" => {
+            let request = DeleteRequest::take(taken);
+            match request.and_then(|request| arguments.end().map(|()| request)) {
+                Ok(request) => service.delete(request, caller).await,
+                Err(refusal) => Err(service.refused_store(sketch, refusal, caller).await),
+            }
+        }
+        _ => Err(unknown(service, name)),
     }
 }

@@ -254,10 +254,14 @@ CREATE TABLE logbook.memory (
     evidence      jsonb NOT NULL DEFAULT '[]',
     created_at    timestamptz NOT NULL DEFAULT consign.clock(),
     tsv           tsvector GENERATED ALWAYS AS (logbook.search_vector(payload_md)) STORED,
-    UNIQUE (target_space, payload_sha)
+    -- The older version that it replaced, and the newer one that replaced it.
+    supersedes    text COLLATE "C",
+    superseded_by text COLLATE "C"
 );
+CREATE UNIQUE INDEX memory_text ON logbook.memory (target_space, payload_sha) WHERE superseded_by IS NULL;
 CREATE INDEX memory_tsv ON logbook.memory USING gin (tsv);
-CREATE INDEX memory_listed ON logbook.memory (target_space, created_at DESC, memory_id DESC);
+CREATE INDEX memory_listed ON logbook.memory (target_space, created_at DESC, memory_id DESC) WHERE superseded_by IS NULL;
+CREATE INDEX memory_versions ON logbook.memory (superseded_by) WHERE superseded_by IS NOT NULL;
 CREATE TRIGGER mask_credentials BEFORE INSERT OR UPDATE ON logbook.memory
     FOR EACH ROW WHEN (logbook.may_hold_credentials(coalesce(NEW.meta_json::text, '') || coalesce(NEW.evidence::text, '')))
     EXECUTE FUNCTION logbook.mask_row('meta_json', 'evidence');

@@ -344,7 +344,7 @@ BEGIN
         EXIT WHEN p_kept IS NULL OR v_look = 2;
         SELECT k.memory_id, k.is_new INTO STRICT memory_id, is_new
             FROM logbook.keep_memory(p_target_space, p_kept->>'payload_md', p_kept->>'kind', p_kept->>'actor_user_id',
-                                     p_kept->'meta_json', p_kept->'evidence') k;
+                                     p_kept->'meta_json', p_kept->'evidence', p_kept->>'supersedes') k;
         EXIT WHEN is_new;
     END LOOP;
     outbox_id := NULL;

@@ -205,31 +205,71 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION logbook.search_logbook(text, text[], int) FROM PUBLIC;
 
--- Keeps a memory; the same text in the same space is kept once and answered again.
+-- Marks a memory as replaced by another of its space, unless it was replaced before.
+CREATE FUNCTION logbook.supersede_memory(p_old text, p_new text) RETURNS void
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+    UPDATE logbook.memory m SET superseded_by = p_new
+        WHERE m.memory_id = p_old AND p_old <> p_new AND m.superseded_by IS NULL
+            AND m.target_space = (SELECT n.target_space FROM logbook.memory n WHERE n.memory_id = p_new) $$;
+REVOKE ALL ON FUNCTION logbook.supersede_memory(text, text) FROM PUBLIC;
+
+-- Keeps a memory; the same text in the same space is kept once and answered again. The one that it supersedes
+-- is not found any more, and its text may be kept again.
 CREATE FUNCTION logbook.keep_memory(p_target_space text, p_payload_md text, p_kind text DEFAULT NULL, p_actor_user_id text DEFAULT NULL,
-                                    p_meta_json jsonb DEFAULT '{}', p_evidence jsonb DEFAULT '[]',
+                                    p_meta_json jsonb DEFAULT '{}', p_evidence jsonb DEFAULT '[]', p_supersedes text DEFAULT NULL,
                                     OUT memory_id text, OUT is_new boolean)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
     PERFORM logbook.require_text(p_target_space, 'target_space');
-    INSERT INTO logbook.memory AS m (target_space, payload_sha, payload_md, kind, actor_user_id, meta_json, evidence, created_at)
-        VALUES (p_target_space, logbook.payload_sha(p_payload_md), p_payload_md, p_kind, p_actor_user_id, coalesce(p_meta_json, '{}'),
-                coalesce(p_evidence, '[]'), consign.clock())
-        ON CONFLICT (target_space, payload_sha) DO NOTHING RETURNING m.memory_id INTO memory_id;
-    is_new := memory_id IS NOT NULL;
-    IF NOT is_new THEN
-        SELECT m.memory_id INTO STRICT memory_id FROM logbook.memory m
-            WHERE m.target_space = p_target_space AND m.payload_sha = logbook.payload_sha(p_payload_md);
+    -- The one that is there may be replaced or removed before it is read.
+    WHILE memory_id IS NULL LOOP
+        INSERT INTO logbook.memory AS m (target_space, payload_sha, payload_md, kind, actor_user_id, meta_json, evidence, supersedes, created_at)
+            VALUES (p_target_space, logbook.payload_sha(p_payload_md), p_payload_md, p_kind, p_actor_user_id, coalesce(p_meta_json, '{}'),
+                    coalesce(p_evidence, '[]'), p_supersedes, consign.clock())
+            ON CONFLICT (target_space, payload_sha) WHERE superseded_by IS NULL DO NOTHING RETURNING m.memory_id INTO memory_id;
+        is_new := memory_id IS NOT NULL;
+        IF NOT is_new THEN
+            memory_id := logbook.kept_memory(p_target_space, logbook.payload_sha(p_payload_md));
+        END IF;
+    END LOOP;
+    IF p_supersedes IS NOT NULL THEN
+        PERFORM logbook.supersede_memory(p_supersedes, memory_id);
     END IF;
 END $$;
-REVOKE ALL ON FUNCTION logbook.keep_memory(text, text, text, text, jsonb, jsonb) FROM PUBLIC;
+REVOKE ALL ON FUNCTION logbook.keep_memory(text, text, text, text, jsonb, jsonb, text) FROM PUBLIC;
 
 -- Under what name a memory is kept; NULL if it is not.
 CREATE FUNCTION logbook.kept_memory(p_target_space text, p_payload_sha text) RETURNS text
     LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    AS $$ SELECT m.memory_id FROM logbook.memory m WHERE m.target_space = p_target_space AND m.payload_sha = p_payload_sha $$;
+    AS $$
+    SELECT m.memory_id FROM logbook.memory m
+        WHERE m.target_space = p_target_space AND m.payload_sha = p_payload_sha AND m.superseded_by IS NULL $$;
 REVOKE ALL ON FUNCTION logbook.kept_memory(text, text) FROM PUBLIC;
+
+-- Removes a memory with the versions that it replaced, and writes the audit of that, whose fields are those of
+-- insert_write_audit. False: it is not there, and nothing was written.
+CREATE FUNCTION logbook.delete_memory(p_memory_id text, p_audit jsonb DEFAULT NULL) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    WITH RECURSIVE version (memory_id) AS (
+        SELECT m.memory_id FROM logbook.memory m WHERE m.memory_id = p_memory_id
+        UNION
+        SELECT m.memory_id FROM version v JOIN logbook.memory m ON m.superseded_by = v.memory_id
+    )
+    DELETE FROM logbook.memory m USING version v WHERE m.memory_id = v.memory_id;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    IF p_audit IS NOT NULL THEN
+        PERFORM governance.insert_write_audit(p_audit->>'actor_user_id', p_audit->>'target_space', p_audit->>'action', p_audit->>'reason',
+            p_audit->>'payload_sha', p_audit->'evidence_refs_json', p_audit->>'correlation_id', p_audit->>'status');
+    END IF;
+    RETURN true;
+END $$;
+REVOKE ALL ON FUNCTION logbook.delete_memory(text, jsonb) FROM PUBLIC;
 
 -- Searches kept memories of these spaces: any of the words, those with more of them first; of this kind, by this
 -- actor, not older than p_since, older than p_until.
@@ -237,7 +277,7 @@ CREATE FUNCTION logbook.search_memory(p_query text, p_spaces text[], p_limit int
                                       p_actor_user_id text DEFAULT NULL, p_since timestamptz DEFAULT NULL,
                                       p_until timestamptz DEFAULT NULL)
     RETURNS TABLE (memory_id text, space text, content text, payload_sha text, kind text, actor_user_id text, meta_json jsonb,
-                   evidence jsonb, created_at timestamptz, score float8)
+                   evidence jsonb, created_at timestamptz, score float8, supersedes text, superseded_by text)
     LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan
     AS $$
 #variable_conflict use_column
@@ -247,9 +287,9 @@ DECLARE
 BEGIN
     RETURN QUERY
         SELECT m.memory_id, m.target_space, m.payload_md, m.payload_sha, m.kind, m.actor_user_id, m.meta_json, m.evidence, m.created_at,
-               logbook.word_count(m.tsv, v_words) + ts_rank(m.tsv, v_any, 32)::float8
+               logbook.word_count(m.tsv, v_words) + ts_rank(m.tsv, v_any, 32)::float8, m.supersedes, m.superseded_by
             FROM logbook.memory m
-            WHERE m.tsv @@ v_any AND m.target_space = ANY (p_spaces) AND (p_kind IS NULL OR m.kind = p_kind)
+            WHERE m.tsv @@ v_any AND m.superseded_by IS NULL AND m.target_space = ANY (p_spaces) AND (p_kind IS NULL OR m.kind = p_kind)
                 AND (p_actor_user_id IS NULL OR m.actor_user_id = p_actor_user_id)
                 AND (p_since IS NULL OR m.created_at >= p_since) AND (p_until IS NULL OR m.created_at < p_until)
             ORDER BY logbook.word_count(m.tsv, v_words) DESC, m.created_at DESC, m.memory_id LIMIT least(greatest(p_limit, 0), 1000);
@@ -272,7 +312,7 @@ CREATE FUNCTION logbook.list_memory(p_spaces text[], p_limit int DEFAULT 50, p_k
     SELECT m.* FROM (SELECT DISTINCT unnest(p_spaces) AS space) s
         CROSS JOIN LATERAL (
             SELECT * FROM logbook.memory k
-                WHERE k.target_space = s.space AND (p_kind IS NULL OR k.kind = p_kind)
+                WHERE k.target_space = s.space AND k.superseded_by IS NULL AND (p_kind IS NULL OR k.kind = p_kind)
                     AND (p_actor_user_id IS NULL OR k.actor_user_id = p_actor_user_id)
                     AND k.created_at >= coalesce(p_since, '-infinity') AND k.created_at < coalesce(p_until, 'infinity')
                     AND (k.created_at, k.memory_id) < (coalesce(p_after_at, 'infinity'), coalesce(p_after_id, ''))

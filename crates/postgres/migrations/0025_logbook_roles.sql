@@ -32,6 +32,7 @@ GRANT EXECUTE ON FUNCTION
     logbook.attach(bigint, text, text, text, bigint, jsonb),
     logbook.keep_evidence(jsonb, jsonb, jsonb),
     logbook.set_kv(text, text, jsonb),
+    logbook.delete_memory(text, jsonb),
     logbook.add_candidate(text, text, text, text, text, text, text, text, jsonb, boolean)
     TO consign_producer;
 
@@ -48,7 +49,8 @@ GRANT EXECUTE ON FUNCTION
 GRANT EXECUTE ON FUNCTION
     logbook.check_dedup(text, text, text),
     logbook.may_be_stored(text, text, text),
-    logbook.keep_memory(text, text, text, text, jsonb, jsonb),
+    logbook.keep_memory(text, text, text, text, jsonb, jsonb, text),
+    logbook.supersede_memory(text, text),
     logbook.kept_memory(text, text),
     logbook.take_turn(text, text, interval, interval),
     logbook.keep_turn(text, text, interval),

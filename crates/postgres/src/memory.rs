@@ -196,6 +196,12 @@ impl Logbook for PostgresStore {
     async fn list_kept(&self, listing: &Listing) -> Result<ItemPage> {
         self.list_kept_impl(listing).await
     }
+    async fn supersede_kept(&self, old: &str, new: &str) -> Result<()> {
+        self.supersede_kept_impl(old, new).await
+    }
+    async fn delete_kept(&self, memory_id: &str, audit: Option<&NewAudit>) -> Result<bool> {
+        self.delete_kept_impl(memory_id, audit).await
+    }
     async fn memory_spaces(&self) -> Result<Vec<String>> {
         self.memory_spaces_impl().await
     }

@@ -208,9 +208,14 @@ CREATE TABLE memory_kept (
     evidence      TEXT NOT NULL DEFAULT '[]' CHECK (json_type(evidence) = 'array'),
     payload_md    TEXT NOT NULL,
     words         TEXT,
-    UNIQUE (target_space, payload_sha)
+    -- The older version that it replaced, and the newer one that replaced it.
+    supersedes    TEXT,
+    superseded_by TEXT
 ) STRICT;
-CREATE INDEX memory_kept_listed ON memory_kept (target_space, created_at DESC, memory_id DESC);
+CREATE UNIQUE INDEX memory_kept_text ON memory_kept (target_space, payload_sha) WHERE superseded_by IS NULL;
+CREATE INDEX memory_kept_listed ON memory_kept (target_space, created_at DESC, memory_id DESC)
+WHERE superseded_by IS NULL;
+CREATE INDEX memory_kept_versions ON memory_kept (superseded_by) WHERE superseded_by IS NOT NULL;
 
 -- Whose turn it is to write to a memory server that must not be written to by two at once, and who is
 -- next, should they ask again until then.

@@ -311,6 +311,18 @@ impl Logbook for SqliteStore {
         ))
     }
 
+    async fn supersede_kept(&self, old: &str, new: &str) -> Result<()> {
+        write!(self, "replace a kept memory", (old, new), |work| work
+            .supersede_kept(&old, &new))
+    }
+
+    async fn delete_kept(&self, memory_id: &str, audit: Option<&NewAudit>) -> Result<bool> {
+        let audit = audit.cloned();
+        write!(self, "remove a kept memory", (memory_id, audit), |work| {
+            work.delete_kept(&memory_id, (*audit).as_ref())
+        })
+    }
+
     async fn memory_spaces(&self) -> Result<Vec<String>> {
         snapshot!(self, "list spaces", |tx| search::memory_spaces(&mut tx))
     }

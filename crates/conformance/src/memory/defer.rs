@@ -33,6 +33,7 @@ fn rich(n: u64) -> NewMemory {
             .expect("an object")
             .clone(),
         evidence: vec![json!({"uri": "git://r/c/1", "sha256": ""})],
+        supersedes: Some("mem-1".to_owned()),
     }
 }
 

@@ -133,6 +133,8 @@ pub(crate) async fn a_kept_memory_is_found_as_it_was_kept(harness: &dyn Harness)
         score: hit.score,
         evidence: new.evidence,
         meta: new.meta_json,
+        supersedes: None,
+        superseded_by: None,
     };
     assert!(hit.score.is_some(), "{hit:?}");
     assert_eq!(*hit, expected);

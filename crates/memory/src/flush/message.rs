@@ -32,6 +32,7 @@ pub(crate) fn read(message: &Message) -> Result<NewMemory, String> {
             Some(Value::Array(evidence)) => evidence.clone(),
             _ => Vec::new(),
         },
+        supersedes: word("supersedes"),
     };
     let sha = memory.payload_sha();
     if text("payload_sha")? != sha {
@@ -80,6 +81,7 @@ mod tests {
             kind: Some("DECISION".to_owned()),
             meta_json: json!({"a": [1, {"b": null}]}).as_object().unwrap().clone(),
             evidence: vec![json!({"uri": "git://r/c/1", "sha256": ""})],
+            supersedes: Some("mem-1".to_owned()),
         };
         assert_eq!(read(&message(&memory)), Ok(memory));
         let bare = NewMemory {

@@ -81,8 +81,8 @@ impl MemoryService {
                     let search = Search {
                         query: "gate".to_owned(),
                         spaces: vec![self.options().team_space()],
-                        filters: Map::new(),
                         top_k: 1,
+                        ..Search::default()
                     };
                     Some(self.backend().search(&search, LOOK_MAX).await.is_ok())
                 }

@@ -188,5 +188,7 @@ fn remembered(hit: FallbackHit) -> MemoryItem {
             evidence => vec![evidence],
         },
         meta: beside.collect(),
+        supersedes: None,
+        superseded_by: None,
     }
 }

@@ -77,7 +77,7 @@ impl MemoryService {
         }
     }
 
-    fn spaces(&self) -> Result<Spaces, Refusal> {
+    pub(super) fn spaces(&self) -> Result<Spaces, Refusal> {
         let spaces = self.options().spaces();
         spaces.map_err(|why| wrong("private_space_prefix", &why))
     }

@@ -25,10 +25,10 @@ use tokio::{
 use tracing::{Instrument, Span, error, warn};
 
 pub(crate) use self::unfit::Sketch;
-use self::{decide::Grounds, unfit::Unfit};
+use self::{decide::Grounds, unfit::Unfit, write::Write};
 use super::MemoryService;
 use crate::{
-    Action, Caller, Correlation,
+    Caller, Correlation,
     consume::Errand,
     metrics,
     tools::{Arguments, Refusal, missing},
@@ -62,6 +62,8 @@ pub struct StoreRequest {
     pub item_id: Option<i64>,
     /// Who stores it.
     pub actor_user_id: Option<String>,
+    /// The memory that this one is a newer version of: it stays in the same space.
+    pub supersedes: Option<String>,
 }
 
 impl StoreRequest {
@@ -77,6 +79,7 @@ impl StoreRequest {
             is_bulk: arguments.flag("is_bulk")?.unwrap_or(false),
             item_id: arguments.whole("item_id")?,
             actor_user_id: arguments.text("actor_user_id")?,
+            supersedes: None,
         };
         if request.payload_md.is_none() && request.card.is_none() {
             return Err(missing("payload_md"));
@@ -92,6 +95,9 @@ pub struct StoreAnswer {
     pub ok: bool,
     /// `allow`, `redirect`, `deferred`, `reject` or `error`.
     pub action: &'static str,
+    /// Why, as the audit has it: `policy:team_write_disabled` and its like. A repeated request is
+    /// answered as the first one was.
+    pub reason: Option<String>,
     /// Where it is stored.
     pub space_written: Option<String>,
     /// Under what.
@@ -246,6 +252,7 @@ impl Call {
         StoreAnswer {
             ok: false,
             action,
+            reason: None,
             space_written: None,
             memory_id: None,
             outbox_id: None,
@@ -260,12 +267,15 @@ impl Call {
         }
     }
 
-    /// It is stored.
-    fn written(&self, action: Action, space: &str) -> StoreAnswer {
+    /// It is stored, with whatever there is to say about that.
+    fn written(&self, write: &Write, notes: Option<String>) -> StoreAnswer {
+        let notes: Vec<String> = notes.into_iter().chain(write.redirected()).collect();
         StoreAnswer {
             ok: true,
-            space_written: Some(space.to_owned()),
-            ..self.answer(action.as_str())
+            reason: Some(write.reason.clone()),
+            space_written: Some(write.memory.target_space.clone()),
+            message: (!notes.is_empty()).then(|| notes.join("; ")),
+            ..self.answer(write.action.as_str())
         }
     }
 

@@ -46,7 +46,7 @@ impl OpenMemory {
             return Err(BackendError::Protocol(why.into()));
         };
         let row: Answer<Value> = self.get(self.at(&["memory", name]), ends).await;
-        self.delete(name, ends).await?;
+        self.remove(name, ends).await?;
         let is_kept = is_whole(&row?, &sample);
         self.known().keeps_long_texts = is_kept;
         Ok(is_kept)

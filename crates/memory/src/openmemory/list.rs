@@ -23,6 +23,14 @@ impl OpenMemory {
         }
     }
 
+    /// Removes one of our memories: a row that is not ours stays.
+    pub(super) async fn remove_until(&self, id: &str, ends: Instant) -> Answer<bool> {
+        if self.read_until(id, ends).await?.is_none() {
+            return Ok(false);
+        }
+        self.remove(id, ends).await.map(|()| true)
+    }
+
     /// The server lists everything it has, newest first; a cursor is how many rows of that were seen.
     /// When half of the time is over, the page ends where it is.
     pub(super) async fn list_until(&self, listing: &Listing, ends: Instant) -> Answer<ItemPage> {

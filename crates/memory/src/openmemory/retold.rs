@@ -35,6 +35,7 @@ pub(super) fn metadata(memory: &NewMemory) -> Value {
         "item_id": memory.item_id,
         "correlation_id": memory.correlation_id,
         "evidence_refs": memory.evidence,
+        "supersedes": memory.supersedes,
         META: memory.meta_json,
     })
 }
@@ -112,6 +113,8 @@ pub(super) fn item(row: &Value) -> Option<MemoryItem> {
             Some(Value::Object(meta)) => meta.clone(),
             _ => Map::new(),
         },
+        supersedes: text("supersedes"),
+        superseded_by: None,
     })
 }
 

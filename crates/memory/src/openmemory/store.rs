@@ -97,7 +97,7 @@ impl OpenMemory {
             let is_kept = is_whole(&row, memory);
             self.known().keeps_long_texts &= is_kept;
             if !is_kept {
-                self.delete(&name, ends).await?;
+                self.remove(&name, ends).await?;
                 return Err(shortened());
             }
             self.known().keeps_long_texts |= is_long;
@@ -138,7 +138,7 @@ impl OpenMemory {
             // Nobody finds it where it is, but it need not stay either. What may have become the
             // memory after all is left: whoever asks will find it.
             if !matches!(error, BackendError::Unknown(_)) {
-                drop(self.delete(&name, ends).await);
+                drop(self.remove(&name, ends).await);
             }
         }
         stored
@@ -189,7 +189,7 @@ impl OpenMemory {
     }
 
     /// Removes a row; that it is gone already is as well.
-    pub(super) async fn delete(&self, name: &str, ends: Instant) -> Answer<()> {
+    pub(super) async fn remove(&self, name: &str, ends: Instant) -> Answer<()> {
         let url = self.at(&["memory", name]);
         // The older server wants a body.
         match self.call(Method::DELETE, url, Some(&json!({})), ends).await {

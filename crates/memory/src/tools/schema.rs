@@ -66,6 +66,14 @@ impl ToolInfo {
         }
     }
 
+    fn destroying(self) -> Self {
+        Self {
+            is_read_only: false,
+            is_destructive: true,
+            ..self
+        }
+    }
+
     fn of_all(self) -> Self {
         Self {
             set: ToolSet::All,

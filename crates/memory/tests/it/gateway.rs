@@ -2,6 +2,7 @@
 
 mod agents;
 mod backends;
+mod change;
 mod defer;
 mod evidence;
 mod governance;

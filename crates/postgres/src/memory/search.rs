@@ -1,8 +1,11 @@
 //! Searching, and the memories of the embedded backend.
 
 use consign_kernel::{PAGE_ENTRIES_MAX, Result};
-use consign_memory::{FallbackHit, ItemPage, Kept, Listing, MemoryItem, NewMemory, Search};
+use consign_memory::{
+    FallbackHit, ItemPage, Kept, Listing, MemoryItem, NewAudit, NewMemory, Search,
+};
 use jiff_sqlx::ToSqlx;
+use serde_json::json;
 use sqlx::{postgres::PgRow, types::Json};
 
 use super::at_most;
@@ -24,14 +27,15 @@ impl PostgresStore {
     }
 
     pub(super) async fn keep_impl(&self, memory: &NewMemory) -> Result<Kept> {
-        let sql = "SELECT * FROM logbook.keep_memory($1, $2, $3, $4, $5, $6)";
+        let sql = "SELECT * FROM logbook.keep_memory($1, $2, $3, $4, $5, $6, $7)";
         let statement = sqlx::query(sql)
             .bind(&memory.target_space)
             .bind(&memory.payload_md)
             .bind(&memory.kind)
             .bind(&memory.actor_user_id)
             .bind(Json(&memory.meta_json))
-            .bind(Json(&memory.evidence));
+            .bind(Json(&memory.evidence))
+            .bind(&memory.supersedes);
         let rows = self.fetch("keep a memory", statement).await?;
         let row = rows::only(&rows)?;
         Ok(Kept {
@@ -96,6 +100,33 @@ impl PostgresStore {
         Ok(ItemPage::of(items?, limit))
     }
 
+    pub(super) async fn supersede_kept_impl(&self, old: &str, new: &str) -> Result<()> {
+        let statement = sqlx::query("SELECT logbook.supersede_memory($1, $2)")
+            .bind(old)
+            .bind(new);
+        self.fetch("replace a memory", statement).await.map(drop)
+    }
+
+    pub(super) async fn delete_kept_impl(
+        &self,
+        memory_id: &str,
+        audit: Option<&NewAudit>,
+    ) -> Result<bool> {
+        let audit = audit.map(|audit| {
+            json!({
+                "actor_user_id": audit.actor_user_id, "target_space": audit.target_space,
+                "action": audit.action.as_str(), "reason": audit.reason,
+                "payload_sha": audit.payload_sha, "evidence_refs_json": audit.evidence_refs_json,
+                "correlation_id": audit.correlation_id, "status": audit.status.as_str(),
+            })
+        });
+        let statement = sqlx::query("SELECT logbook.delete_memory($1, $2) AS is_deleted")
+            .bind(memory_id)
+            .bind(audit.map(Json));
+        let rows = self.fetch("remove a memory", statement).await?;
+        rows::column(rows::only(&rows)?, "is_deleted")
+    }
+
     pub(super) async fn memory_spaces_impl(&self) -> Result<Vec<String>> {
         let statement = sqlx::query("SELECT space FROM logbook.memory_spaces() AS s (space)");
         let rows = self.read("list spaces", statement).await?;
@@ -131,5 +162,7 @@ fn kept_item(row: &PgRow, score: Option<f64>) -> Result<MemoryItem> {
         score,
         evidence,
         meta,
+        supersedes: rows::column(row, "supersedes")?,
+        superseded_by: rows::column(row, "superseded_by")?,
     })
 }

@@ -38,7 +38,9 @@ impl Routes {
             (500, "OUTBOX_ENQUEUE_FAILED"),
             (503, "OUTBOX_ENQUEUE_FAILED"),
             (400, "OUTBOX_VALIDATION_FAILED"),
+            (404, "NOT_FOUND"),
             (502, "OPENMEMORY_REFUSED"),
+            (503, "OPENMEMORY_UNAVAILABLE"),
             (503, "INTERNAL_ERROR"),
             (503, "LOGBOOK_UNAVAILABLE"),
         ];
@@ -73,6 +75,8 @@ impl Routes {
         self.add_way(call, mcp::call);
         self.add_way(ask, mcp::preflight);
         self.add_way(write("/memory/store"), memory::store);
+        self.add_way(write("/memory/update"), memory::update);
+        self.add_way(write("/memory/delete"), memory::delete);
         self.add_way(read(POST, "/memory/query"), memory::query);
         self.add_way(read(POST, "/memory/get"), memory::get);
         self.add_way(read(POST, "/memory/list"), memory::list);

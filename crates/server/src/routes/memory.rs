@@ -24,6 +24,8 @@ pub(crate) const TOOLS: &[(&str, &str)] = &[
     ("/memory/query", "memory_query"),
     ("/memory/get", "memory_get"),
     ("/memory/list", "memory_list"),
+    ("/memory/update", "memory_update"),
+    ("/memory/delete", "memory_delete"),
     ("/memory/spaces", "memory_spaces"),
     ("/governance/settings/update", "governance_update"),
 ];
@@ -96,6 +98,40 @@ pub(crate) async fn list(
     request: Request,
 ) -> Response {
     call("memory_list", state, caller, correlation, Some(request)).await
+}
+
+/// Replace a memory by a newer version
+///
+/// What the tool `memory_update` takes and answers, which is what `memory_store` answers.
+#[utoipa::path(
+    post, path = "/memory/update", operation_id = "update_memory", tag = "memory",
+    request_body = Object,
+    responses((status = 200, description = "What became of it", body = Object)),
+)]
+pub(crate) async fn update(
+    state: State<AppState>,
+    caller: Extension<Caller>,
+    correlation: Extension<Correlation>,
+    request: Request,
+) -> Response {
+    call("memory_update", state, caller, correlation, Some(request)).await
+}
+
+/// Remove a memory
+///
+/// What the tool `memory_delete` takes and answers. A private memory of somebody else is not found.
+#[utoipa::path(
+    post, path = "/memory/delete", operation_id = "delete_memory", tag = "memory",
+    request_body = Object,
+    responses((status = 200, description = "What became of it", body = Object)),
+)]
+pub(crate) async fn delete(
+    state: State<AppState>,
+    caller: Extension<Caller>,
+    correlation: Extension<Correlation>,
+    request: Request,
+) -> Response {
+    call("memory_delete", state, caller, correlation, Some(request)).await
 }
 
 /// List the spaces of a caller

@@ -109,6 +109,18 @@ async fn the_tools_have_routes_of_their_own() {
         .post("/memory/list", json!({"spaces": ["private:ada"]}))
         .await;
     assert_eq!(listed.json["total"], 1, "{}", listed.text);
+    let body = json!({"id": stored.json["memory_id"], "payload_md": "lamps are blue"});
+    let updated = bench.post("/memory/update", body).await;
+    updated.is(200);
+    assert_eq!(updated.json["action"], "allow", "{}", updated.text);
+    assert_eq!(updated.json["supersedes"], stored.json["memory_id"]);
+    let id = json!({"id": updated.json["memory_id"]});
+    let deleted = bench.post("/memory/delete", id.clone()).await;
+    deleted.is(200);
+    assert_eq!(deleted.json["action"], "allow", "{}", deleted.text);
+    let gone = bench.post("/memory/delete", id).await;
+    gone.is(404);
+    assert_eq!(gone.json["action"], "reject", "{}", gone.text);
     let spaces = bench.post("/memory/spaces", json!({})).await;
     assert_eq!(
         spaces.json["default_space"], "team:default",

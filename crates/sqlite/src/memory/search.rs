@@ -1,7 +1,9 @@
 //! Full-text search, and the embedded memory.
 
 use consign_kernel::{Error, PAGE_ENTRIES_MAX};
-use consign_memory::{FallbackHit, ItemPage, Kept, Listing, MemoryItem, NewMemory, Search};
+use consign_memory::{
+    FallbackHit, ItemPage, Kept, Listing, MemoryItem, NewAudit, NewMemory, Search,
+};
 use sqlx::{Row, SqliteConnection, sqlite::SqliteRow};
 use uuid::Uuid;
 
@@ -33,19 +35,44 @@ impl Work<'_> {
             .bind(rows::masked_json(&memory.evidence))
             .bind(rows::micros(self.now))
             .bind(apart(&memory.payload_md))
+            .bind(&memory.supersedes)
             .execute(&mut *self.connection)
             .await?;
-        if added.rows_affected() == 1 {
-            return Ok(Kept {
-                memory_id: name,
-                is_new: true,
-            });
+        let is_new = added.rows_affected() == 1;
+        let memory_id = match is_new {
+            true => Some(name),
+            false => kept(self.connection, &memory.target_space, &sha).await?,
+        };
+        let memory_id = memory_id.ok_or_else(|| Failure::corrupt("a kept memory is gone"))?;
+        if let Some(old) = &memory.supersedes {
+            self.supersede_kept(old, &memory_id).await?;
         }
-        let memory_id = kept(self.connection, &memory.target_space, &sha).await?;
-        Ok(Kept {
-            memory_id: memory_id.ok_or_else(|| Failure::corrupt("a kept memory is gone"))?,
-            is_new: false,
-        })
+        Ok(Kept { memory_id, is_new })
+    }
+
+    pub(super) async fn supersede_kept(&mut self, old: &str, new: &str) -> Result<()> {
+        sqlx::query(sql!("kept_supersede"))
+            .bind(old)
+            .bind(new)
+            .execute(&mut *self.connection)
+            .await?;
+        Ok(())
+    }
+
+    pub(super) async fn delete_kept(
+        &mut self,
+        memory_id: &str,
+        audit: Option<&NewAudit>,
+    ) -> Result<bool> {
+        let deleted = sqlx::query(sql!("kept_delete"))
+            .bind(memory_id)
+            .execute(&mut *self.connection)
+            .await?;
+        let is_deleted = deleted.rows_affected() > 0;
+        if let Some(audit) = audit.filter(|_| is_deleted) {
+            self.insert_audit(audit).await?;
+        }
+        Ok(is_deleted)
     }
 }
 
@@ -135,6 +162,8 @@ fn item(row: &SqliteRow) -> Result<MemoryItem> {
         score: row.try_get("score")?,
         evidence: rows::document(row.try_get("evidence")?)?,
         meta: logbook::object(row, "meta_json")?,
+        supersedes: row.try_get("supersedes")?,
+        superseded_by: row.try_get("superseded_by")?,
     })
 }
 

@@ -19,6 +19,8 @@ const TOOLS: &[(&str, &[&str])] = &[
     ("memory_query", &["query"]),
     ("memory_get", &["id"]),
     ("memory_list", &[]),
+    ("memory_update", &["id", "payload_md"]),
+    ("memory_delete", &["id"]),
     ("memory_spaces", &[]),
     ("reliability_report", &[]),
     ("governance_get", &[]),

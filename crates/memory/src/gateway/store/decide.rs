@@ -12,7 +12,7 @@ use crate::{
     consume::Errand,
     evidence::{self, Evidence, check_strict, classify, resolve_validate_refs},
     payload_sha,
-    policy::{Decision, EvidenceMode, Policy, PolicyInput},
+    policy::{Decision, EvidenceMode, Policy, PolicyInput, explain},
     tools::{NUL, has_nul},
     uri::{check_evidence_refs_json, mask_credentials_in_fields},
 };
@@ -123,7 +123,7 @@ impl Call {
     }
 
     fn draft(&self, asked: &Asked, actor: Option<String>) -> Draft {
-        Draft {
+        let mut draft = Draft {
             correlation: self.correlation.clone(),
             backend: self.service.backend().identity(),
             actor,
@@ -136,7 +136,11 @@ impl Call {
             refs: None,
             strict: None,
             extra: self.errand.as_ref().map(Errand::noted).unwrap_or_default(),
+        };
+        if let Some(old) = &asked.request.supersedes {
+            draft.note("supersedes", old.as_str());
         }
+        draft
     }
 
     /// What the settings make of a request, without asking anybody.
@@ -164,6 +168,12 @@ impl Call {
             true => Action::Redirect,
             false => decision.action,
         };
+        let supersedes = asked.request.supersedes.clone();
+        if supersedes.is_some() && space != asked.space {
+            let why = explain(&reason);
+            let message = format!("a newer version stays where the old one is, and may not: {why}");
+            return Err(Verdict::rejected(draft, reason, message));
+        }
         let memory = NewMemory {
             target_space: space.clone(),
             payload_md: asked.text.clone(),
@@ -176,6 +186,7 @@ impl Call {
             kind: asked.kind.clone(),
             meta_json: asked.request.meta_json.clone(),
             evidence: asked.evidence.to_values(),
+            supersedes,
         };
         self.check_message(&memory)?;
         draft.final_space = Some(space);
@@ -386,6 +397,7 @@ impl Call {
             message: Some(message.to_owned()),
             error_code: Some(reject_code(reason)),
             retryable: Some(false),
+            reason: Some(reason.to_owned()),
             context: Some(json!({"reason": reason})),
             ..self.answer("reject")
         })
@@ -393,9 +405,11 @@ impl Call {
 
     /// Refuses what is no request to store anything; its audit names the argument.
     fn malformed(&self, parameter: &str, why: &str) -> Refused {
+        let unfit = Unfit::parameter(parameter);
         Box::new(StoreAnswer {
             action: "reject",
-            unfit: Some(Unfit::parameter(parameter)),
+            reason: Some(unfit.reason.clone()),
+            unfit: Some(unfit),
             ..self.error("INVALID_PARAMETER", why, false)
         })
     }

@@ -23,6 +23,7 @@ impl Call {
         // Only what never left is certain not to have arrived.
         let may_be_stored = !matches!(failure, BackendError::Unreachable(_));
         let end = write.audit().deferred(failure, may_be_stored);
+        let reason = end.reason.clone().unwrap_or_default();
         let memory = NewMemory {
             last_error: Some(shown.clone()),
             may_be_stored,
@@ -37,7 +38,7 @@ impl Call {
         match self.written_in_time(deferring).await {
             Some(Ok(deferred)) => {
                 park("memory.after_enqueue").await;
-                self.deferred(&deferred, &shown)
+                self.deferred(&deferred, &reason, &shown)
             }
             Some(Err(error)) => {
                 let told = (shown.as_str(), may_be_stored);
@@ -47,7 +48,7 @@ impl Call {
         }
     }
 
-    fn deferred(&self, deferred: &Deferred, shown: &str) -> StoreAnswer {
+    fn deferred(&self, deferred: &Deferred, reason: &str, shown: &str) -> StoreAnswer {
         let outbox_id = deferred.enqueued.outbox_id.0;
         let kept = match &deferred.enqueued.twin {
             None => format!("it is kept as row {outbox_id} of the outbox and will be delivered"),
@@ -60,6 +61,7 @@ impl Call {
         };
         let is_hit = matches!(deferred.enqueued.twin, Some(Twin::Pending | Twin::Sent(_)));
         StoreAnswer {
+            reason: Some(format!("{reason}:outbox:{outbox_id}")),
             outbox_id: Some(outbox_id),
             message: Some(format!(
                 "the memory server cannot take it now ({shown}); {kept}"

@@ -19,6 +19,7 @@ impl Call {
         let sha = memory.payload_sha();
         Err(Box::new(StoreAnswer {
             action: "reject",
+            reason: Some(INVALID.to_owned()),
             context: Some(context_of(&memory.target_space, &sha, field)),
             unfit: Some(Unfit {
                 reason: INVALID.to_owned(),

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use consign_kernel::{Certainty, Error};
 use consign_worker::park::park;
+use serde_json::json;
 use tokio::time::{Instant, timeout};
 
 use super::{Call, DEDUP_HIT, Stale, StoreAnswer, decide::Grounds, write::Write};
 use crate::{
-    Action, AuditStatus, BackendError, Found, NewMemory, Opened, Opening, StoredMemory, metrics,
+    AuditStatus, BackendError, Found, NewMemory, Opened, Opening, StoredMemory,
+    audit_json::shown_error, metrics,
 };
 
 impl Write {
@@ -62,7 +64,7 @@ impl Call {
         match opened {
             Ok(Opened::Kept(kept)) => Ok(Some(StoreAnswer {
                 memory_id: Some(kept.memory_id),
-                ..self.written(write.action, space)
+                ..self.written(write, None)
             })),
             Ok(Opened::Known(found)) => {
                 let memory_id = found.memory_id.as_deref();
@@ -111,18 +113,27 @@ impl Call {
         found: &Found,
         memory_id: Option<&str>,
     ) -> StoreAnswer {
-        let audit = write.draft.known(found, memory_id);
+        if let Some(name) = memory_id
+            && let Err(error) = self
+                .replace(&write.memory, name, self.backend_deadline())
+                .await
+        {
+            let why = shown_error(&error.to_string());
+            return self.error("OPENMEMORY_UNAVAILABLE", why, true);
+        }
+        let mut audit = write.draft.known(found, memory_id);
+        // The answer is that of the first request; the audit tells both.
+        let decided = json!({"action": write.action, "reason": write.reason});
+        audit.extra.insert("policy_decision".to_owned(), decided);
         let audit = audit.audit(AuditStatus::Success);
         let written = self.service.logbook().insert_audit(&audit);
         if let Err(error) = self.in_time("write an audit", written).await {
             return self.unaudited(&write.memory.target_space, &write.sha, &error);
         }
+        let told = format!("{DEDUP_HIT}: the same text is stored in this space already");
         StoreAnswer {
             memory_id: memory_id.map(str::to_owned),
-            message: Some(format!(
-                "{DEDUP_HIT}: the same text is stored in this space already"
-            )),
-            ..self.written(Action::Allow, &write.memory.target_space)
+            ..self.written(write, Some(told))
         }
     }
 }

@@ -50,6 +50,17 @@ impl Sketch {
         }
     }
 
+    /// Of a request by somebody that names no space.
+    pub(crate) fn by(actor: Option<String>) -> Self {
+        Self { space: None, actor }
+    }
+
+    /// Of a request by somebody about a space.
+    pub(crate) fn in_space(space: String, actor: Option<String>) -> Self {
+        let space = Some(space);
+        Self { space, actor }
+    }
+
     pub(super) fn of(request: &StoreRequest) -> Self {
         Self {
             space: request.target_space.clone(),
@@ -59,8 +70,13 @@ impl Sketch {
 }
 
 impl MemoryService {
-    /// Audits arguments that are no request at all.
-    pub(crate) async fn refused_store(&self, sketch: Sketch, refusal: &Refusal, caller: &Caller) {
+    /// Audits arguments that are no request at all, and says so in the refusal.
+    pub(crate) async fn refused_store(
+        &self,
+        sketch: Sketch,
+        refusal: Refusal,
+        caller: &Caller,
+    ) -> Refusal {
         let details = refusal.details.as_ref();
         let name = details.and_then(|details| details["parameter"].as_str());
         let unfit = Unfit::parameter(name.unwrap_or("arguments"));
@@ -69,6 +85,10 @@ impl MemoryService {
         let who = (caller, &correlation);
         self.audit_unfit(sketch, &unfit, &refusal.message, who)
             .await;
+        Refusal {
+            reason: Some(unfit.reason),
+            ..refusal
+        }
     }
 
     /// Writes the one audit of a request that could never be stored. Nothing was done and nothing

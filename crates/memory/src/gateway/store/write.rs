@@ -10,6 +10,7 @@ use crate::{
     Action, BackendError, NewMemory, Opened, StoredMemory,
     audit_json::{StoreAudit, shown_error},
     metrics,
+    policy::explain,
 };
 
 /// The part of the budget that is kept for recording what came of it, at most.
@@ -29,6 +30,18 @@ pub(super) struct Write {
 }
 
 impl Write {
+    /// Where it goes in place of where it was meant to, and why, for people.
+    pub(super) fn redirected(&self) -> Option<String> {
+        let (space, asked) = (&self.memory.target_space, &self.draft.requested_space);
+        let is_elsewhere = self.action == Action::Redirect;
+        is_elsewhere.then(|| {
+            format!(
+                "stored in {space} instead of {asked}: {}",
+                explain(&self.reason)
+            )
+        })
+    }
+
     /// Its audit.
     pub(super) fn audit(&self) -> StoreAudit<'_> {
         self.draft.decided(self.action, &self.reason)
@@ -141,7 +154,7 @@ impl Call {
     }
 
     /// Until when the memory server may take. What is left of the budget is for the outbox.
-    fn backend_deadline(&self) -> Instant {
+    pub(super) fn backend_deadline(&self) -> Instant {
         let budget = self.service.options().gateway_budget();
         self.since + budget - (budget / 8).min(RESERVE_MAX)
     }
@@ -155,6 +168,7 @@ impl Call {
         let budget = ends.saturating_duration_since(Instant::now());
         let backend = self.service.backend();
         if is_asked && let Some(found) = backend.find(memory, budget).await.map_err(in_doubt)? {
+            self.replace(memory, &found.memory_id, ends).await?;
             return Ok(found);
         }
         let budget = ends.saturating_duration_since(Instant::now());
@@ -165,7 +179,28 @@ impl Call {
             Err(BackendError::Unknown(why))
         });
         metrics::backend_call(backend.kind(), "store", since, stored.is_ok());
-        stored
+        let stored = stored?;
+        self.replace(memory, &stored.memory_id, ends).await?;
+        Ok(stored)
+    }
+
+    /// Sees to it that the version which a memory replaces is replaced. Should that fail, the memory is
+    /// stored all the same, and whoever delivers it finds that out and tries again.
+    pub(super) async fn replace(
+        &self,
+        memory: &NewMemory,
+        stored_as: &str,
+        ends: Instant,
+    ) -> Result<(), BackendError> {
+        let Some(old) = memory.supersedes.as_deref() else {
+            return Ok(());
+        };
+        let budget = ends.saturating_duration_since(Instant::now());
+        let replaced = self.service.backend().supersede(old, stored_as, budget);
+        replaced.await.map_err(|error| {
+            let why = format!("stored as {stored_as}, but {old} could not be replaced: {error}");
+            BackendError::Unknown(why)
+        })
     }
 
     /// The memory server has it. That stands whatever becomes of its audit: should it not be
@@ -187,8 +222,7 @@ impl Call {
         StoreAnswer {
             memory_id: Some(stored.memory_id.clone()),
             is_audit_open: !is_ended,
-            message,
-            ..self.written(write.action, &write.memory.target_space)
+            ..self.written(write, message)
         }
     }
 
@@ -200,7 +234,9 @@ impl Call {
 
     /// The memory server will never take it. Trying again would not help, so nothing is kept.
     async fn refused(self: &Arc<Self>, write: &Write, error: &BackendError) -> StoreAnswer {
-        self.finalize(write.audit().refused(error)).await;
+        let end = write.audit().refused(error);
+        let reason = end.reason.clone();
+        self.finalize(end).await;
         let who = match error.is_about_us() {
             true => "the memory server does not accept the gateway",
             false => "the memory server refuses this memory",
@@ -208,6 +244,7 @@ impl Call {
         let shown = shown_error(&error.to_string());
         let message = format!("{who} ({shown}); trying again would not help, nothing was kept");
         StoreAnswer {
+            reason,
             context: Some(context(&write.memory.target_space, &write.sha)),
             ..self.error("OPENMEMORY_REFUSED", message, false)
         }

@@ -11,7 +11,16 @@ use super::{
 };
 
 pub(super) fn tools() -> Vec<ToolInfo> {
-    vec![store(), query(), get(), list(), spaces_tool(), outbox()]
+    vec![
+        store(),
+        query(),
+        get(),
+        list(),
+        update(),
+        delete(),
+        spaces_tool(),
+        outbox(),
+    ]
 }
 
 fn store() -> ToolInfo {
@@ -187,6 +196,57 @@ fn list() -> ToolInfo {
             "spaces_searched": texts("The spaces that were listed."),
         }),
     )
+}
+
+fn update() -> ToolInfo {
+    let mut answered = written();
+    answered["supersedes"] = text("The id of the version that was replaced.");
+    ToolInfo::new(
+        "memory_update",
+        "Replaces a memory by a newer version with another text, in the same space; the new version has an id of \
+         its own and names the old one, which is not found any more. Use it when something you once stored is \
+         not so any longer, in place of storing a second, contradicting memory. What you leave out (kind, \
+         evidence, meta_json) stays as it was. \
+         Example: {\"id\": \"mem_0123456789abcdef0123456789abcdef\", \"payload_md\": \"Deploys to production run on \
+         Tuesdays and Thursdays.\"}",
+        &["id", "payload_md"],
+        json!({
+            "id": text("The id of the memory to replace, as memory_query, memory_list or memory_store gave it."),
+            "payload_md": text("The new text, whole, as Markdown; must differ from the old one."),
+            "kind": kind("What sort of memory the new version is; the old one's unless given."),
+            "evidence_refs": texts("Where the new version comes from, as URIs; the old one's evidence unless given."),
+            "evidence": json!({
+                "type": "array", "items": evidence_item(),
+                "description": "The same as evidence_refs with hashes; give one of the two.",
+            }),
+            "meta_json": object("Values of your own to keep with the new version; the old one's unless given."),
+            "actor_user_id": actor(),
+        }),
+        answered,
+    )
+    .destroying()
+}
+
+fn delete() -> ToolInfo {
+    ToolInfo::new(
+        "memory_delete",
+        "Removes a memory for good, with the older versions it replaced. Use it for what should never have been \
+         stored, such as something wrong or secret; for what has changed use memory_update. The removal itself \
+         is recorded; the same text may be stored again later. \
+         Example: {\"id\": \"mem_0123456789abcdef0123456789abcdef\"}",
+        &["id"],
+        json!({
+            "id": text("The id of the memory to remove, as memory_query, memory_list or memory_store gave it."),
+            "actor_user_id": actor(),
+        }),
+        json!({
+            "action": word(&["allow", "reject", "error"], "allow: removed. reject: refused. error: failed, it may be there still."),
+            "reason": maybe(text("Why, as the audit has it: a stable word such as memory_delete:not_found.")),
+            "memory_id": text("The id of the memory that was removed."),
+            "space": text("The space that the memory was in."),
+        }),
+    )
+    .destroying()
 }
 
 fn spaces_tool() -> ToolInfo {

@@ -24,6 +24,13 @@ async fn a_closed_team_space_sends_memories_to_their_writers() {
         .await;
     assert_eq!(answer["ok"], true, "{answer}");
     assert_eq!(answer["action"], "redirect");
+    assert_eq!(answer["reason"], "policy:team_write_disabled");
+    let message = answer["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("stored in private:alice instead of team:p: ")
+            && message.contains("team_write_enabled"),
+        "{message}"
+    );
     assert_eq!(answer["space_written"], "private:alice");
     assert_eq!(
         desk.told().await,
@@ -54,7 +61,7 @@ async fn what_is_allowed_is_stored_with_one_audit() {
         "{correlation_id}"
     );
     let expected = json!({
-        "ok": true, "action": "allow", "space_written": "team:p", "memory_id": "mem-1",
+        "ok": true, "action": "allow", "reason": "policy:policy_passed", "space_written": "team:p", "memory_id": "mem-1",
         "outbox_id": null, "correlation_id": correlation_id, "evidence_refs": ["git://r/c/1"],
         "message": null,
     });
@@ -101,6 +108,7 @@ async fn an_unknown_kind_of_space_is_refused() {
         assert_eq!(answer["memory_id"], Value::Null);
         assert_eq!(answer["outbox_id"], Value::Null);
         assert_eq!(answer["error_code"], "POLICY_REJECT");
+        assert_eq!(answer["reason"], "policy:unknown_space_type");
     }
     assert_eq!(
         desk.told().await,
@@ -166,10 +174,11 @@ async fn the_same_memory_is_stored_once() {
     let first = desk.remember("x").await;
     assert_eq!(first["space_written"], "private:unknown");
     let second = desk.remember("x").await;
-    assert_eq!(second["ok"], true);
-    assert_eq!(second["action"], "allow");
-    assert_eq!(second["memory_id"], first["memory_id"]);
-    assert_eq!(second["space_written"], "private:unknown");
+    // A repeat is answered as the first request was.
+    for name in ["ok", "action", "reason", "memory_id", "space_written"] {
+        assert_eq!(second[name], first[name], "{name}: {second}");
+    }
+    assert_eq!(second["action"], "redirect");
     assert!(second["message"].as_str().unwrap().starts_with("dedup_hit"));
     let elsewhere = json!({"payload_md": "x", "target_space": "private:bob"});
     let elsewhere = desk.call("memory_store", elsewhere).await;

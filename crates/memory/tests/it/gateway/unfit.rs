@@ -17,6 +17,8 @@ async fn is_audited(desk: &Desk, arguments: Value, (code, name, space): (&str, &
     assert_eq!(answer["error_code"], code, "{arguments}: {answer}");
     assert_eq!(answer["retryable"], false, "{answer}");
     assert_eq!(answer["action"], "reject", "{answer}");
+    let told = format!("invalid_parameter:{name}");
+    assert_eq!(answer["reason"], told, "{answer}");
     assert_eq!(answer["ok"], false, "{answer}");
     assert_eq!(answer["success"], false, "{answer}");
     let audits = desk.audits().await;

@@ -196,4 +196,26 @@ async fn an_agents_first_two_calls_find_what_it_stored() {
     );
     let listed = call("memory_list", json!({})).await;
     assert_eq!(listed["results"][0]["id"], stored["memory_id"], "{listed}");
+    let update =
+        json!({"id": stored["memory_id"], "payload_md": "the borealis release needs three keys"});
+    let updated = call("memory_update", update).await;
+    assert_eq!(updated["action"], "allow", "{updated}");
+    let listed = call("memory_list", json!({})).await;
+    assert_eq!(listed["total"], 1, "the old version is gone: {listed}");
+    assert_eq!(
+        listed["results"][0]["supersedes"], stored["memory_id"],
+        "{listed}"
+    );
+    let id = json!({"id": updated["memory_id"]});
+    let deleted = call("memory_delete", id.clone()).await;
+    assert_eq!(deleted["ok"], true, "{deleted}");
+    assert_eq!(call("memory_get", id).await["error_code"], "NOT_FOUND");
+    // A deleted text may be stored again, and is.
+    let again = json!({"payload_md": "the borealis release needs three keys"});
+    let again = call("memory_store", again).await;
+    assert_eq!(again["ok"], true, "{again}");
+    assert_ne!(again["memory_id"], updated["memory_id"], "{again}");
+    let found = call("memory_query", json!({"query": "borealis release keys"})).await;
+    assert_eq!(found["results"][0]["id"], again["memory_id"], "{found}");
+    assert_eq!(found["total"], 1, "{found}");
 }

@@ -59,6 +59,8 @@ impl Kept {
             score: Some(0.0),
             evidence: self.memory.evidence,
             meta: self.memory.meta_json,
+            supersedes: self.memory.supersedes,
+            superseded_by: None,
         }
     }
 }
@@ -215,6 +217,24 @@ impl Backend for FakeServer {
             Manner::LoseAnswers | Manner::LoseOneAnswer => Ok(found()),
             _ => self.answer(budget, found).await,
         }
+    }
+
+    /// What is replaced is gone, as on the real server.
+    async fn supersede(&self, old: &str, new: &str, budget: Duration) -> Result<(), BackendError> {
+        if old != new {
+            self.delete(old, budget).await?;
+        }
+        Ok(())
+    }
+
+    async fn delete(&self, id: &str, budget: Duration) -> Result<bool, BackendError> {
+        let delete = || {
+            let mut kept = self.kept.lock().unwrap();
+            let before = kept.len();
+            kept.retain(|_, kept| kept.memory_id != id);
+            kept.len() < before
+        };
+        self.answer(budget, delete).await
     }
 
     /// Whatever holds the query's text, in any space and of any kind: it is the gateway that knows

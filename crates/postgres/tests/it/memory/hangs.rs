@@ -73,6 +73,12 @@ impl Backend for Silencer {
     async fn search(&self, _: &Search, _: Duration) -> Result<Vec<MemoryItem>, BackendError> {
         Ok(Vec::new())
     }
+    async fn supersede(&self, _: &str, _: &str, _: Duration) -> Result<(), BackendError> {
+        Ok(())
+    }
+    async fn delete(&self, _: &str, _: Duration) -> Result<bool, BackendError> {
+        Ok(false)
+    }
     async fn read(&self, _: &str, _: Duration) -> Result<Option<MemoryItem>, BackendError> {
         Ok(None)
     }

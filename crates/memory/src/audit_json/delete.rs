@@ -1,0 +1,85 @@
+//! Audits of `memory_delete`.
+
+use jiff::Timestamp;
+use serde_json::{Map, json};
+
+use super::{Event, shown_error};
+use crate::{
+    Action, AuditEnd, AuditStatus, BackendError, Correlation, NewAudit, card::Trim,
+    evidence::Evidence,
+};
+
+/// A request to remove a memory. The audit names it under `deleted_memory_id`: nothing is stored by it,
+/// so it plays no part in telling whether a text is stored.
+#[derive(Clone, Copy, Debug)]
+pub struct DeleteAudit<'a> {
+    /// The request.
+    pub correlation: &'a Correlation,
+    /// Who, as far as that is known.
+    pub actor_user_id: Option<&'a str>,
+    /// The space that the memory is in; that of the team if there is no such memory.
+    pub space: &'a str,
+    /// The memory.
+    pub memory_id: &'a str,
+    /// The backend that has it.
+    pub backend: &'a str,
+    /// What was decided.
+    pub action: Action,
+    /// Why: `memory_delete`, `memory_delete:not_found`, `policy:…`, `actor_…`.
+    pub reason: &'a str,
+}
+
+impl DeleteAudit<'_> {
+    /// The audit: pending before a memory server is called, else final.
+    pub fn audit(&self, status: AuditStatus) -> NewAudit {
+        let extra = Map::from_iter([("deleted_memory_id".to_owned(), json!(self.memory_id))]);
+        let event = Event {
+            operation: "memory_delete",
+            correlation: self.correlation,
+            actor_user_id: self.actor_user_id,
+            requested_space: self.space,
+            final_space: None,
+            action: self.action,
+            reason: self.reason,
+            payload_sha: None,
+            payload_len: None,
+            evidence: &Evidence::default(),
+            trim: &Trim::default(),
+            event_ts: Timestamp::now(),
+            memory_id: None,
+            backend: Some(self.backend),
+            sections: Map::new(),
+            extra: &extra,
+        };
+        NewAudit {
+            actor_user_id: self.actor_user_id.map(str::to_owned),
+            target_space: self.space.to_owned(),
+            action: self.action,
+            reason: Some(self.reason.to_owned()),
+            payload_sha: None,
+            evidence_refs_json: event.document(),
+            correlation_id: Some(self.correlation.to_string()),
+            status,
+        }
+    }
+
+    /// The end of the audit of a memory that is gone.
+    pub fn deleted() -> AuditEnd {
+        AuditEnd {
+            status: AuditStatus::Success,
+            action: None,
+            reason: None,
+            patch: json!({}),
+        }
+    }
+
+    /// The end of the audit of a memory that may be there still.
+    pub fn failed(error: &BackendError) -> AuditEnd {
+        AuditEnd {
+            status: AuditStatus::Failed,
+            action: Some(Action::Reject),
+            reason: Some(format!("memory_delete:{}", error.word())),
+            patch: json!({"extra": {"last_error": shown_error(&error.to_string())}}),
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Reasons of decisions, for people.
+
+/// What a reason of a redirect or a refusal means, and what can be done about it. Reasons are those of
+/// audits: `policy:<why>`, or `actor_unknown:degrade`.
+pub fn explain(reason: &str) -> String {
+    let why = reason.strip_prefix("policy:").unwrap_or(reason);
+    let (rule, value) = why.split_once(':').unwrap_or((why, ""));
+    match rule {
+        "team_write_disabled" => "writing to shared spaces is switched off in this project \
+            (team_write_enabled); an operator can switch it on with governance_update"
+            .to_owned(),
+        "user_not_in_allowlist" => {
+            "the actor is not among the users who may write to shared spaces \
+            (allowlist_users)"
+                .to_owned()
+        }
+        "kind_not_allowed" => {
+            format!("shared spaces do not take the kind {value} (allowed_kinds)")
+        }
+        "missing_evidence" => "shared spaces want evidence (require_evidence): give evidence or \
+            evidence_refs"
+            .to_owned(),
+        "exceeds_max_chars" => {
+            let (chars, most) = value.split_once('>').unwrap_or((value, "fewer"));
+            format!("the text has {chars} characters, and shared spaces take {most} (max_chars)")
+        }
+        "bulk_too_long" => "a memory with is_bulk must be very short to go to a shared space \
+            (bulk_max_chars)"
+            .to_owned(),
+        "bulk_not_allowed" => "shared spaces take no memories with is_bulk (bulk_mode)".to_owned(),
+        "actor_unknown" => {
+            "the actor is no user, so the memory belongs to nobody in particular; an \
+            operator makes users with `consign memory users add`"
+                .to_owned()
+        }
+        "unknown_space_type" => "a space is team:<name>, private:<user> or org:<name>".to_owned(),
+        "private_space_of_another" => "it is somebody else's private space".to_owned(),
+        _ => why.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_of_a_redirect_is_explained() {
+        for reason in [
+            "policy:team_write_disabled",
+            "policy:user_not_in_allowlist",
+            "policy:kind_not_allowed:FACT",
+            "policy:missing_evidence",
+            "policy:exceeds_max_chars:2000>1200",
+            "policy:bulk_too_long",
+            "policy:bulk_not_allowed",
+            "actor_unknown:degrade",
+        ] {
+            let told = explain(reason);
+            assert!(told.split(' ').count() > 5, "{reason}: {told}");
+            assert!(!told.contains("  "), "{told:?}");
+        }
+        let long = explain("policy:exceeds_max_chars:2000>1200");
+        assert!(
+            long.contains("2000 characters") && long.contains("take 1200"),
+            "{long}"
+        );
+        assert!(explain("policy:kind_not_allowed:FACT").contains("FACT"));
+        assert_eq!(explain("policy:new_rule"), "new_rule");
+    }
+}

@@ -1,0 +1,271 @@
+//! `memory_update` and `memory_delete`.
+
+use std::sync::Arc;
+
+use consign_memory::{Caller, Embedded, MemoryService, tools};
+use serde_json::{Value, json};
+
+use crate::support::{Desk, Manner};
+
+fn bound(actor: &str) -> Caller {
+    Caller {
+        actor: Some(actor.to_owned()),
+        is_authenticated: true,
+        ..Caller::default()
+    }
+}
+
+/// The gateway over its own database, and the one over a memory server.
+fn gateways(desk: &Desk) -> [MemoryService; 2] {
+    let backend = Arc::new(Embedded::new(desk.store.clone()));
+    let embedded = MemoryService::new(desk.store.clone(), backend, desk.options.clone());
+    [embedded, desk.service.clone()]
+}
+
+async fn call(service: &MemoryService, caller: &Caller, tool: &str, arguments: Value) -> Value {
+    tools::call(service, tool, arguments, caller).await.body
+}
+
+/// The texts that a caller finds.
+async fn texts(service: &MemoryService, caller: &Caller) -> Vec<String> {
+    let found = call(service, caller, "memory_list", json!({})).await;
+    let results = found["results"]
+        .as_array()
+        .unwrap_or_else(|| panic!("{found}"));
+    let texts = results
+        .iter()
+        .map(|item| item["text"].as_str().unwrap().to_owned());
+    texts.collect()
+}
+
+#[tokio::test]
+async fn a_newer_version_replaces_the_old_one() {
+    let desk = Desk::new().await;
+    let alice = bound("alice");
+    for service in gateways(&desk) {
+        let before = desk.audits().await.len();
+        let store = json!({
+            "payload_md": "deploys on tuesdays", "target_space": "private:alice", "kind": "PROCEDURE",
+            "meta_json": {"pr": 7}, "evidence_refs": ["https://x.example/1"],
+        });
+        let old = call(&service, &alice, "memory_store", store).await;
+        let update = json!({"id": old["memory_id"], "payload_md": "deploys on fridays"});
+        let new = call(&service, &alice, "memory_update", update.clone()).await;
+        assert_eq!(new["action"], "allow", "{new}");
+        assert_eq!(new["supersedes"], old["memory_id"]);
+        assert_ne!(new["memory_id"], old["memory_id"]);
+        let read = call(
+            &service,
+            &alice,
+            "memory_get",
+            json!({"id": new["memory_id"]}),
+        )
+        .await;
+        let memory = &read["memory"];
+        assert_eq!(memory["supersedes"], old["memory_id"], "{read}");
+        assert_eq!(
+            memory["kind"], "PROCEDURE",
+            "what was not given is as it was"
+        );
+        assert_eq!(memory["meta"], json!({"pr": 7}));
+        assert_eq!(memory["evidence"][0]["uri"], "https://x.example/1");
+        assert_eq!(texts(&service, &alice).await, ["deploys on fridays"]);
+        // The old one is named, or gone.
+        let was = call(
+            &service,
+            &alice,
+            "memory_get",
+            json!({"id": old["memory_id"]}),
+        )
+        .await;
+        let is_replaced = was["memory"]["superseded_by"] == new["memory_id"];
+        assert!(is_replaced || was["error_code"] == "NOT_FOUND", "{was}");
+        // It cannot be replaced twice, nor by itself, nor by somebody else.
+        let twice = call(&service, &alice, "memory_update", update.clone()).await;
+        assert_eq!(twice["action"], "reject", "{twice}");
+        let same = json!({"id": new["memory_id"], "payload_md": "deploys on fridays"});
+        let same = call(&service, &alice, "memory_update", same).await;
+        assert_eq!(same["error_code"], "INVALID_PARAMETER", "{same}");
+        let others = json!({"id": new["memory_id"], "payload_md": "never"});
+        let others = call(&service, &bound("bob"), "memory_update", others).await;
+        assert_eq!(others["error_code"], "NOT_FOUND", "{others}");
+        assert_eq!(texts(&service, &alice).await, ["deploys on fridays"]);
+        let audits = desk.audits().await;
+        assert_eq!(audits.len(), before + 5, "one for each request");
+        let extra = &audits[before + 1].evidence_refs_json["extra"];
+        assert_eq!(extra["supersedes"], old["memory_id"], "{extra}");
+        let id = json!({"id": new["memory_id"]});
+        assert_eq!(
+            call(&service, &alice, "memory_delete", id).await["ok"],
+            true
+        );
+    }
+}
+
+/// The policy decides about a newer version as about the first; it is never stored elsewhere.
+#[tokio::test]
+async fn a_newer_version_stays_where_the_old_one_is() {
+    let desk = Desk::new().await;
+    desk.open_team().await;
+    for service in gateways(&desk) {
+        let nobody = Caller::anonymous();
+        let store = json!({"payload_md": "team text", "target_space": "team:p"});
+        let old = call(&service, &nobody, "memory_store", store).await;
+        assert_eq!(old["action"], "allow", "{old}");
+        let update = json!({"id": old["memory_id"], "payload_md": "x".repeat(1_300)});
+        let refused = call(&service, &nobody, "memory_update", update).await;
+        assert_eq!(refused["action"], "reject", "{refused}");
+        assert_eq!(refused["reason"], "policy:exceeds_max_chars:1300>1200");
+        assert_eq!(texts(&service, &nobody).await, ["team text"]);
+    }
+}
+
+/// What could not be replaced at once is replaced by the delivery from the outbox.
+#[tokio::test]
+async fn a_deferred_version_replaces_the_old_one_when_it_is_delivered() {
+    let desk = Desk::new().await;
+    desk.hurry().await;
+    let store = json!({"payload_md": "one", "target_space": "private:bob"});
+    let old = desk.call("memory_store", store).await;
+    // The answer is lost after the new version was stored: the old one is there still.
+    desk.server.behave(Manner::LoseOneAnswer);
+    let update = json!({"id": old["memory_id"], "payload_md": "two"});
+    let late = desk.call("memory_update", update.clone()).await;
+    if late["action"] != "deferred" {
+        // The lost answer was that of the reading.
+        assert_eq!(late["error_code"], "OPENMEMORY_UNAVAILABLE", "{late}");
+    }
+    desk.server.behave(Manner::FailFor("two"));
+    let late = desk.call("memory_update", update).await;
+    assert_eq!(late["action"], "deferred", "{late}");
+    desk.server.behave(Manner::Well);
+    let is_replaced = || async {
+        let kept = desk.server.kept();
+        kept.len() == 1 && kept[0].memory.payload_md == "two"
+    };
+    desk.work_until("the new version is there alone", is_replaced)
+        .await;
+    assert_eq!(
+        desk.server.kept()[0].memory.supersedes.as_deref(),
+        old["memory_id"].as_str()
+    );
+}
+
+#[tokio::test]
+async fn a_removed_memory_is_gone_and_may_be_stored_again() {
+    let desk = Desk::new().await;
+    let alice = bound("alice");
+    for service in gateways(&desk) {
+        let before = desk.audits().await.len();
+        let store = json!({"payload_md": "a secret", "target_space": "private:alice"});
+        let first = call(&service, &alice, "memory_store", store.clone()).await;
+        let id = json!({"id": first["memory_id"]});
+        let hidden = call(&service, &bound("bob"), "memory_delete", id.clone()).await;
+        assert_eq!(hidden["error_code"], "NOT_FOUND", "{hidden}");
+        assert_eq!(hidden["action"], "reject", "{hidden}");
+        let deleted = call(&service, &alice, "memory_delete", id.clone()).await;
+        assert_eq!(deleted["ok"], true, "{deleted}");
+        assert_eq!(
+            (&deleted["action"], &deleted["space"]),
+            (&json!("allow"), &json!("private:alice"))
+        );
+        assert_eq!(texts(&service, &alice).await, [""; 0]);
+        let twice = call(&service, &alice, "memory_delete", id).await;
+        assert_eq!(twice["error_code"], "NOT_FOUND", "{twice}");
+        let again = call(&service, &alice, "memory_store", store).await;
+        assert_eq!(again["action"], "allow", "{again}");
+        assert_ne!(again["memory_id"], first["memory_id"], "{again}");
+        let said = again["message"].as_str().unwrap_or_default();
+        assert!(!said.starts_with("dedup_hit"), "{again}");
+        assert_eq!(texts(&service, &alice).await, ["a secret"]);
+        let told: Vec<String> = desk.told().await.split_off(before);
+        let expected = [
+            "allow policy:private_space success",
+            "reject memory_delete:not_found failed",
+            "allow memory_delete success",
+            "reject memory_delete:not_found failed",
+            "allow policy:private_space success",
+        ];
+        assert_eq!(told, expected);
+        let audit = &desk.audits().await[before + 2];
+        assert_eq!(audit.actor_user_id.as_deref(), Some("alice"));
+        assert_eq!(audit.target_space, "private:alice");
+        let extra = &audit.evidence_refs_json["extra"];
+        assert_eq!(extra["deleted_memory_id"], first["memory_id"], "{extra}");
+        let id = json!({"id": again["memory_id"]});
+        assert_eq!(
+            call(&service, &alice, "memory_delete", id).await["ok"],
+            true
+        );
+    }
+}
+
+/// Whoever may not write to a shared space does not remove from it.
+#[tokio::test]
+async fn shared_memories_are_removed_by_those_who_may_write_there() {
+    let desk = Desk::new().await;
+    desk.make_user("alice").await;
+    for service in gateways(&desk) {
+        let policy = json!({"allowlist_users": ["alice"]});
+        let mut open = policy.clone();
+        open["require_evidence"] = json!(false);
+        desk.set_policy(open).await;
+        let nobody = Caller::anonymous();
+        let store =
+            json!({"payload_md": "team text", "target_space": "team:p", "actor_user_id": "alice"});
+        let stored = call(&service, &nobody, "memory_store", store).await;
+        assert_eq!(stored["action"], "allow", "{stored}");
+        // Evidence, kinds and lengths do not matter for what goes.
+        desk.set_policy(policy).await;
+        let delete = |actor: Value| json!({"id": stored["memory_id"], "actor_user_id": actor});
+        for (caller, actor, code) in [
+            (&nobody, Value::Null, "POLICY_REJECT"),
+            (&nobody, json!("eve"), "ACTOR_UNKNOWN"),
+            (&bound("bob"), Value::Null, "POLICY_REJECT"),
+            (&bound("bob"), json!("alice"), "ACTOR_MISMATCH"),
+        ] {
+            let refused = call(&service, caller, "memory_delete", delete(actor)).await;
+            assert_eq!(refused["error_code"], code, "{refused}");
+            assert!(refused["reason"].is_string(), "{refused}");
+        }
+        let deleted = call(&service, &nobody, "memory_delete", delete(json!("alice"))).await;
+        assert_eq!(deleted["ok"], true, "{deleted}");
+    }
+}
+
+/// A memory server that is away removes nothing, and the one audit says so.
+#[tokio::test]
+async fn what_could_not_be_removed_is_there_and_audited() {
+    let desk = Desk::new().await;
+    let stored = desk
+        .call(
+            "memory_store",
+            json!({"payload_md": "x", "target_space": "private:bob"}),
+        )
+        .await;
+    let id = json!({"id": stored["memory_id"]});
+    desk.server.behave(Manner::Down);
+    let away = desk.call("memory_delete", id.clone()).await;
+    assert_eq!(away["error_code"], "OPENMEMORY_UNAVAILABLE", "{away}");
+    assert_eq!(away["action"], "error", "{away}");
+    desk.server.behave(Manner::Well);
+    desk.break_writes("write_audit").await;
+    let unaudited = desk.call("memory_delete", id.clone()).await;
+    assert_eq!(unaudited["error_code"], "AUDIT_WRITE_FAILED", "{unaudited}");
+    assert_eq!(desk.server.kept().len(), 1);
+    desk.mend("write_audit").await;
+    assert_eq!(desk.call("memory_delete", id).await["ok"], true);
+    assert_eq!(desk.server.kept().len(), 0);
+    let missing = desk.call("memory_delete", json!({})).await;
+    assert_eq!(
+        missing["error_code"], "MISSING_REQUIRED_PARAMETER",
+        "{missing}"
+    );
+    assert_eq!(missing["action"], "reject", "{missing}");
+}
+
+crate::support::also_on_postgres! {
+    a_newer_version_replaces_the_old_one
+    a_removed_memory_is_gone_and_may_be_stored_again
+    shared_memories_are_removed_by_those_who_may_write_there
+}
