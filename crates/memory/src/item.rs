@@ -148,6 +148,12 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
+    fn by(set: impl FnOnce(&mut MemoryFilter)) -> MemoryFilter {
+        let mut filter = MemoryFilter::default();
+        set(&mut filter);
+        filter
+    }
+
     #[test]
     fn every_field_of_a_filter_must_fit() {
         let item = MemoryItem {
@@ -168,83 +174,17 @@ mod tests {
         let all = MemoryFilter::default;
         for (filter, expected) in [
             (all(), true),
-            (
-                MemoryFilter {
-                    kind: text("FACT"),
-                    ..all()
-                },
-                true,
-            ),
-            (
-                MemoryFilter {
-                    kind: text("x"),
-                    ..all()
-                },
-                false,
-            ),
-            (
-                MemoryFilter {
-                    actor: text("alice"),
-                    ..all()
-                },
-                true,
-            ),
-            (
-                MemoryFilter {
-                    actor: text("bob"),
-                    ..all()
-                },
-                false,
-            ),
-            (
-                MemoryFilter {
-                    since: Some(at(100)),
-                    ..all()
-                },
-                true,
-            ),
-            (
-                MemoryFilter {
-                    since: Some(at(101)),
-                    ..all()
-                },
-                false,
-            ),
-            (
-                MemoryFilter {
-                    until: Some(at(100)),
-                    ..all()
-                },
-                false,
-            ),
-            (
-                MemoryFilter {
-                    until: Some(at(101)),
-                    ..all()
-                },
-                true,
-            ),
-            (
-                MemoryFilter {
-                    meta: meta(json!({"pr": 7})),
-                    ..all()
-                },
-                true,
-            ),
-            (
-                MemoryFilter {
-                    meta: meta(json!({"pr": 8})),
-                    ..all()
-                },
-                false,
-            ),
-            (
-                MemoryFilter {
-                    meta: meta(json!({"mr": null})),
-                    ..all()
-                },
-                false,
-            ),
+            (by(|filter| filter.kind = text("FACT")), true),
+            (by(|filter| filter.kind = text("x")), false),
+            (by(|filter| filter.actor = text("alice")), true),
+            (by(|filter| filter.actor = text("bob")), false),
+            (by(|filter| filter.since = Some(at(100))), true),
+            (by(|filter| filter.since = Some(at(101))), false),
+            (by(|filter| filter.until = Some(at(100))), false),
+            (by(|filter| filter.until = Some(at(101))), true),
+            (by(|filter| filter.meta = meta(json!({"pr": 7}))), true),
+            (by(|filter| filter.meta = meta(json!({"pr": 8}))), false),
+            (by(|filter| filter.meta = meta(json!({"mr": null}))), false),
         ] {
             assert_eq!(filter.fits(&item), expected, "{filter:?}");
         }

@@ -102,6 +102,12 @@ pub(crate) async fn memories_of_one_moment_are_listed_once_each(harness: &dyn Ha
     assert_eq!(seen.len(), 7);
 }
 
+fn by(set: impl FnOnce(&mut MemoryFilter)) -> MemoryFilter {
+    let mut filter = MemoryFilter::default();
+    set(&mut filter);
+    filter
+}
+
 /// The same filter means the same to a search and to a list.
 pub(crate) async fn filters_hold_for_searches_and_lists(harness: &dyn Harness) {
     let shelf = Shelf::bare(harness);
@@ -113,55 +119,26 @@ pub(crate) async fn filters_hold_for_searches_and_lists(harness: &dyn Harness) {
     for (filter, expected) in [
         (all(), vec![9, 8, 7, 6, 5, 4, 3, 2, 1, 0]),
         (
-            MemoryFilter {
-                kind: text("DECISION"),
-                ..all()
-            },
+            by(|filter| filter.kind = text("DECISION")),
             vec![9, 6, 3, 0],
         ),
+        (by(|filter| filter.kind = text("decision")), vec![]),
+        (by(|filter| filter.actor = text("bob")), vec![9, 7, 5, 3, 1]),
+        (by(|filter| filter.since = at(7)), vec![9, 8, 7]),
+        (by(|filter| filter.until = at(2)), vec![1, 0]),
         (
-            MemoryFilter {
-                kind: text("decision"),
-                ..all()
-            },
-            vec![],
-        ),
-        (
-            MemoryFilter {
-                actor: text("bob"),
-                ..all()
-            },
-            vec![9, 7, 5, 3, 1],
-        ),
-        (
-            MemoryFilter {
-                since: at(7),
-                ..all()
-            },
-            vec![9, 8, 7],
-        ),
-        (
-            MemoryFilter {
-                until: at(2),
-                ..all()
-            },
-            vec![1, 0],
-        ),
-        (
-            MemoryFilter {
-                since: at(3),
-                until: at(4),
-                ..all()
-            },
+            by(|filter| {
+                filter.since = at(3);
+                filter.until = at(4);
+            }),
             vec![3],
         ),
         (
-            MemoryFilter {
-                actor: text("alice"),
-                kind: text("DECISION"),
-                since: at(1),
-                ..all()
-            },
+            by(|filter| {
+                filter.actor = text("alice");
+                filter.kind = text("DECISION");
+                filter.since = at(1);
+            }),
             vec![6],
         ),
     ] {

@@ -127,7 +127,11 @@ async fn the_tools_have_routes_of_their_own() {
         "{}",
         spaces.text
     );
+}
 
+#[tokio::test]
+async fn a_route_refuses_what_its_tool_does_not_take() {
+    let bench = gateway(MemoryOptions::default()).await;
     for body in [
         json!({}),
         json!({"payload_md": 7}),
