@@ -134,6 +134,12 @@ EXCEPTION WHEN data_exception THEN
 END $$;
 REVOKE ALL ON FUNCTION consign.order_time(jsonb) FROM PUBLIC;
 
+-- When a stored order was requested. The server writes nanoseconds; PostgreSQL keeps microseconds.
+CREATE FUNCTION consign.order_requested_at(p_order jsonb) RETURNS timestamptz
+    LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+    AS $$ SELECT consign.order_time(to_jsonb(regexp_replace(p_order->>'requested_at', '(\.\d{6})\d+', '\1'))) $$;
+REVOKE ALL ON FUNCTION consign.order_requested_at(jsonb) FROM PUBLIC;
+
 -- The fills of a person's statement in their order; NULLs where a value is none.
 CREATE FUNCTION consign.order_fills(p_fills jsonb) RETURNS TABLE (ord bigint, px numeric, qty numeric, ts timestamptz, shown text)
     LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -151,8 +157,9 @@ CREATE FUNCTION consign.order_statement_fault(p_payload jsonb, p_result jsonb) R
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
-    v_ordered CONSTANT numeric := consign.order_amount(p_payload->'order'->'qty');
-    v_fills   record;
+    v_ordered   CONSTANT numeric := consign.order_amount(p_payload->'order'->'qty');
+    v_requested CONSTANT timestamptz := consign.order_requested_at(p_payload->'order');
+    v_fills     record;
 BEGIN
     IF p_result IS NULL THEN
         RETURN 'an order is executed only with its result: order_ref and fills (px, qty, ts), as in the broker''s books; without them say dead (not executed) or unknown';
@@ -179,11 +186,11 @@ BEGIN
             'avg_price must be a number above 0 with at most 14 digits before and 12 after the point'
         WHEN abs(consign.order_amount(p_result->'avg_price') - round(v_fills.average, 8)) > 1e-8 THEN
             format('avg_price is %s, the average of the fills is %s', p_result->>'avg_price', trim_scale(round(v_fills.average, 8)))
-        WHEN v_ordered IS NULL OR consign.order_time(p_payload->'order'->'requested_at') IS NULL THEN 'the stored order cannot be read'
+        WHEN v_ordered IS NULL OR v_requested IS NULL THEN 'the stored order cannot be read'
         WHEN v_fills.qty > v_ordered THEN format('%s was executed, %s was ordered', trim_scale(v_fills.qty), v_ordered)
         WHEN v_fills.qty < v_ordered AND consign.order_body(p_payload)->>'time_in_force' = 'FOK' THEN
             format('%s of %s was executed of a fill-or-kill order', trim_scale(v_fills.qty), v_ordered)
-        WHEN v_fills.last < consign.order_time(p_payload->'order'->'requested_at') - interval '60 seconds' THEN
+        WHEN v_fills.last < v_requested - interval '60 seconds' THEN
             'completed_at is long before requested_at'
     END;
 END $$;
@@ -219,7 +226,7 @@ BEGIN
             to_json(v_order->>'side')), 'UTF8')), 'hex'),
         'exec_result', (consign.order_result(v_order, p_message.payload->>'idempotency_key', NULL,
                 'the outcome was in doubt; an operator found it in the broker''s books',
-                greatest(v_all.last, consign.order_time(v_order->'requested_at')))::jsonb
+                greatest(v_all.last, consign.order_requested_at(v_order)))::jsonb
             || jsonb_build_object('fills', v_all.fills, 'executed_qty', v_all.qty, 'avg_price', v_all.average,
                    'broker', jsonb_build_object('name', 'unknown', 'order_ref', p_result->'order_ref')))::text);
 END $$;
