@@ -39,6 +39,7 @@ struct ToKeep<'a> {
     actor_user_id: Option<&'a str>,
     meta_json: &'a Map<String, Value>,
     evidence: &'a [Value],
+    supersedes: Option<&'a str>,
 }
 
 impl<'a> ToKeep<'a> {
@@ -49,6 +50,7 @@ impl<'a> ToKeep<'a> {
             actor_user_id: memory.actor_user_id.as_deref(),
             meta_json: &memory.meta_json,
             evidence: &memory.evidence,
+            supersedes: memory.supersedes.as_deref(),
         }
     }
 }
