@@ -157,7 +157,12 @@ impl MemoryService {
         };
         let item = match self.readable(&request.id, caller).await {
             Ok(item) => item,
-            Err(refusal) => return Err(self.not_deleted(&audit, refusal).await),
+            Err(refusal) => {
+                if refusal.code != "NOT_FOUND" {
+                    audit.reason = "memory_delete:unavailable";
+                }
+                return Err(self.not_deleted(&audit, refusal).await);
+            }
         };
         audit.space = &item.space;
         let claimed = request.actor_user_id.as_deref();

@@ -248,6 +248,8 @@ async fn what_could_not_be_removed_is_there_and_audited() {
     let away = desk.call("memory_delete", id.clone()).await;
     assert_eq!(away["error_code"], "OPENMEMORY_UNAVAILABLE", "{away}");
     assert_eq!(away["action"], "error", "{away}");
+    let told = desk.told().await;
+    assert_eq!(told[1], "reject memory_delete:unavailable failed");
     desk.server.behave(Manner::Well);
     desk.break_writes("write_audit").await;
     let unaudited = desk.call("memory_delete", id.clone()).await;
