@@ -29,6 +29,7 @@ const WRITE: &[&str] = &[
     "attach",
     "keep_evidence",
     "set_kv",
+    "delete_memory",
     "add_candidate",
 ];
 const WORK: &[&str] = &[
@@ -43,6 +44,7 @@ const STORE: &[&str] = &[
     "check_dedup",
     "may_be_stored",
     "keep_memory",
+    "supersede_memory",
     "kept_memory",
     "take_turn",
     "keep_turn",
@@ -52,12 +54,10 @@ const LOOK: &[&str] = &[
     "get_kv",
     "item_space",
     "search_logbook",
-    "delete_memory",
     "list_memory",
     "memory_spaces",
     "read_memory",
     "search_memory",
-    "supersede_memory",
     "memory_counts",
     "outbox_counts",
 ];
