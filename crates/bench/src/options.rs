@@ -36,8 +36,12 @@ pub struct Options {
     #[arg(long, value_name = "PATH")]
     pub openmemory: Option<PathBuf>,
 
-    /// The program whose processes are measured: consign itself
-    #[arg(skip)]
+    /// Only this attack of scenario attack; may be given several times [default: all]
+    #[arg(long, value_name = "NAME")]
+    pub attack: Vec<String>,
+
+    /// The program whose processes are measured, such as an older one [default: this one]
+    #[arg(long, value_name = "PATH")]
     pub program: Option<PathBuf>,
 }
 
@@ -114,6 +118,8 @@ pub enum Scenario {
     Scm,
     /// Pages of the dashboard over 1,000,000 messages, and what its viewers cost
     Dashboard,
+    /// What hostile clients cost the others; only when it is named
+    Attack,
 }
 
 impl Scenario {
@@ -135,7 +141,13 @@ impl Scenario {
                 | Self::Memory
                 | Self::Scm
                 | Self::Dashboard
+                | Self::Attack
         )
+    }
+
+    /// Whether it is run when no scenario is named.
+    pub(crate) fn is_usual(self) -> bool {
+        self != Self::Attack
     }
 
     /// Its name on the command line and in JSON.
@@ -160,6 +172,7 @@ impl Scenario {
             Self::Memory => "memory",
             Self::Scm => "scm",
             Self::Dashboard => "dashboard",
+            Self::Attack => "attack",
         }
     }
 }
@@ -227,6 +240,8 @@ pub(crate) struct Counts {
     pub(crate) dashboard_calls: u32,
     /// How long viewers look.
     pub(crate) viewing: Duration,
+    /// How long each attack lasts, and as long it is quiet before.
+    pub(crate) attack: Duration,
 }
 
 impl Scale {
@@ -273,6 +288,7 @@ const SMOKE: Counts = Counts {
     dashboard: 10_000,
     dashboard_calls: 2,
     viewing: Duration::from_secs(1),
+    attack: Duration::from_secs(1),
 };
 
 const QUICK: Counts = Counts {
@@ -307,6 +323,7 @@ const QUICK: Counts = Counts {
     dashboard: 100_000,
     dashboard_calls: 20,
     viewing: Duration::from_secs(10),
+    attack: Duration::from_secs(15),
 };
 
 const FULL: Counts = Counts {
@@ -341,4 +358,5 @@ const FULL: Counts = Counts {
     dashboard: 1_000_000,
     dashboard_calls: 50,
     viewing: Duration::from_secs(20),
+    attack: Duration::from_secs(15),
 };

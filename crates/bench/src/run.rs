@@ -28,6 +28,7 @@ pub async fn run(
         directory: options.directory(),
         program: options.program.clone(),
         openmemory: options.openmemory(),
+        attacks: options.attack.clone(),
         lines,
     };
     let environment = Environment::read(options, &plan).await?;
@@ -69,6 +70,7 @@ fn chosen(options: &Options, server: Option<&str>, report: &mut Report) -> Resul
     chosen.dedup();
     if chosen.is_empty() {
         chosen = Scenario::value_variants().to_vec();
+        chosen.retain(|scenario| scenario.is_usual());
         if server.is_none() {
             chosen.retain(|scenario| !scenario.needs_postgres());
             report.environment.warnings.push(

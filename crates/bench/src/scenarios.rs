@@ -1,5 +1,6 @@
 //! The questions, one file each.
 
+mod attack;
 mod crash;
 mod dashboard;
 mod depth;
@@ -41,6 +42,8 @@ pub(crate) struct Plan {
     pub(crate) program: Option<PathBuf>,
     /// Where a real OpenMemory is installed.
     pub(crate) openmemory: Option<PathBuf>,
+    /// Which attacks; all if none is named.
+    pub(crate) attacks: Vec<String>,
     /// Takes a line at a time about what is going on.
     pub(crate) lines: UnboundedSender<String>,
 }
@@ -86,6 +89,9 @@ pub(crate) async fn run(scenario: Scenario, plan: &Plan) -> Result<Answer> {
 }
 
 async fn measure(scenario: Scenario, plan: &Plan, scratch: &Scratch) -> Result<Answer> {
+    if scenario == Scenario::Attack {
+        return Box::pin(attack::run(plan, scratch)).await;
+    }
     scratch.migrate().await?;
     match scenario {
         Scenario::Drain => Box::pin(drain::run(plan, scratch)).await,
@@ -106,6 +112,6 @@ async fn measure(scenario: Scenario, plan: &Plan, scratch: &Scratch) -> Result<A
         Scenario::Memory => Box::pin(memory::run(plan, scratch)).await,
         Scenario::Scm => Box::pin(scm::run(plan, scratch)).await,
         Scenario::Dashboard => Box::pin(dashboard::run(plan, scratch)).await,
-        Scenario::Sqlite => bail!("invariant: SQLite needs no server"),
+        Scenario::Attack | Scenario::Sqlite => bail!("invariant: they make their own schema"),
     }
 }

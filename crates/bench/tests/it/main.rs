@@ -22,6 +22,7 @@ async fn measure(scenario: Scenario, server: Option<&str>) -> anyhow::Result<Rep
         dir: Some(directory.path().to_owned()),
         check: false,
         openmemory: None,
+        attack: Vec::new(),
         program: None,
     };
     consign_bench::run(&options, server, &|_| ()).await

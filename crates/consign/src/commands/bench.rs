@@ -24,7 +24,7 @@ impl Bench {
     pub(crate) async fn run(mut self, context: &Context) -> Result<Exit, Failure> {
         let out = context.out;
         // Some scenarios measure processes of this very program.
-        self.options.program = std::env::current_exe().ok();
+        self.options.program = self.options.program.or(std::env::current_exe().ok());
         let server = match context.address()? {
             Address::Postgres { url } => Some(url),
             Address::Sqlite { .. } => None,

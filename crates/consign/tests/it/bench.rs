@@ -75,6 +75,19 @@ async fn the_scenario_of_the_dashboard_runs() {
     run(&["dashboard"]).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_attacks_run() {
+    let report = run(&["attack"]).await;
+    let figures = report["scenarios"][0]["figures"].as_array().unwrap();
+    let doubled = |figure: &&Value| {
+        let name = figure["name"].as_str().unwrap();
+        name.ends_with("deliveries doubled")
+    };
+    for figure in figures.iter().filter(doubled) {
+        assert_eq!(figure["met"], true, "{figure}");
+    }
+}
+
 /// Nothing is lost or doubled.
 fn counts_are_met(measured: &Value) {
     let figures = measured["figures"].as_array().unwrap();
