@@ -26,7 +26,8 @@ GRANT USAGE ON SCHEMA consign TO consign_producer, consign_worker, consign_opera
 GRANT EXECUTE ON FUNCTION
     consign.enqueue(text, jsonb, text, text, jsonb, interval),
     consign.enqueue_many(text, jsonb[], text[], text[], jsonb[], interval),
-    consign.enqueue_mixed(text[], jsonb[], text[], text[], jsonb[], interval[])
+    consign.enqueue_mixed(text[], jsonb[], text[], text[], jsonb[], interval[]),
+    consign.payload_limits(text[])
     TO consign_producer;
 
 GRANT EXECUTE ON FUNCTION

@@ -191,9 +191,9 @@ REVOKE ALL ON FUNCTION logbook.has_evidence(jsonb) FROM PUBLIC;
 CREATE FUNCTION logbook.has_sound_evidence(p_document jsonb) RETURNS boolean
     LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
     AS $$
-    SELECT NOT EXISTS (SELECT FROM jsonb_path_query(p_document, '$.patches[*]') r
+    SELECT NOT EXISTS (SELECT FROM jsonb_array_elements(jsonb_path_query_array(p_document, '$.patches[*]')) r
                            WHERE coalesce(btrim(r->>'artifact_uri'), '') !~* '^memory:/{2,}patch_blobs/[a-z0-9_-]+/(?!\.{1,2}/)([^/\s?#%]|%[0-9a-f]{2})+/[0-9a-f]{64}/*$')
-        AND NOT EXISTS (SELECT FROM jsonb_path_query(p_document, '$.attachments[*]') r
+        AND NOT EXISTS (SELECT FROM jsonb_array_elements(jsonb_path_query_array(p_document, '$.attachments[*]')) r
                             WHERE coalesce(btrim(r->>'artifact_uri'), '') !~* '^memory:/{2,}attachments/(0|[1-9][0-9]{0,17})/[0-9a-f]{64}/*$') $$;
 REVOKE ALL ON FUNCTION logbook.has_sound_evidence(jsonb) FROM PUBLIC;
 

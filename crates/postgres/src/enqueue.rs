@@ -6,6 +6,10 @@ use sqlx::{PgConnection, postgres::PgRow, types::Json};
 
 use crate::{PostgresStore, error::store_error, rows, store::Statement};
 
+/// Larger payloads are held against their lanes' limits before they are sent: by the time the
+/// database refuses one, it has read it.
+const LOOK_UP_BYTES: usize = 64 * 1024;
+
 /// Enqueues all messages or none inside the caller's own transaction.
 ///
 /// Nothing is visible to workers before that transaction commits. After an error the transaction
@@ -17,6 +21,13 @@ pub async fn enqueue_in(
     let Some(statement) = statement(messages)? else {
         return Ok(Vec::new());
     };
+    if let Some(limits) = limits(messages) {
+        let rows = limits.persistent(false).fetch_all(&mut *connection).await;
+        check_sizes(
+            &rows.map_err(|error| store_error("enqueue", error))?,
+            messages,
+        )?;
+    }
     let rows = statement.persistent(false).fetch_all(connection).await;
     answers(
         &rows.map_err(|error| store_error("enqueue", error))?,
@@ -29,6 +40,9 @@ impl PostgresStore {
         let Some(statement) = statement(messages)? else {
             return Ok(Vec::new());
         };
+        if let Some(limits) = limits(messages) {
+            check_sizes(&self.fetch("enqueue", limits).await?, messages)?;
+        }
         let enqueued = answers(&self.fetch("enqueue", statement).await?, messages)?;
         for message in messages {
             self.wakes.ring(&message.lane, message.delay.is_zero());
@@ -37,9 +51,37 @@ impl PostgresStore {
     }
 }
 
+/// Reads the limits of the lanes that large payloads are for; none where all are small.
+fn limits(messages: &[NewMessage]) -> Option<Statement<'_>> {
+    let is_large = |message: &&NewMessage| message.payload.as_str().len() > LOOK_UP_BYTES;
+    let large = messages.iter().filter(is_large);
+    let mut lanes: Vec<&str> = large.map(|message| message.lane.as_str()).collect();
+    lanes.sort_unstable();
+    lanes.dedup();
+    let sql = "SELECT lane, bytes_max FROM consign.payload_limits($1)";
+    (!lanes.is_empty()).then(|| sqlx::query(sql).bind(lanes))
+}
+
+fn check_sizes(limits: &[PgRow], messages: &[NewMessage]) -> Result<()> {
+    for row in limits {
+        let lane: &str = rows::column(row, "lane")?;
+        let bytes_max = rows::count(row, "bytes_max")?;
+        let policy = LanePolicy {
+            payload_max_bytes: usize::try_from(bytes_max).unwrap_or(usize::MAX),
+            ..LanePolicy::default()
+        };
+        for (index, message) in messages.iter().enumerate() {
+            if message.lane.as_str() == lane {
+                message.validate(index, &policy)?;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// The statement for a call; none for no messages.
 fn statement(messages: &[NewMessage]) -> Result<Option<Statement<'_>>> {
-    // The lane's own payload limit is known to the database only, which checks it.
+    // The lane's own payload limit is known to the database, which checks it.
     let no_limit = LanePolicy {
         payload_max_bytes: usize::MAX,
         ..LanePolicy::default()

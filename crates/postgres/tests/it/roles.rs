@@ -23,6 +23,7 @@ fn may_execute(role: &str) -> &'static [&'static str] {
             "enqueue",
             "enqueue_many",
             "enqueue_mixed",
+            "payload_limits",
             "accept_orders",
             "open_direct_order",
             "close_direct_order",

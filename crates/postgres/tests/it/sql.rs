@@ -1,6 +1,7 @@
 //! The SQL functions, called as other languages call them.
 
-use consign_kernel::{RetrySchedule, Store as _};
+use consign_kernel::{NewMessage, Payload, RetrySchedule, Store as _};
+use consign_postgres::enqueue_in;
 use serde_json::json;
 use sqlx::{PgConnection, Row, postgres::types::PgInterval, types::Json};
 use uuid::Uuid;
@@ -342,19 +343,83 @@ async fn compact_length_is_the_length_serde_writes() {
     let documents = [
         json!(null),
         json!("ä\n\"\\"),
+        json!(["\\", " \\\" , : ", "\\\\\"", {" \" ": "\t \u{1} "}, -0.5]),
         json!([]),
         json!({}),
         json!([1, [2, [3, []]], {"a": {}}]),
         json!({"a": [1, 2, {"b": [true, false, null]}], "c": {"d": "x, y: z"}}),
     ];
     for document in documents {
-        let bytes: i64 = sqlx::query_scalar("SELECT consign.compact_bytes($1)")
+        let bytes: i64 = sqlx::query_scalar("SELECT consign.compact_bytes($1::jsonb::text)")
             .bind(Json(&document))
             .fetch_one(store.pool())
             .await
             .unwrap();
         assert_eq!(bytes as usize, document.to_string().len(), "{document}");
     }
+}
+
+/// Its text is longer than the lane allows only by the spaces PostgreSQL prints, so that it must be
+/// measured. The time allowed is many times what one pass takes, and a fraction of what a step for
+/// every pair of values would.
+#[tokio::test]
+async fn a_payload_of_many_small_values_is_measured_in_one_pass() {
+    let database = database().await;
+    let store = connect(&database).await;
+    let mut connection = store.pool().acquire().await.unwrap();
+    sqlx::query("SET statement_timeout = '8s'")
+        .execute(&mut *connection)
+        .await
+        .unwrap();
+    for (expression, refused) in [
+        ("consign.enqueue('default', $1::text::jsonb)", false),
+        (
+            "consign.enqueue('default', jsonb_build_array($1::text::jsonb, $1::text::jsonb))",
+            true,
+        ),
+        (
+            "consign.enqueue('default', '1', p_headers => jsonb_build_object('x', $1::text::jsonb))",
+            true,
+        ),
+        (
+            "logbook.document_text(jsonb_build_array($1::text::jsonb, replace($1::text, '0', '\"\"')::jsonb))",
+            false,
+        ),
+    ] {
+        let zeros = format!("[{}0]", "0,".repeat(450_000));
+        let called = sqlx::query(sqlx::AssertSqlSafe(format!("SELECT {expression}")))
+            .bind(zeros)
+            .execute(&mut *connection)
+            .await;
+        let code = called.err().map(|error| {
+            let code = error.as_database_error().and_then(|error| error.code());
+            code.map_or(error.to_string(), |code| code.into_owned())
+        });
+        let is_refusal = code.as_deref().is_some_and(|code| code.starts_with("CN00"));
+        assert_eq!(
+            (code.is_some(), is_refusal),
+            (refused, refused),
+            "{expression}: {code:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_payload_that_is_too_large_is_never_sent() {
+    let database = database().await;
+    let store = connect(&database).await;
+    let too_large = Payload::parse(&format!("[{}0]", "0,".repeat(4_000_000))).unwrap();
+    let too_large = [NewMessage::new("default".parse().unwrap(), too_large)];
+    // What would take it is not there: only a call that comes this far notices.
+    sqlx::query("ALTER FUNCTION consign.enqueue_many RENAME TO enqueue_none")
+        .execute(store.pool())
+        .await
+        .unwrap();
+    let refused = store.enqueue(&too_large).await.unwrap_err();
+    assert_eq!(refused.code(), "payload_too_large", "{refused}");
+    let mut tx = store.pool().begin().await.unwrap();
+    let refused = enqueue_in(&mut tx, &too_large).await.unwrap_err();
+    assert_eq!(refused.code(), "payload_too_large", "{refused}");
 }
 
 #[tokio::test]
