@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, sync::Arc, time::
 
 use async_trait::async_trait;
 use consign_kernel::{LaneName, Outcome};
-use consign_worker::{About, Delivery, Sink, Verdict};
+use consign_worker::{About, Delivery, Sink, Verdict, is_local};
 use serde::{Deserialize, Serialize};
 use tokio::{process::Command, time::Instant};
 
@@ -147,6 +147,10 @@ impl Exec {
 
     fn verdict(&self, end: End, limit: Duration) -> Verdict {
         match end {
+            End::NotStarted(error) if is_local(&error) => Verdict::local(format!(
+                "{} could not be started: {error}",
+                self.destination
+            )),
             End::NotStarted(error) => {
                 let detail = format!("{} could not be started: {error}", self.destination);
                 Verdict::failed(Outcome::Retry, About::Sink, "exec_not_started", detail)

@@ -3,14 +3,17 @@
 //! Whatever a sink does, exactly one verdict comes out: a panic is caught, a delivery without an
 //! end is ended.
 
-use std::{any::Any, future::Future, panic::AssertUnwindSafe, sync::Arc};
+use std::{any::Any, future::Future, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use consign_kernel::{OnUncertain, Outcome};
 use futures_util::FutureExt;
-use tokio::time::timeout;
-use tracing::{Instrument, Level, Span, field::Empty, info_span};
+use tokio::time::{Instant, sleep_until, timeout};
+use tracing::{Instrument, Level, Span, field::Empty, info_span, warn};
 
-use crate::{About, Delivery, Probe, Verdict, context::Context};
+use crate::{About, Delivery, Probe, Verdict, context::Context, local::files_are_used_up};
+
+/// How long a delivery waits when the process lacks what it needs.
+const LOCAL_PAUSE: Duration = Duration::from_secs(1);
 
 /// Codes the worker itself gives to attempts.
 pub mod codes {
@@ -97,7 +100,7 @@ async fn resolve(context: &Context, delivery: &mut Delivery, on_uncertain: OnUnc
             }
         }
     }
-    match bounded(delivery, context.sink.deliver(delivery)).await {
+    match send(context, delivery).await {
         Ok(verdict) => verdict,
         Err(Cut::Time) => Verdict::failed(
             Outcome::Uncertain,
@@ -112,6 +115,26 @@ async fn resolve(context: &Context, delivery: &mut Delivery, on_uncertain: OnUnc
             codes::PANIC,
             format!("the sink panicked: {text}"),
         ),
+    }
+}
+
+/// Sends, as often as it takes until this process has what it needs to. The lease is renewed
+/// meanwhile; when it is lost, this is dropped.
+async fn send(context: &Context, delivery: &Delivery) -> Result<Verdict, Cut> {
+    loop {
+        let verdict = bounded(delivery, context.sink.deliver(delivery)).await?;
+        let is_unsent = verdict.outcome == Outcome::Retry && verdict.about == About::Sink;
+        if verdict.about != About::Process && !(is_unsent && files_are_used_up()) {
+            return Ok(verdict);
+        }
+        let (lane, id) = (&delivery.message.lane, delivery.message.id);
+        let detail = verdict.detail.as_deref().unwrap_or("no detail");
+        warn!(
+            %lane, message_id = %id,
+            "lane {lane}: message {id} waits, because this process lacks open files or memory: \
+             {detail}"
+        );
+        sleep_until(Instant::now() + LOCAL_PAUSE).await;
     }
 }
 

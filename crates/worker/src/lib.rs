@@ -12,6 +12,7 @@ mod handle;
 mod held;
 mod keeper;
 mod lane;
+mod local;
 mod meters;
 pub mod metrics;
 mod ops;
@@ -25,6 +26,7 @@ mod worker;
 
 pub use attempt::codes;
 pub use handle::{Summary, WorkerHandle};
+pub use local::is_local;
 pub use options::{BreakerOptions, LaneWork, SpanHook, WorkerOptions};
 pub use sink::{About, Delivery, Probe, Sink, Verdict};
 pub use status::{BreakerState, LaneStatus, WorkerStatus};

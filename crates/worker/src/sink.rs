@@ -42,6 +42,9 @@ pub enum About {
     Sink,
     /// The sink is well but wants less; see `Verdict::retry_in`.
     Pace,
+    /// This process: it lacks a file descriptor or memory, and nothing was sent. The worker tries
+    /// again under the same lease, and no try is counted.
+    Process,
 }
 
 /// What came of a delivery.
@@ -88,6 +91,11 @@ impl Verdict {
             detail: Some(detail.into()),
             ..Self::delivered()
         }
+    }
+
+    /// Nothing was sent, because this process lacks what it needs; see [`is_local`](crate::is_local).
+    pub fn local(detail: impl Into<String>) -> Self {
+        Self::failed(Outcome::Retry, About::Process, "out_of_resources", detail)
     }
 
     /// The same verdict with what the sink answered.

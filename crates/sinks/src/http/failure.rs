@@ -9,13 +9,16 @@ use std::{error::Error, io, time::Duration};
 
 use consign_kernel::Outcome;
 use consign_outbound::{Begun, causes};
-use consign_worker::{About, Verdict};
+use consign_worker::{About, Verdict, is_local};
 
 use super::guard::Refusal;
 
 /// The verdict on a request that broke.
 pub(super) fn broken(error: reqwest::Error, begun: &Begun) -> Verdict {
     let error = error.without_url();
+    if !begun.get() && is_local(&error) {
+        return Verdict::local(format!("could not connect: {}", causes(&error)));
+    }
     let (outcome, code, what) = if begun.get() {
         let what = "the connection broke before an answer came";
         (Outcome::Uncertain, "connection_broken", what)

@@ -269,7 +269,8 @@ impl LaneLoop {
     /// What a failure means for the lane and its sink.
     fn heed(&mut self, verdict: &Verdict, is_probe: bool, now: Instant) {
         match verdict.about {
-            About::Message => self.sink_is_well(is_probe, now),
+            // A delivery that lacks something waits for it; only what a probe decided gets here.
+            About::Message | About::Process => self.sink_is_well(is_probe, now),
             About::Sink => {
                 // In order: failures in a row are what counts.
                 self.tell_breaker(now);

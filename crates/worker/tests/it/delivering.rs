@@ -70,6 +70,40 @@ async fn two_workers_share_a_lane_without_a_duplicate() {
 }
 
 #[tokio::test]
+async fn a_process_without_resources_burns_no_tries() {
+    let store: Arc<dyn Store> = Arc::new(running_reference());
+    let policy = LanePolicy {
+        attempts_max: 1,
+        ..LanePolicy::default()
+    };
+    make_lane(&*store, "mail", &policy).await;
+    let is_short = Arc::new(AtomicBool::new(true));
+    let told = Arc::clone(&is_short);
+    let sink = ScriptedSink::new(move |_| {
+        let is_short = told.load(SeqCst);
+        async move {
+            match is_short {
+                true => Verdict::local("Too many open files (os error 24)"),
+                false => Verdict::delivered(),
+            }
+        }
+    });
+    let ids = enqueue(&*store, "mail", 3).await;
+    let worker = work(&store, "mail", &sink);
+    eventually("all were tried", SOON, || async { sink.seen().len() >= 3 }).await;
+    for id in &ids {
+        assert_eq!(attempts(&*store, *id).await, [], "no try is counted");
+    }
+    is_short.store(false, SeqCst);
+    all_are(&*store, &ids, StateKind::Delivered).await;
+    for id in &ids {
+        let expected = [(AttemptOutcome::Delivered, None)];
+        assert_eq!(attempts(&*store, *id).await, expected);
+    }
+    end(&worker, &*store).await;
+}
+
+#[tokio::test]
 async fn no_more_deliveries_at_once_than_policy_allows() {
     let store: Arc<dyn Store> = Arc::new(running_reference());
     let policy = LanePolicy {
