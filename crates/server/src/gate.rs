@@ -1,5 +1,5 @@
 //! What every request passes on its way to a handler, in this order: who calls, how often, the
-//! body, a place to work, a deadline. Cheap refusals come first, and nobody unknown gets to send a
+//! body and memory for it, a place to work, a deadline. Cheap refusals come first, and nobody unknown gets to send a
 //! body.
 
 use std::{
@@ -37,6 +37,7 @@ pub(crate) mod observe;
 pub(crate) mod pages;
 pub(crate) mod rate;
 pub(crate) mod slots;
+pub(crate) mod values;
 
 use access::{Access, Reach};
 
@@ -55,6 +56,7 @@ pub(crate) struct Shared {
     /// The tokens that only the gateway of memories knows.
     agents: Vec<GatewayToken>,
     pub(crate) slots: slots::Slots,
+    bodies: body::Budget,
     pub(crate) sessions: Sessions,
     rates: rate::Rates,
     /// Tokens that were tried.
@@ -75,6 +77,7 @@ impl Shared {
             logins: rate::Rates::new(LOGINS),
             drafts: rate::Rates::new(LOGINS),
             slots: slots::Slots::new(options.concurrency_max, options.waits_max),
+            bodies: body::Budget::new(options.bodies_max_bytes, options.body_max_bytes),
             rates: rate::Rates::new(options.rate_limit),
             options: ServerOptions {
                 agents_have_tokens: options.agents_have_tokens || !agents.is_empty(),
@@ -175,7 +178,9 @@ impl Gate {
             // Whoever watches over the server must not be locked out by it, and sends no body.
             Access::Front | Access::Open | Access::Metrics => (None, 0),
         };
-        let bytes = body::read(body, bytes_max, options.body_timeout()).await?;
+        let bodies = &self.shared.bodies;
+        let body::Received { bytes, mut share } =
+            body::read(body, bytes_max, options.body_timeout(), bodies).await?;
         if let Some(asked) = asked {
             asked.keep(&parts, &bytes);
         }
@@ -186,6 +191,8 @@ impl Gate {
             // Only now: no page of another site can use up what its visitors may try.
             quota = self.shared.logins.take(&caller.client, Instant::now())?;
         }
+        // Before the slot: whoever waits for a turn leaves the slots to small requests.
+        bodies.turn(&mut share).await?;
         let slot = match self.access {
             Access::Front | Access::Open | Access::Metrics => None,
             _ => Some(self.shared.slots.take()?),
@@ -196,7 +203,7 @@ impl Gate {
         parts.extensions.insert(Arc::clone(&self.shared));
         let request = Request::from_parts(parts, Body::from(bytes));
         let limit = options.request_timeout() + self.patience;
-        let mut response = deadline::run(request, next, slot, limit).await?;
+        let mut response = deadline::run(request, next, (slot, share), limit).await?;
         if let Some(quota) = quota {
             quota.tell(response.headers_mut());
         }
@@ -218,8 +225,9 @@ impl Gate {
             return;
         }
         let timeout = self.shared.options.body_timeout();
-        if let Ok(bytes) = body::read(body, pages::FORM_BYTES_MAX, timeout).await {
-            asked.keep(parts, &bytes);
+        let read = body::read(body, pages::FORM_BYTES_MAX, timeout, &self.shared.bodies);
+        if let Ok(received) = read.await {
+            asked.keep(parts, &received.bytes);
         }
     }
 }

@@ -44,6 +44,9 @@ pub struct ServerOptions {
     pub metrics_open: Option<bool>,
     /// Largest request body.
     pub body_max_bytes: usize,
+    /// Memory for the bodies of all requests at once; further ones are refused. Bodies of up to
+    /// 64 KiB do not count.
+    pub bodies_max_bytes: usize,
     /// Most messages in one batch.
     pub batch_max: usize,
     /// How long a client may take over its request line and headers, and be idle between requests.
@@ -93,6 +96,7 @@ impl Default for ServerOptions {
             header_timeout_ms: 15_000,
             body_timeout_ms: 30_000,
             request_timeout_ms: 30_000,
+            bodies_max_bytes: 64 * 1024 * 1024,
             wait_max_ms: 30_000,
             waits_max: 1_024,
             concurrency_max: 256,

@@ -12,7 +12,10 @@ use consign_memory::Correlation;
 use serde_json::Value;
 
 use crate::{
-    gate::{agents, body::read},
+    gate::{
+        agents,
+        body::{Budget, read},
+    },
     mcp,
     problem::{Problem, codes},
     router::refused,
@@ -56,9 +59,10 @@ fn waiting() -> Problem {
 /// A call of the gateway of memories: an error of JSON-RPC where that is spoken, else the plain form.
 async fn called(request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    let bytes = read(body, BODY_BYTES_MAX, BODY_WITHIN)
-        .await
-        .unwrap_or_default();
+    // Small bodies need none of it.
+    let budget = Budget::new(0, 0);
+    let read = read(body, BODY_BYTES_MAX, BODY_WITHIN, &budget).await;
+    let bytes = read.map(|read| read.bytes).unwrap_or_default();
     let message = serde_json::from_slice::<Value>(&bytes).ok();
     let id = match &message {
         Some(Value::Object(fields)) if mcp::speaks(fields) => fields.get("id").cloned(),

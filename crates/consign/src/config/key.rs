@@ -41,6 +41,10 @@ pub(crate) const KEYS: &[Key] = &[
     key("server.allowed_hosts", Kind::Texts),
     key("server.metrics_open", Kind::Flag),
     key("server.body_max_bytes", Kind::Whole(1, 1024 * 1024 * 1024)),
+    key(
+        "server.bodies_max_bytes",
+        Kind::Whole(1, 4 * 1024 * 1024 * 1024 - 1),
+    ),
     key("server.batch_max", Kind::Whole(1, 100_000)),
     key("server.header_timeout_ms", Kind::Whole(1, HOUR_MS)),
     key("server.body_timeout_ms", Kind::Whole(1, HOUR_MS)),

@@ -8,6 +8,8 @@ use crate::HEADERS_BYTES_MAX;
 
 /// Numbers may be long written out, up to this many bytes.
 const WRITTEN_OUT_MAX: usize = 16 * HEADERS_BYTES_MAX;
+/// White space and escapes do not count as headers; a text this long is refused unread.
+const TEXT_MAX: usize = 4 * HEADERS_BYTES_MAX;
 
 /// Reads the headers of a message; refuses a name that comes twice, and a number that a [`Value`]
 /// would round.
@@ -26,6 +28,10 @@ fn read_headers(text: &str) -> Result<Map<String, Value>, PayloadError> {
         why: why.to_owned(),
         is_syntax: false,
     };
+    if text.len() > TEXT_MAX {
+        let why = format!("are over {HEADERS_BYTES_MAX} bytes");
+        return Err(refuse(String::new(), &why));
+    }
     let headers = Payload::parse_within(text, WRITTEN_OUT_MAX)?;
     let headers = headers.members();
     let headers = headers.ok_or_else(|| refuse(String::new(), "must be an object"))?;
@@ -115,6 +121,10 @@ mod tests {
         ] {
             assert_eq!(read_headers(text).unwrap_err().place, place, "{text}");
         }
+        let blank = |bytes: usize| format!("{{{}}}", " ".repeat(bytes - 2));
+        assert!(read_headers(&blank(TEXT_MAX)).is_ok());
+        let refused = read_headers(&blank(TEXT_MAX + 1)).unwrap_err();
+        assert!(refused.why.contains("65536 bytes"), "{}", refused.why);
     }
 
     #[test]

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use axum::{extract::Request, http::Method, middleware::Next, response::Response};
-use tokio::{sync::watch, time::timeout};
+use tokio::{runtime::Handle, sync::watch, time::timeout};
 use tracing::Instrument;
 
-use super::slots::Slot;
+use super::{body::Share, slots::Slot};
 use crate::problem::{Problem, codes, internal};
 
 /// Tells a handler that nobody waits for its answer any more.
@@ -31,21 +31,31 @@ impl Client {
 /// When the client hangs up or the time is over, a request that only reads is dropped; one that
 /// writes goes on by itself to its end, so that no transaction is left half way, and the client is
 /// told that the outcome is unknown. The place it works in is taken until then.
+///
+/// A large request gets a thread of its own: reading and writing its JSON would keep one of the
+/// runtime's threads from everybody else.
 pub(crate) async fn run(
     mut request: Request,
     next: Next,
-    slot: Option<Slot>,
+    (slot, share): (Option<Slot>, Share),
     limit: Duration,
 ) -> Result<Response, Problem> {
     let (waits, client) = watch::channel(());
     request.extensions_mut().insert(Client(client));
     let only_reads = matches!(*request.method(), Method::GET | Method::HEAD);
+    let is_large = share.is_large();
     let work = async move {
         let response = next.run(request).await;
-        drop(slot);
+        drop((slot, share));
         response
+    }
+    .in_current_span();
+    let mut task = if is_large {
+        let runtime = Handle::current();
+        tokio::task::spawn_blocking(move || runtime.block_on(work))
+    } else {
+        tokio::spawn(work)
     };
-    let mut task = tokio::spawn(work.in_current_span());
     let _reader = only_reads.then(|| Abort(task.abort_handle()));
     let ended = timeout(limit, &mut task).await;
     drop(waits);

@@ -12,7 +12,7 @@ use consign_kernel::{CORRELATION_ID, Enqueued, LaneName, NewMessage};
 use serde_json::{Map, Value};
 
 use crate::{
-    extract::{InPath, Json, check_type, is_type, parse, whole},
+    extract::{InPath, check_type, is_type, parse_messages, whole},
     gate::Shared,
     metrics::ENQUEUED,
     problem::{Problem, codes},
@@ -49,8 +49,7 @@ pub(crate) async fn one(
     State(state): State<AppState>,
     axum::Extension(shared): axum::Extension<std::sync::Arc<Shared>>,
     InPath(lane): InPath<LaneName>,
-    headers: HeaderMap,
-    Json(mut body): Json<NewMessageBody>,
+    One { headers, mut body }: One,
 ) -> Result<impl IntoResponse, Problem> {
     if let Some(key) = idempotency_key(&headers)? {
         if body.key.as_ref().is_some_and(|own| *own != key) {
@@ -122,6 +121,23 @@ pub(crate) async fn batch(
     Ok((status(&enqueued), Answer(BatchAnswer { messages })))
 }
 
+/// The one message of a request.
+pub(crate) struct One {
+    headers: HeaderMap,
+    body: NewMessageBody,
+}
+
+impl<S: Send + Sync> FromRequest<S> for One {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        let (headers, bytes) = whole(request).await?;
+        check_type(&headers, "application/json")?;
+        let body = parse_messages(&bytes)?;
+        Ok(Self { headers, body })
+    }
+}
+
 /// The messages of a batch in either notation.
 pub(crate) struct Batch {
     headers: HeaderMap,
@@ -137,11 +153,13 @@ impl<S: Send + Sync> FromRequest<S> for Batch {
             let lines = (1..).zip(bytes.split(|byte| *byte == b'\n'));
             lines
                 .filter(|(_, line)| !line.trim_ascii().is_empty())
-                .map(|(number, line)| parse(line).map_err(|problem| problem.with("line", number)))
+                .map(|(number, line)| {
+                    parse_messages(line).map_err(|problem| problem.with("line", number))
+                })
                 .collect::<Result<_, _>>()?
         } else {
             check_type(&headers, "application/json")?;
-            parse::<BatchBody>(&bytes)?.messages
+            parse_messages::<BatchBody>(&bytes)?.messages
         };
         Ok(Self { headers, messages })
     }

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     extract::check_type,
-    gate::{Shared, access::Caller},
+    gate::{Shared, access::Caller, values},
     mcp,
     problem::Problem,
     state::{AppState, Gateway},
@@ -66,6 +66,7 @@ async fn answered(
     check_type(&parts.headers, "application/json")?;
     let bytes = axum::body::to_bytes(body, usize::MAX).await;
     let bytes = bytes.map_err(|error| crate::problem::internal(error.to_string()))?;
+    values::check(&bytes)?;
     let body = match serde_json::from_slice::<Value>(&bytes) {
         Ok(body) => body,
         Err(error) => return Ok(mcp::unreadable(&error.to_string(), correlation)),

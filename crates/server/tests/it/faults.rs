@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
@@ -27,6 +27,8 @@ pub(crate) enum Fault {
     Panics,
     /// It happens once the semaphore lets it.
     Waits(Arc<Semaphore>),
+    /// It keeps its thread until the store is mended, or for ten seconds.
+    Blocks,
 }
 
 /// A store around another, with faults by operation.
@@ -67,6 +69,14 @@ impl Faulty {
             Some(Fault::Panics) => panic!("{operation} panics, as told to"),
             Some(Fault::Waits(gate)) => {
                 gate.acquire().await.unwrap().forget();
+                Ok(())
+            }
+            Some(Fault::Blocks) => {
+                let since = Instant::now();
+                let is_broken = || self.faults.lock().unwrap().contains_key(operation);
+                while is_broken() && since.elapsed() < Duration::from_secs(10) {
+                    std::thread::yield_now();
+                }
                 Ok(())
             }
             Some(Fault::ReplyLost) | None => Ok(()),
