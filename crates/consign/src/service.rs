@@ -5,6 +5,7 @@
 
 mod banner;
 mod drain;
+mod files;
 mod gate;
 mod http;
 mod lanes;
@@ -106,6 +107,7 @@ impl Service {
         if let Some(note) = &self.config.note {
             tracing::warn!("{note}");
         }
+        files::raise_limit();
         let systemd = Systemd::from_environment();
         let address = address_of(&self.config)?;
         let mut work = lanes::work(&self.config).await?;

@@ -61,8 +61,12 @@ pub struct ServerOptions {
     pub waits_max: usize,
     /// Most requests worked on at once; further ones are refused.
     pub concurrency_max: usize,
-    /// Most open connections; further ones wait to be accepted.
+    /// Most open connections, and never more than half of the files the process may open. For
+    /// further ones, those that wait for a request are closed.
     pub connections_max: usize,
+    /// Most of them from one address (IPv6: one /64), other than this machine's own; further ones are
+    /// closed. 0 for no limit.
+    pub connections_per_address_max: usize,
     /// How often one client may call.
     pub rate_limit: RateLimit,
     /// How long a login at the dashboard lasts.
@@ -92,15 +96,16 @@ impl Default for ServerOptions {
             allowed_hosts: Vec::new(),
             metrics_open: None,
             body_max_bytes: 8 * 1024 * 1024,
+            bodies_max_bytes: 64 * 1024 * 1024,
             batch_max: 1_000,
             header_timeout_ms: 15_000,
             body_timeout_ms: 30_000,
             request_timeout_ms: 30_000,
-            bodies_max_bytes: 64 * 1024 * 1024,
             wait_max_ms: 30_000,
             waits_max: 1_024,
             concurrency_max: 256,
             connections_max: 2_048,
+            connections_per_address_max: 512,
             rate_limit: RateLimit::default(),
             session_ttl_ms: 8 * 60 * 60 * 1_000,
             session_key: None,

@@ -4,18 +4,22 @@ use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use axum::Router;
 use hyper_util::server::graceful::GracefulShutdown;
+use rustix::process::{Resource, getrlimit};
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore},
     time::{sleep, timeout},
 };
 
-use self::connection::Connection;
+use self::{
+    admission::{Connections, Ticket},
+    connection::Connection,
+};
 use crate::{
     exposure::{Exposed, check_exposure},
     options::ServerOptions,
 };
 
+mod admission;
 mod connection;
 mod patience;
 mod tls;
@@ -95,11 +99,14 @@ impl Server {
     /// Answers until `shutdown` is ready; then accepts no more, lets requests under way end within
     /// the grace period, and returns.
     pub async fn serve(self, router: Router, shutdown: impl Future<Output = ()>) {
-        let connections = Arc::new(Semaphore::new(self.options.connections_max));
+        let connections = Connections::new(
+            connections_max(self.options.connections_max),
+            self.options.connections_per_address_max,
+        );
         let graceful = GracefulShutdown::new();
         let mut shutdown = std::pin::pin!(shutdown);
         loop {
-            let (stream, peer, permit) = tokio::select! {
+            let (stream, peer, ticket) = tokio::select! {
                 accepted = self.accept(&connections) => accepted,
                 () = &mut shutdown => break,
             };
@@ -109,7 +116,7 @@ impl Server {
                 header_timeout: self.options.header_timeout(),
                 write_timeout: self.options.body_timeout(),
                 watcher: graceful.watcher(),
-                permit,
+                ticket,
             };
             tokio::spawn(connection.run(stream, self.tls.clone()));
         }
@@ -123,23 +130,37 @@ impl Server {
         }
     }
 
-    async fn accept(
-        &self,
-        connections: &Arc<Semaphore>,
-    ) -> (TcpStream, SocketAddr, OwnedSemaphorePermit) {
-        let permit = Arc::clone(connections).acquire_owned().await;
-        let permit = permit.expect("invariant: the semaphore is never closed");
+    async fn accept(&self, connections: &Arc<Connections>) -> (TcpStream, SocketAddr, Arc<Ticket>) {
         loop {
             match self.listener.accept().await {
-                Ok((stream, peer)) => return (stream, peer, permit),
+                Ok((stream, peer)) => match connections.admit(peer.ip()).await {
+                    Some(ticket) => return (stream, peer, ticket),
+                    None => tracing::debug!(%peer, "too many connections from this address"),
+                },
                 Err(error) if is_clients_fault(&error) => {}
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
+                    connections.make_room();
                     sleep(ACCEPT_PAUSE).await;
                 }
             }
         }
     }
+}
+
+/// As many connections as are wanted, but half of the files that the process may open are left to
+/// the database, the sinks and everything else.
+fn connections_max(wanted: usize) -> usize {
+    let files = getrlimit(Resource::Nofile).current;
+    let files = files.and_then(|files| usize::try_from(files).ok());
+    let max = files.map_or(wanted, |files| wanted.min((files / 2).max(1)));
+    if max < wanted {
+        tracing::warn!(
+            "server.connections_max = {wanted} is more than half of the open files this process \
+             may have: at most {max} connections; raise the limit (ulimit -n, LimitNOFILE)"
+        );
+    }
+    max
 }
 
 /// The client hung up before it was let in: nothing to rest for.

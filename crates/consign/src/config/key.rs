@@ -54,6 +54,10 @@ pub(crate) const KEYS: &[Key] = &[
     key("server.concurrency_max", Kind::Whole(1, 1_000_000)),
     key("server.connections_max", Kind::Whole(1, 1_000_000)),
     key(
+        "server.connections_per_address_max",
+        Kind::Whole(0, 1_000_000),
+    ),
+    key(
         "server.rate_limit.per_second",
         Kind::Whole(0, u32::MAX as u64),
     ),

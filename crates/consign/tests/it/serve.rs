@@ -37,6 +37,36 @@ fn json(text: &str) -> Value {
 }
 
 #[tokio::test]
+async fn the_limit_of_open_files_is_raised_and_connections_stay_below_it() {
+    let consign = Consign::unmigrated();
+    let own = consign.command();
+    let mut command = Command::new("sh");
+    command
+        .arg("-c")
+        .arg("ulimit -Sn 100 && ulimit -Hn 1000 && exec \"$0\" serve --listen 127.0.0.1:0 2> log")
+        .arg(own.get_program())
+        .current_dir(consign.folder());
+    for (name, value) in own.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let mut child = Child::start(command);
+    child.expect_line("Try it:").await;
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", child.id())).unwrap();
+    let files = limits
+        .lines()
+        .find(|line| line.starts_with("Max open files"));
+    let files: Vec<&str> = files.unwrap().split_whitespace().collect();
+    assert_eq!(files[3..5], ["1000", "1000"], "{limits}");
+    let log = std::fs::read_to_string(consign.folder().join("log")).unwrap();
+    assert!(log.contains("at most 500 connections"), "{log}");
+    child.terminate();
+    assert_eq!(child.wait(SOON).await.code(), Some(0));
+}
+
+#[tokio::test]
 async fn it_starts_from_nothing_and_what_it_suggests_works() {
     let consign = Consign::unmigrated();
     let (mut child, lines) = from_nothing(&consign).await;

@@ -1,9 +1,24 @@
 //! One connection, from handshake to last answer.
 
-use std::time::Duration;
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
-use axum::{Extension, Router};
-use hyper::server::conn::http1;
+use axum::{
+    Router,
+    body::{Body, Bytes, HttpBody},
+    http::{HeaderValue, Request, header},
+    response::Response,
+};
+use hyper::{
+    body::{Frame, Incoming, SizeHint},
+    server::conn::http1,
+    service::Service,
+};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::Watcher,
@@ -12,14 +27,24 @@ use hyper_util::{
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
-    sync::OwnedSemaphorePermit,
     time::timeout,
 };
 
-use super::{Peer, patience::Patient, tls};
+use super::{
+    Peer,
+    admission::{Busy, Ticket},
+    patience::Patient,
+    tls,
+};
+use crate::{
+    problem::{Problem, codes},
+    router::refused,
+};
 
 /// Enough for any client that is not being difficult.
 const HEADER_BYTES_MAX: usize = 64 * 1024;
+/// What a connection beyond the limit answers where all others are at work.
+const PROBES: [&str; 3] = ["/health", "/healthz", "/readyz"];
 
 pub(super) struct Connection {
     pub(super) router: Router,
@@ -29,7 +54,7 @@ pub(super) struct Connection {
     pub(super) write_timeout: Duration,
     pub(super) watcher: Watcher,
     /// One of the connections allowed at once, given back when this one ends.
-    pub(super) permit: OwnedSemaphorePermit,
+    pub(super) ticket: Arc<Ticket>,
 }
 
 impl Connection {
@@ -41,7 +66,11 @@ impl Connection {
         let Some(tls) = tls else {
             return self.speak(stream).await;
         };
-        match timeout(self.header_timeout, tls.accept(stream)).await {
+        let handshake = tokio::select! {
+            handshake = timeout(self.header_timeout, tls.accept(stream)) => handshake,
+            () = self.ticket.closed() => return,
+        };
+        match handshake {
             Ok(Ok(stream)) => self.speak(stream).await,
             Ok(Err(error)) => tracing::debug!(%error, peer = %self.peer.0, "no TLS handshake"),
             Err(_) => tracing::debug!(peer = %self.peer.0, "TLS handshake took too long"),
@@ -50,17 +79,102 @@ impl Connection {
 
     async fn speak<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(self, stream: S) {
         let stream = Patient::new(stream, self.write_timeout);
-        let service = TowerToHyperService::new(self.router.layer(Extension(self.peer)));
+        let service = Answering {
+            router: TowerToHyperService::new(self.router),
+            peer: self.peer,
+            ticket: Arc::clone(&self.ticket),
+        };
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(self.header_timeout)
             .max_buf_size(HEADER_BYTES_MAX)
             .serve_connection(TokioIo::new(stream), service);
-        // How a connection ends is the client's business; what it asked has been answered or
-        // logged by then.
-        if let Err(error) = self.watcher.watch(connection).await {
-            tracing::debug!(%error, peer = %self.peer.0, "connection ended");
+        let mut connection = std::pin::pin!(self.watcher.watch(connection));
+        loop {
+            tokio::select! {
+                // How a connection ends is the client's business; what it asked has been answered
+                // or logged by then.
+                ended = &mut connection => {
+                    if let Err(error) = ended {
+                        tracing::debug!(%error, peer = %self.peer.0, "connection ended");
+                    }
+                    return;
+                }
+                // A request that came just now is answered all the same.
+                () = self.ticket.closed() => if !self.ticket.is_busy() {
+                    tracing::debug!(peer = %self.peer.0, "connection closed for another");
+                    return;
+                }
+            }
         }
-        drop(self.permit);
+    }
+}
+
+/// The router, as one connection sees it.
+struct Answering {
+    router: TowerToHyperService<Router>,
+    peer: Peer,
+    ticket: Arc<Ticket>,
+}
+
+impl Service<Request<Incoming>> for Answering {
+    type Response = Response<BusyBody>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let busy = self.ticket.begin();
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(self.peer);
+        let path = request.uri().path();
+        let answer = if self.ticket.is_extra() && !PROBES.contains(&path) {
+            Err(overloaded(&request))
+        } else {
+            Ok(self.router.call(request))
+        };
+        Box::pin(async move {
+            let response = match answer {
+                Ok(answering) => answering.await?,
+                Err(response) => *response,
+            };
+            Ok(response.map(|body| BusyBody { body, _busy: busy }))
+        })
+    }
+}
+
+fn overloaded(request: &Request<Body>) -> Box<Response> {
+    let detail = "the server has as many connections as it may; nothing was done";
+    let problem = Problem::new(codes::OVERLOADED, detail)
+        .with("outcome", "not_done")
+        .retry_after(Duration::from_secs(1));
+    let mut response = refused(request, problem);
+    let close = HeaderValue::from_static("close");
+    response.headers_mut().insert(header::CONNECTION, close);
+    Box::new(response)
+}
+
+/// An answer's body. Its connection works on the request until all of it was sent.
+struct BusyBody {
+    body: Body,
+    _busy: Busy,
+}
+
+impl HttpBody for BusyBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }

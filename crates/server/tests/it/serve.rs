@@ -82,25 +82,62 @@ async fn a_request_that_never_ends_does_not_keep_the_server() {
 }
 
 #[tokio::test]
-async fn more_connections_than_allowed_wait_for_their_turn() {
+async fn a_connection_without_a_request_makes_room_for_another() {
     let bench = Bench::reference().await;
+    let options = ServerOptions {
+        connections_max: 2,
+        header_timeout_ms: 600_000,
+        ..ServerOptions::default()
+    };
+    let server = Running::start(bench.router.clone(), &options).await;
+    let mut half_open = server.connect().await;
+    half_open.write_all(b"POST /v1/la").await.unwrap();
+    let mut kept_alive = server.connect().await;
+    let open = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    kept_alive.write_all(open.as_bytes()).await.unwrap();
+    assert!(answer(&mut kept_alive).await.starts_with("HTTP/1.1 200"));
+    let mut another = server.connect().await;
+    let request = post(PATH, "{\"payload\": 1}").replace("host: ", "connection: close\r\nhost: ");
+    let text = timeout(SOON, send(&mut another, &request)).await.unwrap();
+    assert!(text.starts_with("HTTP/1.1 202"), "{text}");
+    let closed = timeout(SOON, rest(&mut half_open)).await;
+    assert_eq!(closed.unwrap(), "", "the one without a request is closed");
+    server.stopped().await;
+}
+
+#[tokio::test]
+async fn probes_are_answered_while_every_connection_is_at_work() {
+    let bench = Bench::reference().await;
+    let store = Faulty::new(bench.store.clone());
+    let gate = Arc::new(Semaphore::new(0));
+    store.inject("enqueue", Fault::Waits(gate.clone()));
+    let bench = bench.with_store(store.clone());
     let options = ServerOptions {
         connections_max: 1,
         ..ServerOptions::default()
     };
     let server = Running::start(bench.router.clone(), &options).await;
     let mut first = server.connect().await;
-    let open = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
-    first.write_all(open.as_bytes()).await.unwrap();
-    assert!(answer(&mut first).await.starts_with("HTTP/1.1 200"));
-    let mut second = server.connect().await;
-    second.write_all(CLOSE.as_bytes()).await.unwrap();
-    let mut byte = [0];
-    let early = timeout(Duration::from_millis(100), second.read(&mut byte)).await;
-    assert!(early.is_err(), "answered while the first is open");
-    drop(first);
-    let text = timeout(SOON, rest(&mut second)).await.unwrap();
+    let request = post(PATH, "{\"payload\": 1}");
+    first.write_all(request.as_bytes()).await.unwrap();
+    eventually("the request is worked on", SOON, || async {
+        store.calls("enqueue") == 1
+    })
+    .await;
+    let mut probe = server.connect().await;
+    let text = timeout(SOON, send(&mut probe, CLOSE)).await.unwrap();
     assert!(text.starts_with("HTTP/1.1 200"), "{text}");
+    let mut second = server.connect().await;
+    let text = timeout(SOON, send(&mut second, &request)).await.unwrap();
+    assert!(text.starts_with("HTTP/1.1 503"), "{text}");
+    assert!(text.contains("retry-after: 1"), "{text}");
+    assert!(text.contains("overloaded"), "{text}");
+    gate.add_permits(1);
+    let text = answer(&mut first).await;
+    assert!(
+        text.starts_with("HTTP/1.1 202"),
+        "never closed for another: {text}"
+    );
     server.stopped().await;
 }
 
