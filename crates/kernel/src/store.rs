@@ -30,6 +30,11 @@ pub trait Store: Send + Sync {
     /// One lane.
     async fn lane(&self, name: &LaneName) -> Result<Option<Lane>>;
 
+    /// Whether whoever is connected may work a lane; everybody may where the database keeps nobody out.
+    async fn may_work(&self, _name: &LaneName) -> Result<bool> {
+        Ok(true)
+    }
+
     /// Every lane with its counts, by name.
     async fn lanes(&self) -> Result<Vec<(Lane, Counts)>>;
 

@@ -277,14 +277,14 @@ BEGIN
                                         cardinality(p_keys), cardinality(p_groups), cardinality(p_headers));
     PERFORM consign.known_lane(u) FROM (SELECT DISTINCT u FROM unnest(p_lanes) u) lanes;
     -- Lanes are not taken in the order of the messages, but the first conflict among those is named. Lanes
-    -- of orders and payments refuse all of these anyway, and must not tell first whose keys are taken.
+    -- of apps refuse all of these to producers, and must not tell first whose keys are taken.
     PERFORM consign.refuse_conflict(c.lane, c.key, c.id)
         FROM (SELECT m.lane, m.key, t.id
                   FROM (SELECT u.*, first_value(u.payload) OVER twins AS first_payload,
                                first_value(u."group") OVER twins AS first_group
                             FROM unnest(p_lanes, p_payloads, p_keys, p_groups)
                                 WITH ORDINALITY AS u (lane, payload, key, "group", ord)
-                            WHERE u.key IS NOT NULL AND u.lane NOT IN ('orders', 'payments')
+                            WHERE u.key IS NOT NULL AND u.lane NOT IN ('orders', 'payments', 'memory')
                             WINDOW twins AS (PARTITION BY u.lane, u.key ORDER BY u.ord)) m
                   LEFT JOIN consign.message t ON t.lane = m.lane AND t.key = m.key
                   WHERE coalesce(t.payload, m.first_payload) <> m.payload

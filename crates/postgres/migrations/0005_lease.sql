@@ -288,6 +288,9 @@ DECLARE
     v_due   record;
     v_lease consign.lease;
 BEGIN
+    IF NOT consign.may_work(p_lane) THEN
+        PERFORM consign.refuse_lane(p_lane);
+    END IF;
     SELECT * INTO v_due FROM consign.lease_due(p_lane, p_owner, p_limit, p_ttl, p_from, p_lane = 'payments', true);
     v_lease := v_due.lease;
     RETURN QUERY
@@ -351,6 +354,9 @@ DECLARE
     v_first bigint;
     v_last  bigint;
 BEGIN
+    IF NOT consign.may_work(p_lane) THEN
+        PERFORM consign.refuse_lane(p_lane);
+    END IF;
     SELECT * INTO v_due FROM consign.lease_due(p_lane, p_owner, p_limit, p_ttl, p_from, false, false);
     v_lease := v_due.lease;
     scan_from := v_due.scan_from;

@@ -1,25 +1,27 @@
--- Least privilege: four roles to grant to the logins of an installation.
+-- Least privilege: four roles of the engine to grant to the logins of an installation. Apps bring their own.
 --
 -- Roles belong to the cluster, not to the database, so they may exist already: another database
 -- may use consign too, and may be migrating this very moment.
-DO $$
-DECLARE
-    v_role text;
+CREATE FUNCTION consign.make_role(p_role name) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
 BEGIN
-    FOREACH v_role IN ARRAY ARRAY['consign_producer', 'consign_worker', 'consign_operator', 'consign_auditor'] LOOP
-        IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = v_role) THEN
-            BEGIN
-                EXECUTE format('CREATE ROLE %I NOLOGIN', v_role);
-            EXCEPTION
-                WHEN duplicate_object OR unique_violation THEN NULL;
-                WHEN insufficient_privilege THEN
-                    RAISE EXCEPTION 'role % is missing and cannot be created by %', v_role, current_user
-                        USING ERRCODE = 'insufficient_privilege',
-                              HINT = format('Let an administrator run: CREATE ROLE %I NOLOGIN;', v_role);
-            END;
-        END IF;
-    END LOOP;
+    IF EXISTS (SELECT FROM pg_roles WHERE rolname = p_role) THEN
+        RETURN;
+    END IF;
+    EXECUTE format('CREATE ROLE %I NOLOGIN', p_role);
+EXCEPTION
+    WHEN duplicate_object OR unique_violation THEN NULL;
+    WHEN insufficient_privilege THEN
+        RAISE EXCEPTION 'role % is missing and cannot be created by %', p_role, current_user
+            USING ERRCODE = 'insufficient_privilege', HINT = format('Let an administrator run: CREATE ROLE %I NOLOGIN;', p_role);
 END $$;
+REVOKE ALL ON FUNCTION consign.make_role(name) FROM PUBLIC;
+
+SELECT consign.make_role('consign_producer');
+SELECT consign.make_role('consign_worker');
+SELECT consign.make_role('consign_operator');
+SELECT consign.make_role('consign_auditor');
 
 GRANT USAGE ON SCHEMA consign TO consign_producer, consign_worker, consign_operator, consign_auditor;
 
@@ -39,7 +41,8 @@ GRANT EXECUTE ON FUNCTION
     consign.settle(uuid, bigint[], text[], text[], text[], jsonb[], interval[]),
     consign.settle_packed(uuid, bigint[], text[], text[], text[], jsonb[], interval[]),
     consign.expire(int),
-    consign.until_due(text)
+    consign.until_due(text),
+    consign.may_work(text)
     TO consign_worker;
 
 GRANT EXECUTE ON FUNCTION

@@ -116,16 +116,21 @@ REVOKE ALL ON FUNCTION consign.change_outbox_order() FROM PUBLIC;
 CREATE TRIGGER change_outbox_order INSTEAD OF UPDATE ON consign.outbox_orders
     FOR EACH ROW EXECUTE FUNCTION consign.change_outbox_order();
 
+-- Who may do what with orders: the order server takes them in, looks them up and works their lane.
+SELECT consign.make_role('consign_order_server');
+INSERT INTO consign.lane_grant (lane, role) VALUES ('orders', 'consign_order_server');
+GRANT USAGE ON SCHEMA consign TO consign_order_server;
+GRANT SELECT ON consign.schema_version TO consign_order_server;
 GRANT EXECUTE ON FUNCTION
     consign.accept_orders(text[], text[], text[], jsonb[], jsonb[], interval[], interval[]),
     consign.open_direct_order(text, text, text, jsonb, interval, interval),
     consign.close_direct_order(text, text, text, text, int, text, json),
-    consign.take_order_quota(text, bigint, bigint)
-    TO consign_producer;
-GRANT EXECUTE ON FUNCTION consign.verify_order(text, text) TO consign_worker;
+    consign.take_order_quota(text, bigint, bigint),
+    consign.verify_order(text, text)
+    TO consign_order_server;
 GRANT EXECUTE ON FUNCTION consign.purge_orders(text, text, int, bigint, boolean) TO consign_operator;
-GRANT EXECUTE ON FUNCTION consign.order_entry(text, text) TO consign_producer, consign_operator, consign_auditor;
-GRANT EXECUTE ON FUNCTION consign.count_orders() TO consign_producer, consign_worker, consign_operator, consign_auditor;
+GRANT EXECUTE ON FUNCTION consign.order_entry(text, text), consign.count_orders()
+    TO consign_order_server, consign_operator, consign_auditor;
 GRANT EXECUTE ON FUNCTION consign.order_body(jsonb) TO consign_operator, consign_auditor;
 GRANT SELECT ON consign.idempo_ledger, consign.idempo_conflict, consign.order_quota, consign.outbox_orders
     TO consign_auditor, consign_operator;

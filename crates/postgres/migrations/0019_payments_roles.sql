@@ -1,24 +1,12 @@
--- Who may do what with payments: the roles of the payment protocol, beside those of consign. A role of
--- consign reaches every lane, a role of the protocol only payments.
-DO $$
-DECLARE
-    v_role text;
-BEGIN
-    FOREACH v_role IN ARRAY ARRAY['symphony_control', 'symphony_executor', 'symphony_ingest', 'symphony_readonly',
-                                  'symphony_auditor', 'symphony_tenant'] LOOP
-        IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = v_role) THEN
-            BEGIN
-                EXECUTE format('CREATE ROLE %I NOLOGIN', v_role);
-            EXCEPTION
-                WHEN duplicate_object OR unique_violation THEN NULL;
-                WHEN insufficient_privilege THEN
-                    RAISE EXCEPTION 'role % is missing and cannot be created by %', v_role, current_user
-                        USING ERRCODE = 'insufficient_privilege',
-                              HINT = format('Let an administrator run: CREATE ROLE %I NOLOGIN;', v_role);
-            END;
-        END IF;
-    END LOOP;
-END $$;
+-- Who may do what with payments: the roles of the payment protocol, which reach nothing else. Of the engine's roles
+-- operators and auditors have their part in them, producers and workers have none.
+SELECT consign.make_role('symphony_control');
+SELECT consign.make_role('symphony_executor');
+SELECT consign.make_role('symphony_ingest');
+SELECT consign.make_role('symphony_readonly');
+SELECT consign.make_role('symphony_auditor');
+SELECT consign.make_role('symphony_tenant');
+INSERT INTO consign.lane_grant (lane, role) VALUES ('payments', 'symphony_executor'), ('payments', 'symphony_control');
 
 GRANT USAGE ON SCHEMA consign TO symphony_control, symphony_executor, symphony_ingest, symphony_readonly, symphony_auditor,
     symphony_tenant;
@@ -28,7 +16,7 @@ GRANT SELECT ON consign.schema_version TO symphony_control, symphony_executor, s
 GRANT EXECUTE ON FUNCTION
     consign.enqueue_payment_outbox(text, text, text, text, jsonb, uuid, uuid, boolean, jsonb),
     consign.enqueue_payments(text[], text[], text[], text[], jsonb[], uuid[], uuid[], boolean[], jsonb[])
-    TO consign_producer, symphony_control, symphony_ingest;
+    TO symphony_control, symphony_ingest;
 
 GRANT EXECUTE ON FUNCTION
     consign.claim_outbox_batch(int, text, int, boolean),
@@ -42,7 +30,7 @@ GRANT EXECUTE ON FUNCTION
     consign.witness_payments(uuid, text, uuid[], consign.outbox_attempt_state[], text[], text[], text[], text[], bigint[]),
     consign.witness_outbox_attempt(uuid, uuid, text, consign.outbox_attempt_state, text, text, text, text, int),
     consign.repair_expired_leases(int, text)
-    TO consign_worker, symphony_control, symphony_executor;
+    TO symphony_control, symphony_executor;
 
 -- What the views call, with the reader's rights.
 GRANT EXECUTE ON FUNCTION consign.clock() TO symphony_control, symphony_readonly, symphony_auditor;

@@ -384,7 +384,8 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION logbook.create_user(text, text) FROM PUBLIC;
 
--- The settings of a project; made with team writes off and an empty policy if there are none.
+-- The settings of a project; made with team writes off and an empty policy if there are none. An auditor is shown
+-- them so, and nothing is made.
 CREATE FUNCTION governance.get_or_create_settings(project_key text) RETURNS governance.settings
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
@@ -395,7 +396,9 @@ BEGIN
         RAISE EXCEPTION 'project_key: must be 1 to 256 bytes' USING ERRCODE = 'CN006';
     END IF;
     SELECT * INTO v_settings FROM governance.settings s WHERE s.project_key = $1;
-    IF NOT FOUND THEN
+    IF NOT FOUND AND NOT consign.acts_as('consign_gateway') AND NOT consign.acts_as('consign_operator') THEN
+        v_settings := ROW($1, false, '{}', NULL, consign.clock());
+    ELSIF NOT FOUND THEN
         INSERT INTO governance.settings AS s (project_key) VALUES ($1) ON CONFLICT DO NOTHING;
         SELECT * INTO STRICT v_settings FROM governance.settings s WHERE s.project_key = $1;
     END IF;

@@ -41,6 +41,10 @@ CREATE FUNCTION logbook.require_memory() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
+    IF NOT consign.acts_as('consign_gateway') THEN
+        RAISE EXCEPTION 'permission denied: % may not enqueue memories', consign.acting_role()
+            USING ERRCODE = 'insufficient_privilege', HINT = 'That is for members of consign_gateway.';
+    END IF;
     IF (jsonb_typeof(NEW.payload) = 'object' AND NEW.payload ?& ARRAY['target_space', 'payload_sha', 'payload_md']
         AND NEW.payload - ARRAY['target_space', 'payload_sha', 'payload_md'] = '{}'
         AND jsonb_typeof(NEW.payload->'target_space') = 'string' AND jsonb_typeof(NEW.payload->'payload_md') = 'string'

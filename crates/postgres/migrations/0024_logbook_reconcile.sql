@@ -310,8 +310,11 @@ DECLARE
     v_found boolean;
     v_now   timestamptz;
 BEGIN
-    IF num_nulls(p_destination, p_holder, p_ttl, p_place) > 0 OR least(p_ttl, p_place) <= interval '0' THEN
-        RAISE EXCEPTION 'turn: destination, holder and times must be given, and times be positive' USING ERRCODE = 'CN006';
+    IF num_nulls(p_destination, p_holder, p_ttl, p_place) > 0 OR least(p_ttl, p_place) <= interval '0'
+        OR greatest(p_ttl, p_place) > interval '1 hour'
+    THEN
+        RAISE EXCEPTION 'turn: destination, holder and times must be given, and times be positive and at most an hour'
+            USING ERRCODE = 'CN006';
     END IF;
     SELECT * INTO v_turn FROM logbook.turn t WHERE t.destination = p_destination FOR UPDATE;
     v_found := FOUND;
@@ -342,8 +345,9 @@ DECLARE
     v_turn logbook.turn;
     v_now  timestamptz;
 BEGIN
-    IF num_nulls(p_destination, p_holder, p_ttl) > 0 OR p_ttl <= interval '0' THEN
-        RAISE EXCEPTION 'turn: destination, holder and time must be given, and the time be positive' USING ERRCODE = 'CN006';
+    IF num_nulls(p_destination, p_holder, p_ttl) > 0 OR p_ttl <= interval '0' OR p_ttl > interval '1 hour' THEN
+        RAISE EXCEPTION 'turn: destination, holder and time must be given, and the time be positive and at most an hour'
+            USING ERRCODE = 'CN006';
     END IF;
     SELECT * INTO v_turn FROM logbook.turn t WHERE t.destination = p_destination AND t.holder = p_holder FOR UPDATE;
     IF NOT FOUND THEN

@@ -1,11 +1,15 @@
--- Who may do what with the logbook. Writing is done by functions only; the gateway is a producer that reads.
-GRANT USAGE ON SCHEMA identity, logbook, analysis, governance
-    TO consign_producer, consign_worker, consign_operator, consign_auditor;
+-- Who may do what with the logbook. Writing is done by functions only. The gateway answers agents, works the lane of
+-- memories and reads what it writes; the engine's producers and workers have nothing here.
+SELECT consign.make_role('consign_gateway');
+INSERT INTO consign.lane_grant (lane, role) VALUES ('memory', 'consign_gateway');
+GRANT USAGE ON SCHEMA consign TO consign_gateway;
+GRANT SELECT ON consign.schema_version TO consign_gateway;
+GRANT USAGE ON SCHEMA identity, logbook, analysis, governance TO consign_gateway, consign_operator, consign_auditor;
 
 GRANT EXECUTE ON FUNCTION
     governance.get_or_create_settings(text),
     logbook.get_or_create_settings(text)
-    TO consign_producer, consign_worker, consign_operator, consign_auditor;
+    TO consign_gateway, consign_operator, consign_auditor;
 GRANT EXECUTE ON FUNCTION
     governance.upsert_settings(text, boolean, jsonb, text),
     logbook.upsert_settings(text, boolean, jsonb, text)
@@ -13,11 +17,11 @@ GRANT EXECUTE ON FUNCTION
 GRANT EXECUTE ON FUNCTION
     governance.insert_write_audit(text, text, text, text, text, jsonb, text, text),
     logbook.insert_write_audit(text, text, text, text, text, jsonb, text, text)
-    TO consign_producer, consign_worker;
+    TO consign_gateway;
 GRANT EXECUTE ON FUNCTION
     governance.query_write_audit(timestamptz, int, text, text, text, text, text, text, bigint, timestamptz, bigint, bigint),
     logbook.query_write_audit(timestamptz, int, text, text, text, text, text, text, bigint)
-    TO consign_producer, consign_worker, consign_operator, consign_auditor;
+    TO consign_gateway, consign_operator, consign_auditor;
 
 GRANT EXECUTE ON FUNCTION
     governance.update_write_audit(text, text, text, text, jsonb),
@@ -34,7 +38,7 @@ GRANT EXECUTE ON FUNCTION
     logbook.set_kv(text, text, jsonb),
     logbook.delete_memory(text, jsonb),
     logbook.add_candidate(text, text, text, text, text, text, text, text, jsonb, boolean)
-    TO consign_producer;
+    TO consign_gateway;
 
 GRANT EXECUTE ON FUNCTION
     logbook.claim_outbox(text, int, numeric),
@@ -43,7 +47,7 @@ GRANT EXECUTE ON FUNCTION
     logbook.mark_dead_by_worker(bigint, text, text),
     logbook.renew_lease(bigint, text),
     logbook.renew_lease_batch(bigint[], text)
-    TO consign_worker;
+    TO consign_gateway;
 
 -- Memories are written by requests and by the worker.
 GRANT EXECUTE ON FUNCTION
@@ -55,7 +59,7 @@ GRANT EXECUTE ON FUNCTION
     logbook.take_turn(text, text, interval, interval),
     logbook.keep_turn(text, text, interval),
     logbook.leave_turn(text, text)
-    TO consign_producer, consign_worker;
+    TO consign_gateway;
 GRANT EXECUTE ON FUNCTION
     logbook.get_kv(text, text),
     logbook.search_logbook(text, text[], int),
@@ -65,17 +69,17 @@ GRANT EXECUTE ON FUNCTION
     logbook.memory_spaces(),
     logbook.memory_counts(),
     logbook.outbox_counts()
-    TO consign_producer, consign_operator, consign_auditor;
+    TO consign_gateway, consign_operator, consign_auditor;
 GRANT EXECUTE ON FUNCTION
     logbook.reconcile_outbox(interval, int, interval, interval, boolean, boolean, interval)
     TO consign_operator;
 
 -- Says what a row that may be read belongs to.
-GRANT EXECUTE ON FUNCTION logbook.item_space(jsonb, text) TO consign_producer, consign_operator, consign_auditor;
+GRANT EXECUTE ON FUNCTION logbook.item_space(jsonb, text) TO consign_gateway, consign_operator, consign_auditor;
 
-GRANT SELECT ON logbook.outbox_memory TO consign_producer, consign_worker, consign_operator, consign_auditor;
+GRANT SELECT ON logbook.outbox_memory TO consign_gateway, consign_operator, consign_auditor;
 GRANT SELECT ON identity.users, logbook.items, logbook.events, logbook.attachments, analysis.knowledge_candidates
-    TO consign_producer, consign_operator, consign_auditor;
+    TO consign_gateway, consign_operator, consign_auditor;
 GRANT SELECT ON identity.accounts, identity.role_profiles, logbook.kv, logbook.memory, logbook.claimed_for, logbook.requeued, logbook.turn,
     analysis.runs, governance.settings, governance.write_audit, governance.promotion_queue
     TO consign_operator, consign_auditor;

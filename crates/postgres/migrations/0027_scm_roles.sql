@@ -1,22 +1,10 @@
 -- Who may do what with repositories. A synchronisation has a role of its own: it writes what it found and
 -- its watermarks, and reaches neither the outbox nor settings and audits nor any other value.
-DO $$
-BEGIN
-    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'consign_scm') THEN
-        BEGIN
-            CREATE ROLE consign_scm NOLOGIN;
-        EXCEPTION
-            WHEN duplicate_object OR unique_violation THEN NULL;
-            WHEN insufficient_privilege THEN
-                RAISE EXCEPTION 'role consign_scm is missing and cannot be created by %', current_user
-                    USING ERRCODE = 'insufficient_privilege', HINT = 'Let an administrator run: CREATE ROLE consign_scm NOLOGIN;';
-        END;
-    END IF;
-END $$;
+SELECT consign.make_role('consign_scm');
 
 GRANT USAGE ON SCHEMA consign TO consign_scm;
 GRANT SELECT ON consign.schema_version TO consign_scm;
-GRANT USAGE ON SCHEMA scm TO consign_scm, consign_producer, consign_operator, consign_auditor;
+GRANT USAGE ON SCHEMA scm TO consign_scm, consign_gateway, consign_operator, consign_auditor;
 
 GRANT EXECUTE ON FUNCTION scm.add_repo(text, text, text, text) TO consign_scm, consign_operator;
 GRANT EXECUTE ON FUNCTION
@@ -28,8 +16,8 @@ GRANT EXECUTE ON FUNCTION
     scm.note(bigint, text, jsonb),
     scm.sync_ended(bigint, boolean, text, text)
     TO consign_scm;
-GRANT EXECUTE ON FUNCTION scm.consume_ended(bigint, boolean, text, text) TO consign_producer;
+GRANT EXECUTE ON FUNCTION scm.consume_ended(bigint, boolean, text, text) TO consign_gateway;
 GRANT EXECUTE ON FUNCTION scm.watermark(text), scm.status()
-    TO consign_scm, consign_producer, consign_operator, consign_auditor;
+    TO consign_scm, consign_gateway, consign_operator, consign_auditor;
 GRANT SELECT ON scm.repos, scm.steps, scm.svn_revisions, scm.git_commits, scm.patch_blobs, scm.mrs, scm.review_events, scm.v_facts
-    TO consign_scm, consign_producer, consign_operator, consign_auditor;
+    TO consign_scm, consign_gateway, consign_operator, consign_auditor;

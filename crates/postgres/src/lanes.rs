@@ -33,6 +33,12 @@ impl PostgresStore {
         rows.first().map(rows::lane).transpose()
     }
 
+    pub(crate) async fn may_work_impl(&self, name: &LaneName) -> Result<bool> {
+        let statement = sqlx::query("SELECT consign.may_work($1) AS may_work").bind(name.as_str());
+        let rows = self.read("read the grants of a lane", statement).await?;
+        rows::column(rows::only(&rows)?, "may_work")
+    }
+
     pub(crate) async fn lanes_impl(&self) -> Result<Vec<(Lane, Counts)>> {
         let statement = sqlx::query(include_str!("../sql/lanes.sql"));
         let rows = self.read("read lanes", statement).await?;

@@ -160,6 +160,9 @@ impl Store for PostgresStore {
     async fn lane(&self, name: &LaneName) -> Result<Option<Lane>> {
         self.lane_impl(name).await
     }
+    async fn may_work(&self, name: &LaneName) -> Result<bool> {
+        self.may_work_impl(name).await
+    }
     async fn lanes(&self) -> Result<Vec<(Lane, Counts)>> {
         self.lanes_impl().await
     }

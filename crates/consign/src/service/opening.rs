@@ -78,15 +78,16 @@ impl Opening<'_> {
         let orders = orders::put(&*opened.store, self.config).await?;
         let payments = payments::put(&*opened.store, self.config).await?;
         let memory = memory::put(&*opened.store, self.config).await?;
+        let is_ours = |put: &Put| !matches!(put, Put::LeftToOthers | Put::NotGranted);
         let has = Has {
-            orders: orders != Put::LeftToOthers,
-            payments: payments != Put::LeftToOthers,
-            memory: memory != Put::LeftToOthers,
+            orders: is_ours(&orders),
+            payments: is_ours(&payments),
+            memory: is_ours(&memory),
         };
-        for (put, what) in [
-            (orders, "orders"),
-            (payments, "payments"),
-            (memory, "memories"),
+        for (put, what, role) in [
+            (orders, "orders", "consign_order_server"),
+            (payments, "payments", "symphony_executor"),
+            (memory, "memories", "consign_gateway"),
         ] {
             match put {
                 Put::Set(lane) => changed.push(lane),
@@ -95,6 +96,9 @@ impl Opening<'_> {
                     "no {what} are taken or sent here: making their lane needs the role \
                      consign_operator, and nobody has made it"
                 ),
+                Put::NotGranted => {
+                    tracing::info!("no {what} are taken or sent here: that needs the role {role}");
+                }
             }
         }
         for lane in changed {
@@ -123,6 +127,7 @@ fn lacking(error: Error) -> Failure {
     if !is_forbidden {
         return failure;
     }
-    let needs = "a process that delivers needs the role consign_worker, `serve` usually all four";
+    let needs = "a process that delivers needs the role consign_worker, and those of the apps whose \
+                 lanes it works";
     failure.map_message(|message| format!("{message}; {needs}"))
 }

@@ -17,6 +17,8 @@ pub(super) enum Put {
     AsItIs,
     /// It is not there, and this login may not make it: its messages are others' business.
     LeftToOthers,
+    /// It is there, and this login may not work it.
+    NotGranted,
 }
 
 /// A lane whose policy follows from a table of the configuration that has its name.
@@ -39,6 +41,9 @@ impl OwnLane {
     /// what would help.
     pub(super) async fn put(self, store: &dyn Store, config: &Config) -> Result<Put, Error> {
         let Self { name, .. } = self;
+        if !store.may_work(&name).await? {
+            return Ok(Put::NotGranted);
+        }
         let before = store.lane(&name).await?;
         let policy = match &before {
             Some(before) => overlaid(&before.policy, &self.policy, &self.policy_said)?,

@@ -50,7 +50,7 @@ async fn put(store: &dyn Store, config: &Config) -> Result<Vec<LaneName>, Error>
     ];
     changed.extend(puts.into_iter().filter_map(|put| match put {
         Put::Set(lane) => Some(lane),
-        Put::AsItIs | Put::LeftToOthers => None,
+        Put::AsItIs | Put::LeftToOthers | Put::NotGranted => None,
     }));
     Ok(changed)
 }

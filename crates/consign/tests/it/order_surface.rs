@@ -288,7 +288,7 @@ async fn the_lane_of_orders_takes_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_worker_sends_orders_with_its_role_alone() {
+async fn a_worker_sends_orders_with_its_roles_alone() {
     let database = TestDatabase::create(async |_| {}).await;
     let owner = Consign::at(database.url());
     owner.run(["migrate"]).expect(0);
@@ -297,7 +297,12 @@ async fn a_worker_sends_orders_with_its_role_alone() {
     consign.configure("[lanes.a.sink]\nkind = \"discard\"\n");
     owner.run(["lanes", "set", "a"]).expect(0);
     let service = Service::work(&consign, &[]).await;
-    service.logs("no orders are taken or sent here").await;
+    let told = "no orders are taken or sent here: that needs the role consign_order_server";
+    service.logs(told).await;
+    service.stop().await;
+    login.grant("consign_order_server").await;
+    let service = Service::work(&consign, &[]).await;
+    service.logs("making their lane needs the role").await;
     service.stop().await;
 
     let server = Service::serve(&owner).await;

@@ -27,6 +27,11 @@ impl Login {
         login
     }
 
+    /// Gives it another role.
+    pub(crate) async fn grant(&self, role: &str) {
+        run(&self.admin, format!("GRANT {role} TO {}", self.name)).await;
+    }
+
     /// The same database, reached as this login.
     pub(crate) fn url(&self) -> String {
         let (_, rest) = self.admin.split_once("://").unwrap();

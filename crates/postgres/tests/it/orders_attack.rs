@@ -166,18 +166,18 @@ async fn nobody_borrows_the_owners_rights_with_types_of_its_own() {
         ARRAY['{\"request_digest\": \"d\", \"body\": \"{}\"}'::pg_catalog.jsonb], NULL, ARRAY['48 h'::pg_catalog.interval], NULL)";
     let direct = "SELECT consign.open_direct_order('desk-2', 'key-0002', 'd', '{\"request_digest\": \"d\"}', '48 h', '5 s')";
     for (role, call) in [
-        ("consign_producer", accept),
-        ("consign_producer", direct),
+        ("consign_order_server", accept),
+        ("consign_order_server", direct),
         (
-            "consign_producer",
+            "consign_order_server",
             "SELECT consign.order_entry('desk-1', 'key-0001')",
         ),
         (
-            "consign_producer",
+            "consign_order_server",
             "SELECT consign.take_order_quota('desk-1', 1, 1)",
         ),
         (
-            "consign_worker",
+            "consign_order_server",
             "SELECT consign.verify_order('desk-1', 'key-0001')",
         ),
         ("consign_operator", PURGE),

@@ -23,8 +23,6 @@ use uuid::Uuid;
 
 use crate::harness::{database, frozen_database};
 
-pub(crate) use roles::{PROTOCOL_ROLES, may_execute, may_read};
-
 const SOON: Duration = Duration::from_secs(20);
 
 /// A database with the payment protocol, and one connection to it.

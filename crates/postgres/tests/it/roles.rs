@@ -1,238 +1,13 @@
-//! The privilege matrix: every role against every function and every table.
+//! The grants as they act: what each role tries. The matrix of all of them is in `rights`.
 
-use std::collections::BTreeSet;
-
-use sqlx::{PgConnection, Row};
+use consign_kernel::{Claim, Error, NewMessage, Report, Store as _};
+use consign_postgres::{PostgresOptions, PostgresStore};
+use serde_json::json;
 
 use crate::{
-    harness::{connect, database},
-    payments,
+    advice::Login,
+    harness::{connect, database, execute},
 };
-
-const ROLES: [&str; 4] = [
-    "consign_producer",
-    "consign_worker",
-    "consign_operator",
-    "consign_auditor",
-];
-
-/// What each role may execute; everything else in the schema is refused to it.
-fn may_execute(role: &str) -> &'static [&'static str] {
-    match role {
-        "consign_producer" => &[
-            "enqueue",
-            "enqueue_many",
-            "enqueue_mixed",
-            "payload_limits",
-            "accept_orders",
-            "open_direct_order",
-            "close_direct_order",
-            "take_order_quota",
-            "order_entry",
-            "count_orders",
-        ],
-        "consign_worker" => &[
-            "claim",
-            "claim_packed",
-            "renew",
-            "release",
-            "begin",
-            "settle",
-            "settle_packed",
-            "witness",
-            "expire",
-            "until_due",
-            "rest",
-            "look",
-            "forget_idle",
-            "pulse",
-            "verify_order",
-            "count_orders",
-        ],
-        "consign_operator" => &[
-            "put_lane",
-            "pause",
-            "resume",
-            "requeue",
-            "hold",
-            "unhold",
-            "resolve",
-            "start_redrive",
-            "step_redrive",
-            "stop_redrive",
-            "resume_redrive",
-            "reveal",
-            "pulse",
-            "clock",
-            "state_of",
-            "purge_orders",
-            "order_entry",
-            "order_body",
-            "count_orders",
-        ],
-        "consign_auditor" => &[
-            "clock",
-            "state_of",
-            "order_entry",
-            "order_body",
-            "count_orders",
-        ],
-        // What the roles of a protocol may do is the protocol's.
-        _ => &[],
-    }
-}
-
-/// What each role may read, besides the schema's version.
-fn may_read(role: &str) -> &'static [&'static str] {
-    match role {
-        "consign_operator" | "consign_auditor" => &[
-            "lane",
-            "message",
-            "ready",
-            "attempt",
-            "dead",
-            "held",
-            "waiting",
-            "turn",
-            "audit",
-            "late",
-            "redrive",
-            "process",
-            "pulse",
-            "idempo_ledger",
-            "idempo_conflict",
-            "order_quota",
-            "outbox_orders",
-        ],
-        "consign_worker" => &["lane"],
-        _ => &[],
-    }
-}
-
-async fn names(connection: &mut PgConnection, sql: &'static str) -> Vec<(String, String)> {
-    let rows = sqlx::query(sql).fetch_all(connection).await.unwrap();
-    rows.iter()
-        .map(|row| (row.get("name"), row.get("identity")))
-        .collect()
-}
-
-async fn allowed(connection: &mut PgConnection, sql: &'static str, binds: [&str; 3]) -> bool {
-    let [a, b, c] = binds;
-    sqlx::query_scalar(sql)
-        .bind(a)
-        .bind(b)
-        .bind(c)
-        .fetch_one(connection)
-        .await
-        .unwrap()
-}
-
-#[tokio::test]
-async fn every_role_may_do_its_own_work_and_nothing_else() {
-    let database = database().await;
-    let store = connect(&database).await;
-    let mut connection = store.pool().acquire().await.unwrap();
-    let functions = names(
-        &mut connection,
-        "SELECT proname::text AS name, oid::regprocedure::text AS identity FROM pg_proc
-         WHERE pronamespace = 'consign'::regnamespace",
-    )
-    .await;
-    let tables = names(
-        &mut connection,
-        "SELECT relname::text AS name, 'consign.' || quote_ident(relname) AS identity FROM pg_class
-         WHERE relnamespace = 'consign'::regnamespace AND relkind IN ('r', 'v')",
-    )
-    .await;
-    assert!(
-        functions.len() > 25 && tables.len() >= 17,
-        "{functions:?} {tables:?}"
-    );
-    for role in ROLES.into_iter().chain(payments::PROTOCOL_ROLES) {
-        let execute = [may_execute(role), &payments::may_execute(role)].concat();
-        let read = [may_read(role), &payments::may_read(role)].concat();
-        for (name, identity) in &functions {
-            let may = allowed(
-                &mut connection,
-                "SELECT has_function_privilege($1, $2, $3)",
-                [role, identity, "EXECUTE"],
-            )
-            .await;
-            assert_eq!(may, execute.contains(&name.as_str()), "{role} {identity}");
-        }
-        for (name, identity) in &tables {
-            for privilege in [
-                "SELECT",
-                "INSERT",
-                "UPDATE",
-                "DELETE",
-                "TRUNCATE",
-                "REFERENCES",
-                "TRIGGER",
-            ] {
-                let may = allowed(
-                    &mut connection,
-                    "SELECT has_table_privilege($1, $2, $3)",
-                    [role, identity, privilege],
-                )
-                .await;
-                let reads = read.contains(&name.as_str()) || name == "schema_version";
-                // Through the view an operator asks for two of the kernel's operations.
-                let asks = (role, privilege, name.as_str())
-                    == ("consign_operator", "UPDATE", "outbox_orders");
-                assert_eq!(
-                    may,
-                    (privilege == "SELECT" && reads) || asks,
-                    "{role} {privilege} {identity}"
-                );
-            }
-        }
-    }
-    let known: BTreeSet<&str> = functions.iter().map(|(name, _)| name.as_str()).collect();
-    let roles = ROLES.into_iter().chain(payments::PROTOCOL_ROLES);
-    let granted = roles.flat_map(|role| [may_execute(role), &payments::may_execute(role)].concat());
-    assert!(
-        granted.into_iter().all(|name| known.contains(name)),
-        "a grant names nothing"
-    );
-}
-
-#[tokio::test]
-async fn nothing_is_granted_to_everybody() {
-    let database = database().await;
-    let store = connect(&database).await;
-    let open: Vec<String> = sqlx::query_scalar(
-        "SELECT oid::regprocedure::text FROM pg_proc
-             WHERE pronamespace = 'consign'::regnamespace AND has_function_privilege('public', oid, 'EXECUTE')
-         UNION ALL
-         SELECT oid::regclass::text FROM pg_class
-             WHERE relnamespace = 'consign'::regnamespace AND relkind IN ('r', 'v', 'S')
-                 AND has_table_privilege('public', oid, 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')
-         UNION ALL
-         SELECT 'schema' WHERE has_schema_privilege('public', 'consign', 'USAGE, CREATE')",
-    )
-    .fetch_all(store.pool())
-    .await
-    .unwrap();
-    assert_eq!(open, Vec::<String>::new());
-}
-
-/// Left out, pg_temp would be searched first, and a caller's own types would run the caller's code as
-/// the owner. Functions with a parsed body need no path.
-#[tokio::test]
-async fn every_function_pins_its_search_path() {
-    let database = database().await;
-    let store = connect(&database).await;
-    let loose: Vec<String> = sqlx::query_scalar(
-        "SELECT oid::regprocedure::text FROM pg_proc
-         WHERE pronamespace = 'consign'::regnamespace AND prosqlbody IS NULL
-             AND NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (proconfig), false)",
-    )
-    .fetch_all(store.pool())
-    .await
-    .unwrap();
-    assert_eq!(loose, Vec::<String>::new());
-}
 
 /// What each role tries, and whether it works: the grants as they act, not as they are written.
 #[tokio::test]
@@ -260,6 +35,22 @@ async fn roles_act_as_granted() {
             "consign_worker",
             "SELECT consign.claim('default', 'w', 1)",
             true,
+        ),
+        // Lanes of apps are worked by the roles of the apps.
+        (
+            "consign_worker",
+            "SELECT consign.claim('orders', 'w', 1)",
+            false,
+        ),
+        (
+            "consign_worker",
+            "SELECT consign.claim_packed('payments', 'w', 1, NULL, '-infinity')",
+            false,
+        ),
+        (
+            "consign_worker",
+            "SELECT consign.claim('memory', 'w', 1)",
+            false,
         ),
         ("consign_worker", "SELECT consign.expire(1)", true),
         (
@@ -316,9 +107,15 @@ async fn roles_act_as_granted() {
             true,
         ),
         ("consign_operator", "SELECT token FROM consign.lease", false),
-        ("consign_auditor", "SELECT * FROM consign.attempt", true),
+        (
+            "consign_auditor",
+            "SELECT * FROM consign.attempt_view",
+            true,
+        ),
+        ("consign_auditor", "SELECT * FROM consign.attempt", false),
+        ("consign_auditor", "SELECT token FROM consign.late", false),
         ("consign_auditor", "SELECT * FROM consign.audit", true),
-        ("consign_auditor", "SELECT * FROM consign.late", true),
+        ("consign_auditor", "SELECT * FROM consign.late_view", true),
         ("consign_auditor", "SELECT * FROM consign.redrive", true),
         (
             "consign_auditor",
@@ -335,6 +132,31 @@ async fn roles_act_as_granted() {
         (
             "consign_producer",
             "SELECT consign.order_entry('desk-1', 'key-0001')",
+            false,
+        ),
+        (
+            "consign_producer",
+            "SELECT consign.close_direct_order('desk-1', 'key-0001', 'd', 'succeeded', 200, 'r', '{}')",
+            false,
+        ),
+        (
+            "consign_producer",
+            "SELECT consign.take_order_quota('desk-1', 1, 1)",
+            false,
+        ),
+        (
+            "consign_producer",
+            "SELECT logbook.change_settings('p', true, NULL, false, 'c', '{}')",
+            false,
+        ),
+        (
+            "consign_producer",
+            "SELECT consign.enqueue_payment_outbox('i', 'p', 'k', 'R', '{}')",
+            false,
+        ),
+        (
+            "consign_order_server",
+            "SELECT consign.order_entry('desk-1', 'key-0001')",
             true,
         ),
         (
@@ -349,6 +171,11 @@ async fn roles_act_as_granted() {
         ),
         (
             "consign_worker",
+            "SELECT consign.verify_order('desk-1', 'key-0001')",
+            false,
+        ),
+        (
+            "consign_order_server",
             "SELECT consign.verify_order('desk-1', 'key-0001')",
             true,
         ),
@@ -412,4 +239,129 @@ async fn roles_act_as_granted() {
         }
         tx.rollback().await.unwrap();
     }
+}
+
+/// A lane that is named is worked by the roles beside it, every other one by those beside `*`.
+#[tokio::test]
+async fn a_worker_works_the_lanes_it_is_granted() {
+    let database = database().await;
+    let owner = connect(&database).await;
+    let [mail, fax] = ["mail", "fax"].map(|name| name.parse().unwrap());
+    let by = consign_kernel::By::new("test", "test");
+    for lane in [&mail, &fax] {
+        let policy = consign_kernel::LanePolicy::default();
+        owner.put_lane(lane, &policy, &by).await.unwrap();
+        let message = NewMessage::new(lane.clone(), json!(1));
+        owner.enqueue(&vec![message; 3]).await.unwrap();
+    }
+    let login = Login::create(&database).await;
+    login.grant("consign_worker").await;
+    let worker = PostgresStore::connect(&PostgresOptions::new(login.url()))
+        .await
+        .unwrap();
+    let claims = async |lane: &consign_kernel::LaneName| {
+        let claim = Claim::new(lane.clone(), "w", 1);
+        let claimed = worker.claim(&claim).await;
+        assert_eq!(worker.may_work(lane).await.unwrap(), claimed.is_ok());
+        match claimed {
+            Ok(lease) => {
+                let lease = lease.expect("something to do");
+                let report = Report::delivered(lease.messages[0].message.id);
+                worker.settle(lease.token, &[report]).await.unwrap();
+                true
+            }
+            Err(Error::Forbidden { what }) => {
+                assert!(what.contains("may not work lane"), "{what}");
+                false
+            }
+            Err(error) => panic!("{error}"),
+        }
+    };
+    assert_eq!(
+        (claims(&mail).await, claims(&fax).await),
+        (true, true),
+        "all that nobody has"
+    );
+    execute(
+        database.url(),
+        "INSERT INTO consign.lane_grant VALUES ('mail', 'consign_operator')",
+    )
+    .await;
+    assert_eq!((claims(&mail).await, claims(&fax).await), (false, true));
+    let granted = format!(
+        "INSERT INTO consign.lane_grant VALUES ('mail', '{}')",
+        login.name()
+    );
+    login.run(granted).await;
+    execute(
+        database.url(),
+        "DELETE FROM consign.lane_grant WHERE lane = '*'",
+    )
+    .await;
+    assert_eq!(
+        (claims(&mail).await, claims(&fax).await),
+        (true, false),
+        "what it has, and no more"
+    );
+    worker.close().await;
+    login.remove().await;
+}
+
+/// A token in an attempt speaks for what its lease still holds: whoever reads does not get it.
+#[tokio::test]
+async fn a_reader_sees_no_token_that_could_be_used() {
+    let database = database().await;
+    let owner = connect(&database).await;
+    let lane: consign_kernel::LaneName = "default".parse().unwrap();
+    let message = NewMessage::new(lane.clone(), json!(1));
+    owner.enqueue(&vec![message; 2]).await.unwrap();
+    let lease = owner
+        .claim(&Claim::new(lane, "w", 2))
+        .await
+        .unwrap()
+        .unwrap();
+    let [first, second] = [0, 1].map(|n| lease.messages[n].message.id);
+    owner
+        .settle(lease.token, &[Report::delivered(first)])
+        .await
+        .unwrap();
+    let login = Login::create(&database).await;
+    login.grant("consign_auditor").await;
+    let reader = PostgresStore::connect(&PostgresOptions::new(login.url()))
+        .await
+        .unwrap();
+    let seen = async || reader.history(first).await.unwrap()[0].token;
+    assert!(seen().await.0.is_nil(), "its lease lives");
+    assert_eq!(owner.history(first).await.unwrap()[0].token, lease.token);
+    owner
+        .settle(lease.token, &[Report::delivered(second)])
+        .await
+        .unwrap();
+    assert_eq!(seen().await, lease.token, "its lease is over");
+    reader.close().await;
+    login.remove().await;
+}
+
+/// The audit names the login beside whoever it says it is.
+#[tokio::test]
+async fn an_audit_keeps_who_was_connected() {
+    let database = database().await;
+    let login = Login::create(&database).await;
+    login.grant("consign_operator").await;
+    let operator = PostgresStore::connect(&PostgresOptions::new(login.url()))
+        .await
+        .unwrap();
+    let by = consign_kernel::By::new("somebody else", "why");
+    operator
+        .pause(&"default".parse().unwrap(), &by)
+        .await
+        .unwrap();
+    let kept: (String, String) =
+        sqlx::query_as("SELECT actor, login FROM consign.audit WHERE action = 'pause'")
+            .fetch_one(operator.pool())
+            .await
+            .unwrap();
+    assert_eq!(kept, ("somebody else".to_owned(), login.name().to_owned()));
+    operator.close().await;
+    login.remove().await;
 }

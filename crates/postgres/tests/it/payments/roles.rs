@@ -5,7 +5,7 @@ use sqlx::AssertSqlSafe;
 use super::Desk;
 
 /// The protocol's own roles.
-pub(crate) const PROTOCOL_ROLES: [&str; 6] = [
+const PROTOCOL_ROLES: [&str; 6] = [
     "symphony_control",
     "symphony_executor",
     "symphony_ingest",
@@ -14,70 +14,8 @@ pub(crate) const PROTOCOL_ROLES: [&str; 6] = [
     "symphony_tenant",
 ];
 
-const ENQUEUE: &[&str] = &["enqueue_payment_outbox", "enqueue_payments"];
-const WORK: &[&str] = &[
-    "claim_outbox_batch",
-    "begin_outbox_attempts",
-    "renew_outbox_lease",
-    "release_outbox_lease",
-    "complete_outbox_attempt",
-    "complete_outbox_attempts",
-    "complete_payments",
-    "hold_outbox_attempt",
-    "witness_payments",
-    "witness_outbox_attempt",
-    "repair_expired_leases",
-];
-const READ: &[&str] = &["outbox_attempt_state"];
-const FIGURES: &[&str] = &[
-    "outbox_attempts_since",
-    "shared_references",
-    "unreferenced_dispatches",
-];
-const CLOCK: &[&str] = &["clock"];
-const TENANT: &[&str] = &["current_tenant_id"];
-const VIEWS: &[&str] = &[
-    "payment_outbox_pending",
-    "payment_outbox_attempts",
-    "payment_outbox_leases",
-    "supervisor_outbox_status",
-    "payment_outbox_reused_references",
-    "payment_outbox_reconcile",
-];
-const TENANT_VIEWS: &[&str] = &[
-    "tenant_payment_outbox_pending",
-    "tenant_payment_outbox_attempts",
-];
-const SEQUENCES: &[&str] = &["payment_place", "participant_outbox_sequences"];
-const PAYMENT: &[&str] = &["payment"];
-
-/// Which functions of payments a role may execute, besides the kernel's.
-pub(crate) fn may_execute(role: &str) -> Vec<&'static str> {
-    let parts: &[&[&str]] = match role {
-        "consign_producer" | "symphony_ingest" => &[ENQUEUE],
-        "consign_worker" | "symphony_executor" => &[WORK],
-        "consign_operator" | "consign_auditor" => &[READ, FIGURES],
-        "symphony_control" => &[ENQUEUE, WORK, READ, FIGURES, CLOCK],
-        "symphony_readonly" | "symphony_auditor" => &[READ, FIGURES, CLOCK],
-        "symphony_tenant" => &[READ, TENANT],
-        other => panic!("no such role: {other}"),
-    };
-    parts.concat()
-}
-
-/// Which tables and views of payments a role may read.
-pub(crate) fn may_read(role: &str) -> Vec<&'static str> {
-    let parts: &[&[&str]] = match role {
-        "consign_operator" | "consign_auditor" | "symphony_control" => &[VIEWS, PAYMENT, SEQUENCES],
-        "symphony_readonly" | "symphony_auditor" => &[VIEWS],
-        "symphony_tenant" => &[TENANT_VIEWS, PAYMENT],
-        _ => &[],
-    };
-    parts.concat()
-}
-
-const PRODUCERS: &[&str] = &["symphony_control", "symphony_ingest", "consign_producer"];
-const WORKERS: &[&str] = &["symphony_control", "symphony_executor", "consign_worker"];
+const PRODUCERS: &[&str] = &["symphony_control", "symphony_ingest"];
+const WORKERS: &[&str] = &["symphony_control", "symphony_executor"];
 const READERS: &[&str] = &[
     "symphony_control",
     "symphony_readonly",
@@ -107,6 +45,9 @@ const TRIES: &[(&str, &[&str])] = &[
     ("SELECT * FROM consign.tenant_payment_outbox_attempts", &["symphony_tenant"]),
     ("SELECT * FROM consign.message", &["consign_operator", "consign_auditor"]),
     ("SELECT token FROM consign.lease", NOBODY),
+    ("SELECT token FROM consign.attempt", NOBODY),
+    ("INSERT INTO consign.tenant_login VALUES ('symphony_tenant', gen_random_uuid())", NOBODY),
+    ("INSERT INTO consign.lane_grant VALUES ('payments', 'consign_worker')", NOBODY),
     ("INSERT INTO consign.payment_outbox_attempts (outbox_id) VALUES (gen_random_uuid())", NOBODY),
     ("UPDATE consign.payment_outbox_attempts SET worker_id = ''", NOBODY),
     ("DELETE FROM consign.payment_outbox_attempts", NOBODY),
@@ -117,7 +58,7 @@ const TRIES: &[(&str, &[&str])] = &[
 ];
 
 /// The grants as they act, not as they are written. The rest of the matrix, every role against every
-/// name, is in `roles`.
+/// name, is in `rights`.
 #[tokio::test]
 async fn every_role_acts_as_granted() {
     let mut desk = Desk::open().await;
