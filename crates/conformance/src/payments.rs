@@ -26,6 +26,7 @@ macro_rules! each_payment_case {
                 a_repeated_payment_is_the_first
                 a_payment_sent_by_ten_at_once_is_one
                 a_payment_that_differs_under_its_key_is_a_conflict
+                a_key_is_its_tenants_own
                 a_conflict_leaves_the_other_payments_of_its_call
                 a_payment_twice_in_one_call_is_one
                 a_repeated_payment_tells_how_it_stands

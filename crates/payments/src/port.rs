@@ -67,9 +67,9 @@ pub enum EnqueueAnswer {
     Enqueued(Enqueued),
     /// Its key names another payment. Nothing was written for it.
     Conflict {
-        /// The payment that has the key; none if it is another tenant's, which is nobody's business.
-        outbox_id: Option<OutboxId>,
-        /// What differs first: `tenant_id`, `participant_id`, `rail_type`, `payload` or `kyc_hold`.
+        /// The payment that has the key; one of the same tenant, whose key is its own.
+        outbox_id: OutboxId,
+        /// What differs first: `participant_id`, `rail_type`, `payload` or `kyc_hold`.
         field: &'static str,
     },
 }

@@ -122,9 +122,7 @@ impl PaymentService {
                 let why = format!("this key was used before with another {field}");
                 let mut answer = refusal(409, "IDEMPOTENCY_CONFLICT", &why);
                 answer.body["field"] = json!(field);
-                if let Some(outbox_id) = outbox_id {
-                    answer.body["outbox_id"] = json!(outbox_id);
-                }
+                answer.body["outbox_id"] = json!(outbox_id);
                 answer
             }
             Ok(None) => refusal(500, "INTERNAL_ERROR", "the store did not answer"),

@@ -70,11 +70,9 @@ impl Stored {
         }
     }
 
-    /// The first field in which a payment under the same key differs from this one. The tenant comes
-    /// first: whoever asks for another one's payment is told nothing else about it.
+    /// The first field in which a payment under the same key of the same tenant differs from this one.
     pub fn conflict(&self, payment: &NewPayment) -> Option<&'static str> {
         let fields = [
-            ("tenant_id", self.tenant_id == payment.tenant_id),
             (
                 "participant_id",
                 self.participant_id == payment.participant_id,
@@ -89,9 +87,10 @@ impl Stored {
 
     /// The answer to a payment under the same key that differs from this one; none if it does not.
     pub fn conflict_answer(&self, payment: &NewPayment) -> Option<EnqueueAnswer> {
-        let field = self.conflict(payment)?;
-        let outbox_id = (field != "tenant_id").then_some(self.outbox_id);
-        Some(EnqueueAnswer::Conflict { outbox_id, field })
+        Some(EnqueueAnswer::Conflict {
+            outbox_id: self.outbox_id,
+            field: self.conflict(payment)?,
+        })
     }
 }
 
@@ -126,7 +125,7 @@ pub(crate) mod tests {
     fn the_first_field_that_differs_is_the_conflict() {
         let stored = Stored::new(&payment(), OutboxId(Uuid::from_u128(7)), 3);
         type Change = fn(&mut NewPayment);
-        let table: [(Change, Option<&str>); 10] = [
+        let table: [(Change, Option<&str>); 9] = [
             (|_| {}, None),
             (|p| p.correlation_id = Some(Uuid::from_u128(1)), None),
             (|p| p.kyc_hold = true, Some("kyc_hold")),
@@ -143,20 +142,15 @@ pub(crate) mod tests {
             (|p| p.rail_type = "REFUND".into(), Some("rail_type")),
             (|p| p.rail_type = "payment".into(), Some("rail_type")),
             (
-                |p| p.tenant_id = Some(Uuid::from_u128(2)),
-                Some("tenant_id"),
-            ),
-            (
                 |p| p.payload = json!({"amount_minor": 999}).into(),
                 Some("payload"),
             ),
             (
                 |p| {
-                    p.tenant_id = Some(Uuid::from_u128(2));
                     p.participant_id = "bank-b".into();
                     p.kyc_hold = true;
                 },
-                Some("tenant_id"),
+                Some("participant_id"),
             ),
         ];
         for (index, (change, expected)) in table.into_iter().enumerate() {
@@ -164,7 +158,7 @@ pub(crate) mod tests {
             change(&mut repeated);
             assert_eq!(stored.conflict(&repeated), expected, "case {index}");
             let answer = expected.map(|field| EnqueueAnswer::Conflict {
-                outbox_id: (field != "tenant_id").then_some(stored.outbox_id),
+                outbox_id: stored.outbox_id,
                 field,
             });
             assert_eq!(stored.conflict_answer(&repeated), answer, "case {index}");

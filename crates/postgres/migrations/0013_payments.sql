@@ -18,10 +18,18 @@ CREATE TABLE consign.payment (
     idempotency_key text COLLATE "C" NOT NULL,
     participant_id  text COLLATE "C" NOT NULL,
     rail_type       text COLLATE "C" NOT NULL,
-    CONSTRAINT payment_idempotency UNIQUE (instruction_id, idempotency_key),
     CONSTRAINT payment_participant_sequence UNIQUE (participant_id, sequence_id)
 );
+-- A key is its tenant's own; payments of nobody share one space of keys.
+CREATE UNIQUE INDEX payment_idempotency ON consign.payment (instruction_id, idempotency_key, coalesce(tenant_id::text, ''));
 CREATE INDEX payment_tenant ON consign.payment (tenant_id, message_id) WHERE tenant_id IS NOT NULL;
+
+-- Which tenant a login belongs to: as symphony_tenant it sees nothing else, and it enqueues for no other. Only the
+-- owner of the schema writes here.
+CREATE TABLE consign.tenant_login (
+    login     name PRIMARY KEY,
+    tenant_id uuid NOT NULL
+);
 
 -- Whoever numbers a participant's payments locks its row. The next number is not kept in it: it follows
 -- from the payments themselves, and so has no gaps whatever is rolled back. A counter would leave a dead

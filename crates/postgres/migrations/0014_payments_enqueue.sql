@@ -87,11 +87,10 @@ END $$;
 REVOKE ALL ON FUNCTION consign.check_payments(consign.new_payment[]) FROM PUBLIC;
 
 -- Which field of a repeated payment differs from the one its key names, p_body in its message; NULL when
--- none does. The tenant comes first: whoever asks for another one's payment is told nothing else about it.
+-- none does.
 CREATE FUNCTION consign.payment_conflict(p_first consign.payment, p_body jsonb, p_again consign.new_payment) RETURNS text
     LANGUAGE sql IMMUTABLE
     RETURN CASE
-        WHEN p_first.tenant_id IS DISTINCT FROM p_again.tenant_id THEN 'tenant_id'
         WHEN p_first.participant_id <> p_again.participant_id THEN 'participant_id'
         WHEN p_first.rail_type <> p_again.rail_type THEN 'rail_type'
         WHEN p_body->'payload' <> p_again.payload THEN 'payload'
@@ -170,7 +169,8 @@ BEGIN
         duplicate := true;
         v_index := NULL;
         SELECT * INTO v_payment FROM consign.payment p
-            WHERE p.instruction_id = v_new.instruction_id AND p.idempotency_key = v_new.idempotency_key;
+            WHERE p.instruction_id = v_new.instruction_id AND p.idempotency_key = v_new.idempotency_key
+                AND p.tenant_id IS NOT DISTINCT FROM v_new.tenant_id;
         IF NOT FOUND THEN
             v_payment := ROW(consign.new_outbox_id(v_now), NULL, consign.bump_participant_outbox_seq(v_new.participant_id), v_now,
                 v_new.tenant_id, v_new.correlation_id, v_new.instruction_id, v_new.idempotency_key, v_new.participant_id, v_new.rail_type);
@@ -183,7 +183,8 @@ BEGIN
             IF duplicate THEN
                 -- Somebody committed this key while we waited for the participant. The number is still free.
                 SELECT * INTO STRICT v_payment FROM consign.payment p
-                    WHERE p.instruction_id = v_new.instruction_id AND p.idempotency_key = v_new.idempotency_key;
+                    WHERE p.instruction_id = v_new.instruction_id AND p.idempotency_key = v_new.idempotency_key
+                AND p.tenant_id IS NOT DISTINCT FROM v_new.tenant_id;
             ELSE
                 v_ids := v_ids || v_payment.message_id;
                 v_index := cardinality(v_ids);
@@ -214,13 +215,6 @@ BEGIN
                 v_payment, (SELECT m.payload FROM consign.message m WHERE m.id = v_payment.message_id), v_new);
             state := consign.payment_state(v_payment.message_id);
         END IF;
-        IF conflict = 'tenant_id' THEN
-            -- Another tenant's payment is nobody's business.
-            outbox_id := NULL;
-            sequence_id := NULL;
-            created_at := NULL;
-            state := NULL;
-        END IF;
         RETURN NEXT;
     END LOOP;
     IF cardinality(v_ids) > 0 THEN
@@ -230,8 +224,8 @@ END $$;
 REVOKE ALL ON FUNCTION consign.enqueue_checked_payments(consign.new_payment[]) FROM PUBLIC;
 
 -- Enqueues payments: a row for each in the order given. One whose key names another payment already is
--- answered with the field in which they differ (`conflict`) and leaves the others alone; nothing else
--- is said about one of another tenant.
+-- answered with the field in which they differ (`conflict`) and leaves the others alone. Keys are their tenant's
+-- own; a login that is bound to a tenant enqueues for no other.
 CREATE FUNCTION consign.enqueue_payments(p_instruction_ids text[], p_participant_ids text[], p_idempotency_keys text[],
                                          p_rail_types text[], p_payloads jsonb[], p_tenant_ids uuid[] DEFAULT NULL,
                                          p_correlation_ids uuid[] DEFAULT NULL, p_kyc_holds boolean[] DEFAULT NULL,
@@ -257,12 +251,18 @@ BEGIN
                                       correlation_id, headers, is_held, ord)
             ORDER BY u.ord);
     PERFORM consign.check_payments(v_payments);
+    IF EXISTS (SELECT FROM consign.tenant_login t, unnest(v_payments) n
+                   WHERE t.login = consign.acting_role() AND n.tenant_id IS DISTINCT FROM t.tenant_id)
+    THEN
+        RAISE EXCEPTION 'permission denied: % enqueues payments of its own tenant only', consign.acting_role()
+            USING ERRCODE = 'insufficient_privilege', HINT = 'consign.tenant_login says which that is.';
+    END IF;
     IF cardinality(v_payments) > 1 THEN
         -- Participants in one order everywhere, or two producers could wait for each other.
         v_waiting := ARRAY(
             SELECT DISTINCT n.participant_id FROM unnest(v_payments) n
                 WHERE NOT EXISTS (SELECT FROM consign.payment p WHERE p.instruction_id = n.instruction_id
-                                      AND p.idempotency_key = n.idempotency_key)
+                                      AND p.idempotency_key = n.idempotency_key AND p.tenant_id IS NOT DISTINCT FROM n.tenant_id)
                 ORDER BY n.participant_id);
         INSERT INTO consign.payment_participant (participant_id)
             SELECT u FROM unnest(v_waiting) u ORDER BY u ON CONFLICT (participant_id) DO NOTHING;
@@ -290,9 +290,9 @@ BEGIN
         ARRAY[p_tenant_id], ARRAY[p_correlation_id], ARRAY[p_kyc_hold], ARRAY[p_headers]) e;
     IF v_answer.conflict IS NOT NULL THEN
         RAISE EXCEPTION 'this instruction and key name % already, whose % differs',
-                coalesce('payment ' || v_answer.outbox_id, 'a payment'), v_answer.conflict
+                'payment ' || v_answer.outbox_id, v_answer.conflict
             USING ERRCODE = 'P7004', HINT = 'Use a new key, or send what was sent before.',
-                  DETAIL = jsonb_strip_nulls(jsonb_build_object('field', v_answer.conflict, 'outbox_id', v_answer.outbox_id))::text;
+                  DETAIL = jsonb_build_object('field', v_answer.conflict, 'outbox_id', v_answer.outbox_id)::text;
     END IF;
     RETURN QUERY SELECT v_answer.outbox_id, v_answer.sequence_id, v_answer.created_at, v_answer.state;
 END $$;

@@ -192,12 +192,14 @@ CREATE VIEW consign.payment_outbox_reconcile AS
            r.rail_reference, NULL, 'DISPATCHED'
         FROM consign.payment_outbox_reused_references r JOIN consign.payment p ON p.outbox_id = ANY (r.outbox_ids);
 
--- Whose rows a tenant's reader sees: the session's app.current_tenant_id. Unset or malformed, nobody's.
--- By its form, not by trying: a handler of exceptions cannot run in a parallel worker.
+-- Whose rows a tenant's reader sees: those of the tenant that its login is bound to. The session's
+-- app.current_tenant_id can only narrow that: while it names anything else, it is nobody's.
 CREATE FUNCTION consign.current_tenant_id() RETURNS uuid
-    LANGUAGE sql STABLE PARALLEL SAFE
-    RETURN CASE WHEN current_setting('app.current_tenant_id', true) ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
-                THEN current_setting('app.current_tenant_id', true)::uuid END;
+    LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+    SELECT t.tenant_id FROM consign.tenant_login t
+        WHERE t.login = consign.acting_role()
+            AND coalesce(nullif(lower(current_setting('app.current_tenant_id', true)), ''), t.tenant_id::text) = t.tenant_id::text $$;
 REVOKE ALL ON FUNCTION consign.current_tenant_id() FROM PUBLIC;
 
 -- Security barriers: no condition of the reader's is looked at before the tenant's.

@@ -55,7 +55,8 @@ CREATE FUNCTION consign.former_fault(p_row jsonb, p_key_twice boolean, p_sequenc
                          WHERE coalesce(p_row->>f !~ '\S' OR octet_length(p_row->>f) > 256, true))
             THEN 'instruction, key, participant and rail type must be 1 to 256 bytes'
         WHEN EXISTS (SELECT FROM consign.payment p WHERE p.instruction_id = p_row->>'instruction_id'
-                         AND p.idempotency_key = p_row->>'idempotency_key') THEN 'its instruction and key name another payment here'
+                         AND p.idempotency_key = p_row->>'idempotency_key'
+                         AND p.tenant_id IS NOT DISTINCT FROM (p_row->>'tenant_id')::uuid) THEN 'its instruction and key name another payment here'
         ELSE (SELECT format('number %s of participant %s is taken here by payment %s: nobody sends it until it is enqueued anew',
                             p.sequence_id, p.participant_id, p.outbox_id)
                   FROM consign.payment p WHERE p.participant_id = p_row->>'participant_id'
@@ -90,7 +91,7 @@ BEGIN
                    coalesce(p.row->>'created_at', h.first_at)::timestamptz AS created_at
                 FROM pending p FULL JOIN history h ON h.outbox_id = p.outbox_id),
         judged AS (
-            SELECT s.*, count(*) OVER (PARTITION BY s.row->>'instruction_id', s.row->>'idempotency_key') > 1 AS key_twice,
+            SELECT s.*, count(*) OVER (PARTITION BY s.row->>'instruction_id', s.row->>'idempotency_key', s.row->>'tenant_id') > 1 AS key_twice,
                    count(*) OVER (PARTITION BY s.row->>'participant_id', s.row->>'sequence_id') > 1 AS sequence_twice,
                    here.message_id, s.history_rows > i.attempts AS has_news, consign.state_of(here.message_id) AS place
                 FROM source s LEFT JOIN consign.payment here ON here.outbox_id = s.outbox_id

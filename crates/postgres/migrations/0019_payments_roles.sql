@@ -46,6 +46,7 @@ GRANT SELECT ON consign.payment_outbox_pending, consign.payment_outbox_attempts,
 GRANT SELECT ON consign.tenant_payment_outbox_pending, consign.tenant_payment_outbox_attempts TO symphony_tenant;
 GRANT SELECT ON consign.payment TO consign_operator, consign_auditor, symphony_control, symphony_tenant;
 GRANT SELECT ON consign.payment_place, consign.participant_outbox_sequences TO consign_operator, consign_auditor, symphony_control;
+GRANT SELECT ON consign.payment_participant, consign.tenant_login TO consign_operator, consign_auditor;
 
 -- Whoever reads the table itself: a tenant its own rows, the others all of them. The owner, as whom every
 -- function and view works, is not asked.

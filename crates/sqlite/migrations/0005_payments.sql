@@ -17,7 +17,8 @@ CREATE TABLE payment (
     rail_type       TEXT NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX payment_outbox ON payment (outbox_id);
-CREATE UNIQUE INDEX payment_idempotency ON payment (instruction_id, idempotency_key);
+-- A key is its tenant's own; payments of nobody share one space of keys.
+CREATE UNIQUE INDEX payment_idempotency ON payment (instruction_id, idempotency_key, coalesce(tenant_id, ''));
 CREATE UNIQUE INDEX payment_participant_sequence ON payment (participant_id, sequence_id);
 -- Every index ends with the rowid, so this one lists a tenant's payments by age.
 CREATE INDEX payment_tenant ON payment (tenant_id) WHERE tenant_id IS NOT NULL;
@@ -35,7 +36,7 @@ CREATE TRIGGER payment_replace BEFORE INSERT ON payment
 WHEN EXISTS (SELECT 1 FROM payment WHERE message_id = NEW.message_id)
      OR EXISTS (SELECT 1 FROM payment WHERE outbox_id = NEW.outbox_id)
      OR EXISTS (SELECT 1 FROM payment WHERE instruction_id = NEW.instruction_id
-                AND idempotency_key = NEW.idempotency_key)
+                AND idempotency_key = NEW.idempotency_key AND tenant_id IS NEW.tenant_id)
      OR EXISTS (SELECT 1 FROM payment WHERE participant_id = NEW.participant_id
                 AND sequence_id = NEW.sequence_id)
 BEGIN SELECT raise(ABORT, 'payment is append-only: this message, id, key or number is taken'); END;

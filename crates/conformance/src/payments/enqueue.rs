@@ -116,7 +116,7 @@ pub(crate) async fn a_payment_sent_by_ten_at_once_is_one(harness: &dyn Harness) 
     assert_eq!(next.sequence_id, 2, "one number was used");
 }
 
-/// P-01, CP-05: another payload, participant, rail, tenant or hold under the same key.
+/// P-01, CP-05: another payload, participant, rail or hold under the same key.
 pub(crate) async fn a_payment_that_differs_under_its_key_is_a_conflict(harness: &dyn Harness) {
     let till = Till::new(harness).await;
     let id = till.enqueue_one(&payment(1)).await;
@@ -136,13 +136,6 @@ pub(crate) async fn a_payment_that_differs_under_its_key_is_a_conflict(harness: 
             },
         ),
         (
-            "tenant_id",
-            NewPayment {
-                tenant_id: Some(Uuid::from_u128(1)),
-                ..payment(1)
-            },
-        ),
-        (
             "payload",
             NewPayment {
                 payload: json!({"amount_minor": 999}).into(),
@@ -154,29 +147,20 @@ pub(crate) async fn a_payment_that_differs_under_its_key_is_a_conflict(harness: 
         kyc_hold: true,
         ..payment(1)
     };
-    let stranger = NewPayment {
-        tenant_id: Some(Uuid::from_u128(1)),
-        rail_type: "REFUND".into(),
-        ..payment(1)
-    };
     let both = NewPayment {
         rail_type: "REFUND".into(),
         payload: json!({}).into(),
         ..payment(1)
     };
     for round in ["ready", "leased", "dispatched"] {
-        let more = [
-            ("rail_type", both.clone()),
-            ("kyc_hold", hold.clone()),
-            ("tenant_id", stranger.clone()),
-        ];
+        let more = [("rail_type", both.clone()), ("kyc_hold", hold.clone())];
         for (field, differing) in table.iter().chain(&more) {
             let answer = till
                 .try_enqueue(std::slice::from_ref(differing))
                 .await
                 .remove(0);
             let conflict = EnqueueAnswer::Conflict {
-                outbox_id: (*field != "tenant_id").then_some(id),
+                outbox_id: id,
                 field,
             };
             assert_eq!(answer, conflict, "while {round}");
@@ -192,6 +176,36 @@ pub(crate) async fn a_payment_that_differs_under_its_key_is_a_conflict(harness: 
     }
     let next = enqueued(&till.try_enqueue(&[payment_of("bank-b", 1)]).await[0]);
     assert_eq!(next.sequence_id, 1, "a conflict uses no number of anybody");
+}
+
+/// A tenant that uses another one's key, or nobody's, makes a payment of its own.
+pub(crate) async fn a_key_is_its_tenants_own(harness: &dyn Harness) {
+    let till = Till::new(harness).await;
+    let of = |tenant: Option<u128>, rail: &str| NewPayment {
+        tenant_id: tenant.map(Uuid::from_u128),
+        rail_type: rail.into(),
+        ..payment(1)
+    };
+    // In one call and in several: nobody's, two tenants', and one whose id is all zeros.
+    let mut made = till
+        .enqueue(&[of(None, "PAYMENT"), of(Some(1), "REFUND")])
+        .await;
+    made.push(till.enqueue_one(&of(Some(2), "PAYMENT")).await);
+    made.push(till.enqueue_one(&of(Some(0), "PAYMENT")).await);
+    let tenants = [(None, "PAYMENT"), (Some(1), "REFUND"), (Some(2), "PAYMENT")];
+    for ((tenant, rail), id) in tenants.into_iter().zip(&made) {
+        let again = enqueued(&till.try_enqueue(&[of(tenant, rail)]).await[0]);
+        assert_eq!((again.outbox_id, again.duplicate), (*id, true));
+        assert_eq!(till.view(*id).await.tenant_id, tenant.map(Uuid::from_u128));
+        let other = till.try_enqueue(&[of(tenant, "OTHER")]).await.remove(0);
+        let conflict = EnqueueAnswer::Conflict {
+            outbox_id: *id,
+            field: "rail_type",
+        };
+        assert_eq!(other, conflict, "its own payment is named, no other");
+    }
+    let numbers: BTreeSet<OutboxId> = made.iter().copied().collect();
+    assert_eq!(numbers.len(), 4, "four payments: {made:?}");
 }
 
 pub(crate) async fn a_conflict_leaves_the_other_payments_of_its_call(harness: &dyn Harness) {
@@ -229,7 +243,7 @@ pub(crate) async fn a_payment_twice_in_one_call_is_one(harness: &dyn Harness) {
     assert_eq!(first.outbox_id, second.outbox_id);
     assert_eq!((first.duplicate, second.duplicate), (false, true));
     let conflict = EnqueueAnswer::Conflict {
-        outbox_id: Some(first.outbox_id),
+        outbox_id: first.outbox_id,
         field: "rail_type",
     };
     assert_eq!(answers[2], conflict);

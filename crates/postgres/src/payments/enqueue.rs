@@ -3,18 +3,11 @@
 use consign_kernel::Result;
 use consign_payments::{EnqueueAnswer, Enqueued, NewPayment, OutboxId};
 use sqlx::{PgConnection, postgres::PgRow, types::Json};
-use uuid::Uuid;
 
 use crate::{PostgresStore, error::store_error, rows, store::Statement};
 
 /// What a repeated payment can differ in.
-const FIELDS: [&str; 5] = [
-    "tenant_id",
-    "participant_id",
-    "rail_type",
-    "payload",
-    "kyc_hold",
-];
+const FIELDS: [&str; 4] = ["participant_id", "rail_type", "payload", "kyc_hold"];
 
 /// Enqueues payments inside the caller's own transaction, as [`enqueue_in`](crate::enqueue_in) does
 /// with messages.
@@ -77,7 +70,7 @@ fn answer(row: &PgRow) -> Result<EnqueueAnswer> {
     if let Some(word) = conflict {
         let field = FIELDS.into_iter().find(|field| *field == word);
         let field = field.ok_or_else(|| rows::corrupt(format!("conflict {word:?}")))?;
-        let outbox_id = rows::column::<Option<Uuid>>(row, "outbox_id")?.map(OutboxId);
+        let outbox_id = OutboxId(rows::column(row, "outbox_id")?);
         return Ok(EnqueueAnswer::Conflict { outbox_id, field });
     }
     Ok(EnqueueAnswer::Enqueued(Enqueued {

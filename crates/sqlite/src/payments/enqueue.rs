@@ -34,11 +34,16 @@ struct Fresh<'p> {
     message: NewMessage,
 }
 
-type Key<'p> = (&'p str, &'p str);
+/// Instruction, key and tenant.
+type Key<'p> = (&'p str, &'p str, Option<Uuid>);
 type KnownColumns = (i64, i64, String, i64, i64, String);
 
 fn key_of(payment: &NewPayment) -> Key<'_> {
-    (&payment.instruction_id, &payment.idempotency_key)
+    (
+        &payment.instruction_id,
+        &payment.idempotency_key,
+        payment.tenant_id,
+    )
 }
 
 impl Work<'_> {

@@ -5,6 +5,11 @@ use sqlx::{PgConnection, Row};
 use super::{Desk, refusal};
 
 const A: &str = "'aaaaaaaa-0000-4000-8000-000000000001'";
+const B: &str = "'bbbbbbbb-0000-4000-8000-000000000002'";
+
+/// Becomes a reader of tenant B.
+const BOUND: &str = "INSERT INTO consign.tenant_login VALUES ('symphony_tenant', 'bbbbbbbb-0000-4000-8000-000000000002');
+     SET ROLE symphony_tenant";
 
 const IN_WORKERS: &str =
     "SELECT count(*) FROM consign.payment WHERE tenant_id = consign.current_tenant_id()";
@@ -55,20 +60,32 @@ async fn a_tenants_reader_sees_its_own_rows_only() {
         22,
         "the tenant is on the pending and on every attempt"
     );
-    desk.run("SET ROLE symphony_tenant").await;
-    assert_eq!(seen(&mut desk.connection).await, [0, 0, 0], "unset");
-    desk.run("SET app.current_tenant_id = 'nonsense'").await;
-    assert_eq!(seen(&mut desk.connection).await, [0, 0, 0], "malformed");
-    desk.run("SET app.current_tenant_id = ''").await;
-    assert_eq!(seen(&mut desk.connection).await, [0, 0, 0], "empty");
-    for tenant in [A, "'bbbbbbbb-0000-4000-8000-000000000002'"] {
+    desk.run("SET ROLE symphony_tenant; SET app.current_tenant_id = 'aaaaaaaa-0000-4000-8000-000000000001'")
+        .await;
+    assert_eq!(
+        seen(&mut desk.connection).await,
+        [0, 0, 0],
+        "bound to nobody"
+    );
+    desk.run("RESET app.current_tenant_id; RESET ROLE").await;
+    desk.run(BOUND).await;
+    assert_eq!(seen(&mut desk.connection).await, [1, 1, 2], "unset");
+    // The session narrows what the table says and never widens it.
+    for (tenant, figures) in [
+        ("''", [1, 1, 2]),
+        (B, [1, 1, 2]),
+        ("'BBBBBBBB-0000-4000-8000-000000000002'", [1, 1, 2]),
+        (A, [0, 0, 0]),
+        ("'nonsense'", [0, 0, 0]),
+    ] {
         let set = sqlx::AssertSqlSafe(format!("SET app.current_tenant_id = {tenant}"));
         sqlx::raw_sql(set)
             .execute(&mut desk.connection)
             .await
             .unwrap();
-        assert_eq!(seen(&mut desk.connection).await, [1, 1, 2], "{tenant}");
+        assert_eq!(seen(&mut desk.connection).await, figures, "{tenant}");
     }
+    desk.run("RESET app.current_tenant_id").await;
     for sql in [
         "SELECT * FROM consign.payment_outbox_pending",
         "SELECT * FROM consign.payment_outbox_attempts",
@@ -96,10 +113,10 @@ async fn a_tenants_reader_may_be_parallel() {
     desk.run(
         "ANALYZE; SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0;
          SET min_parallel_table_scan_size = 0; SET min_parallel_index_scan_size = 0;
-         SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_bitmapscan = off;
-         SET ROLE symphony_tenant",
+         SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_bitmapscan = off",
     )
     .await;
+    desk.run(BOUND).await;
     let mut parallel = 0;
     for view in [
         "SELECT count(*) FROM consign.tenant_payment_outbox_pending",
@@ -116,19 +133,18 @@ async fn a_tenants_reader_may_be_parallel() {
         parallel += usize::from(plan.iter().any(|line| line.contains("Gather")));
     }
     assert_eq!(parallel, 4, "the test looks at parallel plans");
-    assert_eq!(seen(&mut desk.connection).await, [0, 0, 0], "unset");
-    for tenant in ["nonsense", "aaaaaaaa-0000-4000-8000-000000000001"] {
+    for (tenant, figures) in [
+        ("", [1, 1, 2]),
+        ("nonsense", [0, 0, 0]),
+        ("bbbbbbbb-0000-4000-8000-000000000002", [1, 1, 2]),
+    ] {
         let set = sqlx::AssertSqlSafe(format!("SET app.current_tenant_id = '{tenant}'"));
         sqlx::raw_sql(set)
             .execute(&mut desk.connection)
             .await
             .unwrap();
-        let expected = match tenant {
-            "nonsense" => [0, 0, 0],
-            _ => [1, 1, 2],
-        };
-        assert_eq!(seen(&mut desk.connection).await, expected, "{tenant}");
-        assert_eq!(desk.count(IN_WORKERS).await, expected[2], "{tenant}");
+        assert_eq!(seen(&mut desk.connection).await, figures, "{tenant}");
+        assert_eq!(desk.count(IN_WORKERS).await, figures[2], "{tenant}");
     }
 }
 
