@@ -48,7 +48,8 @@ macro_rules! each_payment_case {
                 a_batch_is_completed_all_or_none
                 a_payment_fails_at_the_ceiling_and_comes_back_by_a_person
                 what_a_rail_says_is_kept_and_masked
-                a_reference_too_long_to_keep_is_refused;
+                a_reference_too_long_to_keep_is_refused
+                no_settle_dispatches_a_payment_without_its_reference;
             doubt:
                 a_claim_tells_what_is_to_be_paid
                 a_claim_presumes_that_the_rail_was_called
@@ -92,7 +93,6 @@ macro_rules! each_payment_case {
                 payments_in_leases_are_shown_with_their_worker
                 a_success_that_came_too_late_is_reconciled
                 what_may_have_been_paid_is_reconciled
-                a_dispatch_without_a_reference_is_reconciled
                 a_payment_nobody_made_is_not_there;
             alarms:
                 a_reference_given_twice_is_an_alarm

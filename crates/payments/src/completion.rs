@@ -183,6 +183,29 @@ impl Completion {
     }
 }
 
+/// Refuses to settle a payment as delivered without the rail's reference, whoever settles it. The
+/// PostgreSQL store has the same rule in SQL (`consign.require_references`).
+pub fn require_references<'r>(reports: impl IntoIterator<Item = &'r Report>) -> Result<()> {
+    let lacks_reference = |report: &&Report| {
+        let said = RailResult::from_value(report.result.as_ref()).rail_reference;
+        let is_kept = |said: &str| !said.trim().is_empty() && said.len() <= REFERENCE_BYTES_MAX;
+        report.outcome == Outcome::Delivered && !said.as_deref().is_some_and(is_kept)
+    };
+    match reports.into_iter().find(lacks_reference) {
+        None => Ok(()),
+        Some(report) => {
+            let why = format!(
+                "message {} is a payment, and a payment is dispatched only with the rail's \
+                 reference: {{\"rail_reference\": \"...\"}}, 1 to {REFERENCE_BYTES_MAX} bytes. Nothing \
+                 was written. Report payments with Payments::complete or POST \
+                 /v1/payments/leases/{{token}}/complete",
+                report.id
+            );
+            Err(Error::invalid("result", why))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

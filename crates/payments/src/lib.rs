@@ -24,7 +24,7 @@ pub use attempt::{
 };
 pub use claimed::{ClaimedPayment, ClaimedPayments, claim_of};
 pub use classify::{DISPATCH_ERROR, DISPATCH_TIMEOUT, TERMINAL_CODES};
-pub use completion::Completion;
+pub use completion::{Completion, require_references};
 pub use options::{OnFailed, OrderedBy, PaymentsOptions, RailKind, Secret, lane_policy, lane_work};
 pub use payment::{NewPayment, OutboxId, PaymentState, PaymentView};
 pub use port::{

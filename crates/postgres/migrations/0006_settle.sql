@@ -115,7 +115,7 @@ DECLARE
     v_nos   int[];
 BEGIN
     DELETE FROM consign.lease l
-        WHERE l.token = p_token AND l.ids = p_ids AND l.expires_at > consign.clock()
+        WHERE l.token = p_token AND l.ids = p_ids AND l.expires_at > consign.clock() AND l.lane <> 'payments'
             AND (SELECT NOT (n.policy->>'ordered')::boolean FROM consign.lane n WHERE n.name = l.lane)
         RETURNING * INTO v_lease;
     IF NOT FOUND THEN
@@ -142,7 +142,7 @@ REVOKE ALL ON FUNCTION consign.settle_whole(uuid, bigint[]) FROM PUBLIC;
 -- Without p_outcomes everything was delivered. p_delays override the lane's retry schedule where
 -- not null. An unknown token or an expired lease is CN003 and nothing is written; a settle repeated
 -- after its reply was lost answers with what was recorded (`repeated`), because a lost reply is
--- not a lost lease.
+-- not a lost lease. A payment is not delivered without the rail's reference (P7005).
 CREATE FUNCTION consign.settle(p_token uuid, p_ids bigint[], p_outcomes text[] DEFAULT NULL, p_codes text[] DEFAULT NULL,
                                p_details text[] DEFAULT NULL, p_results jsonb[] DEFAULT NULL,
                                p_delays interval[] DEFAULT NULL)
@@ -180,6 +180,9 @@ BEGIN
         END IF;
         v_lease := consign.live_lease(p_token, v_now);
         PERFORM consign.require_in_lease(v_lease, ARRAY(SELECT u FROM unnest(p_ids) u WHERE NOT u = ANY (v_earlier)));
+    END IF;
+    IF v_lease.lane = 'payments' THEN
+        PERFORM consign.require_references(p_ids, p_outcomes, p_results);
     END IF;
     PERFORM consign.record(v_lease, v_now, f.ids, f.outcomes, f.codes, f.details, f.results, f.delays)
         FROM (SELECT array_agg(r.id ORDER BY ord) AS ids, array_agg(coalesce(r.outcome, 'delivered') ORDER BY ord) AS outcomes,

@@ -157,6 +157,27 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.resolved_payment(consign.message, text, jsonb) FROM PUBLIC;
 
+-- Refuses (P7005) to settle a payment as delivered without the rail's reference, whoever settles it.
+CREATE FUNCTION consign.require_references(p_ids bigint[], p_outcomes text[], p_results jsonb[]) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on
+    AS $$
+DECLARE
+    v_id bigint;
+BEGIN
+    SELECT r.id INTO v_id FROM unnest(p_ids, p_outcomes, p_results) WITH ORDINALITY AS r (id, outcome, result, ord)
+        WHERE coalesce(r.outcome, 'delivered') = 'delivered'
+            AND (jsonb_typeof(r.result->'rail_reference') = 'string' AND r.result->>'rail_reference' ~ '\S'
+                 AND octet_length(r.result->>'rail_reference') <= 256) IS NOT TRUE
+        ORDER BY r.ord LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'result: message % is a payment, and a payment is dispatched only with the rail''s reference: {"rail_reference": "..."}, 1 to 256 bytes', v_id
+            USING ERRCODE = 'P7005', DETAIL = jsonb_build_object('id', v_id)::text,
+                  HINT = 'Nothing was written. Report payments with consign.complete_outbox_attempt(), or '
+                      'consign.hold_outbox_attempt() where the rail gave none.';
+    END IF;
+END $$;
+REVOKE ALL ON FUNCTION consign.require_references(bigint[], text[], jsonb[]) FROM PUBLIC;
+
 -- Keeps others out of the lane: a message that is no payment would stop every worker that claims it.
 CREATE FUNCTION consign.require_payment() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp

@@ -23,6 +23,8 @@ pub(crate) mod sqlstate {
     pub(crate) const PAYMENT_LEASE_LOST: &str = "P7002";
     /// A completion says what nobody reports.
     pub(crate) const COMPLETION_STATE: &str = "P7003";
+    /// A payment would be dispatched under no reference.
+    pub(crate) const MISSING_REFERENCE: &str = "P7005";
     /// The server ended a statement, as a rule because it took too long.
     pub(crate) const CANCELED: &str = "57014";
     /// A lock could not be had in time.
@@ -159,7 +161,7 @@ fn asked_wrongly(error: &PgDatabaseError) -> Option<Error> {
         sqlstate::UNKNOWN_REDRIVE => Some(Error::UnknownRedrive {
             id: RedriveId(detail["id"].as_i64()?),
         }),
-        sqlstate::INVALID_INPUT => {
+        sqlstate::INVALID_INPUT | sqlstate::MISSING_REFERENCE => {
             let (what, why) = error
                 .message()
                 .split_once(": ")

@@ -108,6 +108,9 @@ impl Work<'_> {
             .iter()
             .filter(|report| !recorded.contains_key(&report.id));
         let fresh: Vec<&Report> = fresh.collect();
+        if lease.lane.as_str() == consign_payments::LANE {
+            consign_payments::require_references(fresh.iter().copied())?;
+        }
         recorded.extend(self.record(lease, &fresh, chance).await?);
         Ok(SettleAnswer::Settled(in_order(&reports, recorded)))
     }

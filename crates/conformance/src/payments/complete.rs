@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use consign_kernel::{StateKind, Token};
+use consign_kernel::{Report, StateKind, Token};
 use consign_payments::{
-    AttemptState, CompleteAnswer, Completion, OutboxId, PaymentState, RETRY_CEILING_EXCEEDED,
-    RailResult,
+    AttemptState, CompleteAnswer, Completion, OutboxId, PaymentState, REFERENCE_BYTES_MAX,
+    RETRY_CEILING_EXCEEDED, RailResult,
 };
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::till::{
@@ -291,4 +292,40 @@ pub(crate) async fn a_reference_too_long_to_keep_is_refused(harness: &dyn Harnes
     completed(till.try_complete(&lease, WORKER, &said(&longest)).await);
     let kept = till.attempts(ids[0]).await.remove(0).rail_reference;
     assert_eq!(kept, Some(longest));
+}
+
+/// P-17: nor one by a worker that does not know the protocol, alone or among others.
+pub(crate) async fn no_settle_dispatches_a_payment_without_its_reference(harness: &dyn Harness) {
+    let till = Till::new(harness).await;
+    let ids = till.enqueue(&[payment(1), payment(2)]).await;
+    let lease = till.stage.claim(2).await;
+    let [first, second] = [0, 1].map(|n| lease.messages[n].message.id);
+    let under = |id, result: Value| Report {
+        result: Some(result),
+        ..Report::delivered(id)
+    };
+    let known = under(first, json!({"rail_reference": "REF-1"}));
+    let long = "x".repeat(REFERENCE_BYTES_MAX + 1);
+    for reports in [
+        vec![Report::delivered(first), Report::delivered(second)],
+        vec![known.clone(), Report::delivered(second)],
+        vec![known.clone(), under(second, json!({"rail_reference": " "}))],
+        vec![known.clone(), under(second, json!({"rail_reference": 7}))],
+        vec![
+            known.clone(),
+            under(second, json!({"rail_reference": long})),
+        ],
+    ] {
+        let error = refused(
+            till.stage.store.settle(lease.token, &reports).await,
+            "invalid_input",
+        );
+        assert!(error.to_string().contains("rail_reference"), "{error}");
+        assert!(error.to_string().contains("complete"), "{error}");
+    }
+    assert_eq!(till.story(ids[0]).await, [], "nothing was written");
+    till.stage.settle(&lease, &[known]).await;
+    assert_eq!(till.story(ids[0]).await, [AttemptState::Dispatched]);
+    till.complete(&lease, dispatched(ids[1])).await;
+    assert_eq!(till.story(ids[1]).await, [AttemptState::Dispatched]);
 }

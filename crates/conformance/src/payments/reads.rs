@@ -318,23 +318,3 @@ pub(crate) async fn a_payment_nobody_made_is_not_there(harness: &dyn Harness) {
     let known = Some(message_id);
     assert_eq!(found.expect("messages answers"), [None, known, None, known]);
 }
-
-/// P-17: by a worker that does not know the protocol.
-pub(crate) async fn a_dispatch_without_a_reference_is_reconciled(harness: &dyn Harness) {
-    let till = Till::new(harness).await;
-    let id = till.enqueue_one(&payment(1)).await;
-    let lease = till.stage.claim(1).await;
-    let report = Report::delivered(lease.messages[0].message.id);
-    till.stage.settle(&lease, &[report]).await;
-    let found = till
-        .payments
-        .reconcile_payments(10)
-        .await
-        .expect("reconcile answers");
-    assert_eq!(found.missing_references, [id]);
-    let moved = till.payments.requeue_payments(&[id], &by()).await;
-    moved.expect("requeue answers");
-    till.stage
-        .claim_nothing("it was dispatched all the same")
-        .await;
-}
