@@ -54,12 +54,23 @@ GRANT EXECUTE ON FUNCTION
     consign.unhold(bigint[], text, text)
     TO consign_operator;
 
--- Readers see everything but the tokens in `lease`. Attempts carry the token they were written under,
--- also while the rest of that lease lives; without the worker's functions it opens nothing.
-GRANT SELECT ON consign.lane, consign.message, consign.ready, consign.attempt, consign.dead, consign.held,
+-- Attempts as readers see them: with the token once its whole lease has ended. Before, whoever has it could speak
+-- for what the lease still holds; it shows only to those who may read it in `lease` anyway.
+CREATE VIEW consign.attempt_view AS
+    SELECT a.message_id, a.attempt_no, a.outcome, a.owner, a.fence,
+           CASE WHEN NOT EXISTS (SELECT FROM consign.lease l WHERE l.token = a.token)
+                    OR (SELECT has_column_privilege('consign.lease', 'token', 'SELECT')) THEN a.token END AS token,
+           a.claimed_at, a.finished_at, a.code, a.detail, a.result, a.next_due_at
+        FROM consign.attempt a;
+
+-- Readers see everything but tokens that can still be used.
+GRANT SELECT ON consign.lane, consign.lane_grant, consign.message, consign.ready, consign.dead, consign.held,
     consign.waiting, consign.turn, consign.audit TO consign_auditor, consign_operator;
 GRANT SELECT (fence, claimed_at, expires_at, lane, owner, ids, tries, attempts, begun)
     ON consign.lease TO consign_auditor, consign_operator;
+GRANT SELECT (message_id, fence, claimed_at, finished_at, next_due_at, attempt_no, outcome, owner, code, detail, result)
+    ON consign.attempt TO consign_auditor, consign_operator;
+GRANT SELECT ON consign.attempt_view TO consign_auditor, consign_operator;
 GRANT EXECUTE ON FUNCTION consign.clock(), consign.state_of(bigint) TO consign_auditor, consign_operator;
 -- A worker follows the policy of its lanes.
 GRANT SELECT ON consign.lane TO consign_worker;

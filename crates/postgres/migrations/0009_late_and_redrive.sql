@@ -253,4 +253,14 @@ GRANT EXECUTE ON FUNCTION
     consign.stop_redrive(bigint, text, text),
     consign.resume_redrive(bigint, text, text)
     TO consign_operator;
-GRANT SELECT ON consign.late, consign.redrive TO consign_auditor, consign_operator;
+GRANT SELECT ON consign.redrive TO consign_auditor, consign_operator;
+GRANT SELECT (message_id, fence, at, outcome, owner, code, detail, result, after_all)
+    ON consign.late TO consign_auditor, consign_operator;
+-- As consign.attempt_view.
+CREATE VIEW consign.late_view AS
+    SELECT e.message_id, e.fence, e.at,
+           CASE WHEN NOT EXISTS (SELECT FROM consign.lease l WHERE l.token = e.token)
+                    OR (SELECT has_column_privilege('consign.lease', 'token', 'SELECT')) THEN e.token END AS token,
+           e.outcome, e.owner, e.code, e.detail, e.result, e.after_all
+        FROM consign.late e;
+GRANT SELECT ON consign.late_view TO consign_auditor, consign_operator;

@@ -19,13 +19,13 @@ CREATE VIEW consign.payment_place AS
            CASE d.code WHEN 'attempts_exhausted' THEN 'RETRY_CEILING_EXCEEDED' ELSE d.code END
         FROM consign.dead d WHERE d.lane = 'payments';
 
--- Everything unfinished. What is in a lease was due when it was claimed. The token is shown to those who
--- may use it.
+-- Everything unfinished. What is in a lease was due when it was claimed. The token is its holder's: readers see
+-- it when it is good for nothing any more.
 CREATE VIEW consign.payment_outbox_pending AS
     SELECT p.outbox_id, p.instruction_id, p.participant_id, p.sequence_id, p.idempotency_key, p.rail_type,
            m.payload->'payload' AS payload, w.attempts AS attempt_count, coalesce(w.due_at, w.claimed_at) AS next_attempt_at,
            p.created_at, w.owner AS claimed_by,
-           CASE WHEN (SELECT has_function_privilege('consign.complete_outbox_attempt(uuid,uuid,text,consign.outbox_attempt_state,text,text,text,text,int,int,boolean)', 'EXECUTE'))
+           CASE WHEN l.expires_at <= clock_timestamp() OR (SELECT has_column_privilege('consign.lease', 'token', 'SELECT'))
                 THEN l.token END AS lease_token,
            w.expires_at AS lease_expires_at, p.tenant_id, p.correlation_id, w.place = 'held' AS kyc_hold, w.reason AS hold_reason,
            w.place
@@ -35,8 +35,8 @@ CREATE VIEW consign.payment_outbox_pending AS
         LEFT JOIN consign.lease l ON l.fence = w.fence
         WHERE w.place <> 'dead';
 
--- What happened, one row per lease that ended. Nothing in it ever changes. The payload is the message's
--- and is not repeated here.
+-- What happened, one row per payment and lease. Nothing in it ever changes, but that the token shows once its
+-- whole lease has ended. The payload is the message's and is not repeated here.
 CREATE VIEW consign.payment_outbox_attempts AS
     SELECT md5(p.outbox_id || '/' || a.attempt_no)::uuid AS attempt_id, p.outbox_id, p.instruction_id, p.participant_id,
            p.sequence_id, p.idempotency_key, p.rail_type, a.attempt_no,
@@ -51,7 +51,9 @@ CREATE VIEW consign.payment_outbox_attempts AS
            -- The last error of what was tried too often stands before the message.
            CASE WHEN a.outcome IN ('retry', 'expired') AND a.next_due_at IS NULL
                 THEN nullif(left(concat_ws(': ', a.code, a.detail), 500), '') ELSE left(a.detail, 500) END AS error_message,
-           (a.result->>'latency_ms')::bigint AS latency_ms, a.owner AS worker_id, a.token AS lease_token, a.fence,
+           (a.result->>'latency_ms')::bigint AS latency_ms, a.owner AS worker_id,
+           CASE WHEN NOT EXISTS (SELECT FROM consign.lease l WHERE l.token = a.token)
+                    OR (SELECT has_column_privilege('consign.lease', 'token', 'SELECT')) THEN a.token END AS lease_token, a.fence,
            p.tenant_id, p.correlation_id, a.finished_at AS created_at, a.next_due_at AS next_attempt_at,
            -- Whether the rail may have got it in this attempt, and nobody knows.
            a.outcome = 'uncertain' OR coalesce(a.result @> '{"may_have_begun": true}', false) AS in_doubt

@@ -1,4 +1,4 @@
 -- Every attempt of one message ($1 bigint), first to last. Primary key.
 SELECT message_id, attempt_no, outcome::text AS outcome, owner, fence, token, claimed_at, finished_at, code, detail,
        result, next_due_at
-    FROM consign.attempt WHERE message_id = $1 ORDER BY attempt_no
+    FROM consign.attempt_view WHERE message_id = $1 ORDER BY attempt_no

@@ -1,7 +1,7 @@
 -- Successes that came too late, by payment and arrival, and where these payments are. $1 how many.
 SELECT p.outbox_id, coalesce(w.place, 'delivered') AS place, l.message_id, l.token, l.fence, l.owner, l.outcome::text AS outcome,
        l.code, l.detail, l.result, l.at
-    FROM consign.late l JOIN consign.payment p ON p.message_id = l.message_id
+    FROM consign.late_view l JOIN consign.payment p ON p.message_id = l.message_id
     LEFT JOIN consign.payment_place w ON w.message_id = p.message_id
     WHERE l.outcome = 'delivered'
     ORDER BY l.message_id, l.at, l.fence LIMIT $1

@@ -2,7 +2,7 @@
 
 use consign_kernel::{
     Attempt, AttemptOutcome, AuditEntry, Cursor, DeadLetter, Explanation, Fence, Filter,
-    LastAttempt, LeaseView, MessageId, PAGE_ENTRIES_MAX, Page, Result, State, Token,
+    LastAttempt, LeaseView, MessageId, PAGE_ENTRIES_MAX, Page, Result, State,
 };
 use sqlx::{postgres::PgRow, types::Json};
 
@@ -162,7 +162,7 @@ fn attempt(row: &PgRow) -> Result<Attempt> {
         outcome: rows::outcome(row)?,
         owner: rows::column(row, "owner")?,
         fence: Fence(rows::column(row, "fence")?),
-        token: Token(rows::column(row, "token")?),
+        token: rows::ended_token(row)?,
         claimed_at: rows::time(row, "claimed_at")?,
         finished_at: rows::time(row, "finished_at")?,
         code: rows::column(row, "code")?,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use consign_kernel::{
     AttemptOutcome, Error, Lane, LaneName, LanePolicy, Message, MessageId, Move, Moved, Result,
-    StateKind,
+    StateKind, Token,
 };
 use jiff::Timestamp;
 use sqlx::{
@@ -44,6 +44,12 @@ pub(crate) fn time(row: &PgRow, name: &'static str) -> Result<Timestamp> {
 
 pub(crate) fn optional_time(row: &PgRow, name: &'static str) -> Result<Option<Timestamp>> {
     Ok(column::<Option<jiff_sqlx::Timestamp>>(row, name)?.map(jiff_sqlx::Timestamp::to_jiff))
+}
+
+/// The token of what was recorded; nil where its lease lives and the login may only read.
+pub(crate) fn ended_token(row: &PgRow) -> Result<Token> {
+    let token: Option<uuid::Uuid> = column(row, "token")?;
+    Ok(Token(token.unwrap_or_default()))
 }
 
 pub(crate) fn count(row: &PgRow, name: &'static str) -> Result<u64> {

@@ -52,7 +52,7 @@ pub(crate) fn late(row: &PgRow) -> Result<LateResult> {
     let outcome = rows::outcome(row)?;
     Ok(LateResult {
         message_id: MessageId(rows::column(row, "message_id")?),
-        token: Token(rows::column(row, "token")?),
+        token: rows::ended_token(row)?,
         fence: Fence(rows::column(row, "fence")?),
         owner: rows::column(row, "owner")?,
         outcome: outcome

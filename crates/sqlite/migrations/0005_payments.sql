@@ -72,33 +72,31 @@ WHERE outcome = 'delivered' AND result IS NOT NULL AND result ->> '$.rail_refere
 CREATE VIEW payment_place AS
 SELECT CAST(entry.value AS INTEGER) AS message_id, 'ready' AS place,
        CAST(ready.attempts ->> entry.key AS INTEGER) AS attempts, ready.due_at,
-       NULL AS owner, NULL AS token, NULL AS fence, NULL AS claimed_at, NULL AS expires_at,
+       NULL AS owner, NULL AS fence, NULL AS claimed_at, NULL AS expires_at,
        NULL AS begun, NULL AS reason
 FROM ready, json_each(ready.ids) AS entry WHERE ready.lane = 'payments'
 UNION ALL
 SELECT CAST(entry.value AS INTEGER), 'leased', CAST(lease.attempts ->> entry.key AS INTEGER), NULL,
-       lease.owner, lease.token, lease.fence, lease.claimed_at, lease.expires_at,
+       lease.owner, lease.fence, lease.claimed_at, lease.expires_at,
        presumed_begun OR EXISTS (SELECT 1 FROM json_each(lease.begun) AS sent WHERE sent.value = entry.value), NULL
 FROM lease, json_each(lease.ids) AS entry WHERE lease.lane = 'payments'
 UNION ALL
-SELECT message_id, 'held', attempts, NULL, NULL, NULL, NULL, NULL, NULL, NULL, reason
+SELECT message_id, 'held', attempts, NULL, NULL, NULL, NULL, NULL, NULL, reason
 FROM held WHERE lane = 'payments'
 UNION ALL
-SELECT message_id, 'waiting', attempts, due_at, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+SELECT message_id, 'waiting', attempts, due_at, NULL, NULL, NULL, NULL, NULL, NULL
 FROM waiting WHERE lane = 'payments'
 UNION ALL
-SELECT message_id, 'dead', attempt_no, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+SELECT message_id, 'dead', attempt_no, NULL, NULL, NULL, NULL, NULL, NULL,
        CASE code WHEN 'attempts_exhausted' THEN 'RETRY_CEILING_EXCEEDED' ELSE code END
 FROM dead WHERE lane = 'payments';
 
--- The queue as the protocol knows it, to be read. Times are microseconds.
+-- The queue as the protocol knows it, to be read. Times are microseconds. A token is its holder's alone.
 CREATE VIEW payment_outbox_pending AS
 SELECT p.outbox_id, p.instruction_id, p.participant_id, p.sequence_id, p.idempotency_key,
        p.rail_type, m.payload -> '$.payload' AS payload, w.attempts AS attempt_count,
        w.due_at AS next_attempt_at, p.created_at, w.owner AS claimed_by,
-       lower(substr(hex(w.token), 1, 8) || '-' || substr(hex(w.token), 9, 4) || '-'
-             || substr(hex(w.token), 13, 4) || '-' || substr(hex(w.token), 17, 4) || '-'
-             || substr(hex(w.token), 21)) AS lease_token,
+       NULL AS lease_token,
        w.expires_at AS lease_expires_at, p.tenant_id, p.correlation_id,
        w.place = 'held' AS kyc_hold, w.reason AS hold_reason
 FROM payment_place AS w

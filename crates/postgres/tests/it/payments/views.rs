@@ -218,22 +218,34 @@ async fn the_last_hour_is_found_among_many() {
     assert_eq!(desk.count(hour).await, 1);
 }
 
-/// The token is a permission: who may not complete does not see it.
+/// The token is a permission: nobody sees it in a view while anything is left in its lease.
 #[tokio::test]
 async fn a_reader_sees_the_lease_but_not_its_token() {
     let mut desk = Desk::open().await;
-    desk.enqueue("p", 1).await;
-    desk.claim_one("w", 60).await;
-    let shown =
+    desk.enqueue("p", 2).await;
+    let claimed = desk.claim(2, "w", 60).await;
+    desk.complete(&claimed[0], "w", "DISPATCHED").await.unwrap();
+    let pending =
         "SELECT count(claimed_by) * 10 + count(lease_token) FROM consign.payment_outbox_pending";
-    for (role, figure) in [
-        ("SET ROLE symphony_readonly", 10),
-        ("SET ROLE symphony_auditor", 10),
-        ("SET ROLE consign_auditor", 10),
-        ("SET ROLE symphony_control", 11),
-    ] {
+    let attempts =
+        "SELECT count(worker_id) * 10 + count(lease_token) FROM consign.payment_outbox_attempts";
+    let readers = [
+        "SET ROLE symphony_readonly",
+        "SET ROLE symphony_auditor",
+        "SET ROLE symphony_control",
+        "SET ROLE consign_auditor",
+        "SET ROLE consign_operator",
+    ];
+    for role in readers {
         desk.run(role).await;
-        assert_eq!(desk.count(shown).await, figure, "{role}");
+        assert_eq!(desk.count(pending).await, 10, "{role}");
+        assert_eq!(desk.count(attempts).await, 10, "{role}");
+        desk.run("RESET ROLE").await;
+    }
+    desk.complete(&claimed[1], "w", "DISPATCHED").await.unwrap();
+    for role in readers {
+        desk.run(role).await;
+        assert_eq!(desk.count(attempts).await, 22, "{role}: its lease is over");
         desk.run("RESET ROLE").await;
     }
 }
