@@ -99,6 +99,11 @@ pub(crate) fn state_of(error: &sqlx::Error) -> Option<&str> {
     database_error(error).map(PgDatabaseError::code)
 }
 
+/// What the server advises, if it does.
+pub(crate) fn hint_of(error: &sqlx::Error) -> Option<&str> {
+    database_error(error).and_then(PgDatabaseError::hint)
+}
+
 /// Whether a completion was refused because the lease recorded something else before.
 pub(crate) fn is_recorded_otherwise(error: &sqlx::Error) -> bool {
     database_error(error).is_some_and(|error| detail(error)["reason"] == "recorded_otherwise")

@@ -5,13 +5,15 @@ use sqlx::{Connection, PgConnection, postgres::PgRow};
 
 use crate::{
     advice::advised,
-    error::{not_migrated, store_error},
+    error::{not_migrated, state_of, store_error},
     rows,
     store::connect_options,
 };
 
+mod guard;
 mod obstacle;
 
+use guard::guard;
 use obstacle::obstacle;
 
 /// One step of the schema.
@@ -86,8 +88,19 @@ const MIGRATIONS: &[Migration] = &[
     migration!("00", 29, "wake"),
 ];
 
-/// Held while migrating, so that programs that start together migrate one after the other.
-const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtext('consign migrate'))";
+/// What the migrations are read with, whatever the database or the login is set to: names mean what they
+/// mean in pg_catalog, and a backslash is a backslash.
+const READING: &str =
+    "SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL standard_conforming_strings = on";
+
+/// Held while migrating, so that programs that start together migrate one after the other. Nobody but the
+/// owner can take it or be in its way; an advisory lock could be held by any login.
+const LOCK: &str = "LOCK TABLE consign.schema_version IN SHARE ROW EXCLUSIVE MODE";
+
+/// SQLSTATEs of two programs that made the version table at the same time: the second one looks again.
+const RACES: [&str; 3] = ["23505", "42P06", "42P07"];
+/// How often it looks again; each time somebody else was quicker.
+const RACES_MAX: u32 = 20;
 
 /// Where versions are kept. Run before the first migration, and harmless afterwards.
 const VERSION_TABLE: &str = "
@@ -114,8 +127,16 @@ pub(crate) fn newest() -> i64 {
 /// Safe to run twice and concurrently: all in one transaction, under a lock that ends with it.
 pub async fn migrate(url: &str) -> Result<Vec<Migration>> {
     let mut connection = connect(url).await?;
-    match apply(&mut connection).await {
+    let mut applied = apply(&mut connection).await;
+    for _ in 0..RACES_MAX {
+        match applied {
+            Err(Failure::Race(_)) => applied = apply(&mut connection).await,
+            _ => break,
+        }
+    }
+    match applied {
         Ok(applied) => Ok(applied),
+        Err(Failure::Race(error)) => Err(store_error("migrate", error)),
         Err(Failure::Step(step, error)) => Err(obstacle(&mut connection, step, error).await),
         Err(Failure::Other(error)) => Err(error),
     }
@@ -123,9 +144,13 @@ pub async fn migrate(url: &str) -> Result<Vec<Migration>> {
 
 async fn apply(connection: &mut PgConnection) -> Result<Vec<Migration>, Failure> {
     let mut tx = connection.begin().await.map_err(failed)?;
-    for sql in [LOCK, VERSION_TABLE] {
-        sqlx::raw_sql(sql).execute(&mut *tx).await.map_err(failed)?;
-    }
+    run(&mut tx, READING.to_owned()).await.map_err(failed)?;
+    run(&mut tx, guard(&["consign"]))
+        .await
+        .map_err(|error| Failure::Step(MIGRATIONS[0], error))?;
+    run(&mut tx, format!("{VERSION_TABLE}{LOCK}"))
+        .await
+        .map_err(raced)?;
     let applied = applied(&mut tx, "migrate").await?;
     check(&applied)?;
     let missing: Vec<Migration> = MIGRATIONS
@@ -133,6 +158,15 @@ async fn apply(connection: &mut PgConnection) -> Result<Vec<Migration>, Failure>
         .copied()
         .filter(|m| m.version > applied.len() as i64)
         .collect();
+    // Before anything is made or granted.
+    for migration in &missing {
+        let schemas = guard::schemas(migration.sql);
+        if !schemas.is_empty() {
+            run(&mut tx, guard(&schemas))
+                .await
+                .map_err(|error| Failure::Step(*migration, error))?;
+        }
+    }
     for migration in &missing {
         sqlx::raw_sql(migration.sql)
             .execute(&mut *tx)
@@ -151,6 +185,11 @@ async fn apply(connection: &mut PgConnection) -> Result<Vec<Migration>, Failure>
     }
     tx.commit().await.map_err(failed)?;
     Ok(missing)
+}
+
+async fn run(tx: &mut PgConnection, sql: String) -> Result<(), sqlx::Error> {
+    let sql = sqlx::raw_sql(sqlx::AssertSqlSafe(sql));
+    sql.execute(tx).await.map(drop)
 }
 
 /// Where a database stands, without changing it.
@@ -179,7 +218,12 @@ async fn found(connection: &mut PgConnection) -> Result<(i64, Vec<PgRow>)> {
 
 /// Everything `migrate` would run on an empty database, for those who run SQL by hand.
 pub fn script() -> String {
-    let mut script = format!("BEGIN;\n{LOCK};\n{VERSION_TABLE}");
+    let made = MIGRATIONS.iter().flat_map(|m| guard::schemas(m.sql));
+    let schemas: Vec<&str> = ["consign"].into_iter().chain(made).collect();
+    let mut script = format!(
+        "BEGIN;\n{READING};\n{}\n{VERSION_TABLE}{LOCK};\n",
+        guard(&schemas)
+    );
     for Migration { version, name, sql } in MIGRATIONS {
         let checksum = checksum(sql);
         script.push_str(&format!(
@@ -285,6 +329,8 @@ fn too_new(found: i64) -> Error {
 enum Failure {
     /// One of its steps cannot be applied.
     Step(Migration, sqlx::Error),
+    /// Another program made the version table in this very moment.
+    Race(sqlx::Error),
     Other(Error),
 }
 
@@ -301,4 +347,11 @@ fn failed(error: sqlx::Error) -> Failure {
         },
         error => error,
     })
+}
+
+fn raced(error: sqlx::Error) -> Failure {
+    match state_of(&error) {
+        Some(state) if RACES.contains(&state) => Failure::Race(error),
+        _ => failed(error),
+    }
 }

@@ -113,7 +113,7 @@ async fn a_login_without_the_role_is_told_which_one_it_needs() {
             "work",
             "a process that delivers needs the role consign_worker",
         ),
-        ("migrate", "needs a login that may create schemas"),
+        ("migrate", "schema consign belongs to"),
     ] {
         let ran = consign.run([command]).expect(5);
         assert!(ran.stderr.contains(needed), "{command}: {ran:#?}");

@@ -3,8 +3,8 @@
 use consign_kernel::Error;
 use sqlx::PgConnection;
 
-use super::Migration;
-use crate::error::{state_of, store_error};
+use super::{Migration, guard::FOREIGN};
+use crate::error::{hint_of, state_of, store_error};
 
 /// What a login needs that migrates.
 pub(super) const RIGHTS: &str = "`consign migrate` needs a login that may create schemas in this \
@@ -26,6 +26,17 @@ pub(super) async fn obstacle(
     };
     if PASSING.iter().any(|class| state.starts_with(class)) {
         return store_error("migrate", error);
+    }
+    if state == FOREIGN {
+        let hint = hint_of(&error).unwrap_or_default().to_owned();
+        let said = error
+            .into_database_error()
+            .map(|error| error.message().to_owned());
+        return Error::Migration {
+            version: step.version,
+            name: step.name,
+            why: format!("{}. {hint}", said.unwrap_or_default()),
+        };
     }
     let mut why = match store_error("migrate", error) {
         Error::Unavailable { source, .. } => source.to_string(),

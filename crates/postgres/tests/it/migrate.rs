@@ -113,25 +113,167 @@ async fn a_failed_migration_leaves_nothing_behind() {
     assert_eq!(tables, 1, "only what was in the way");
 }
 
+/// Nothing foreign is adopted: whoever has put something there could run it as the owner.
 #[tokio::test]
-async fn foreign_objects_in_the_way_are_named_with_schema_and_migration() {
+async fn a_schema_that_is_not_consigns_is_named_and_left_alone() {
+    for (there, told) in [
+        (
+            "CREATE SCHEMA identity; CREATE TABLE identity.users (x int);
+             CREATE SCHEMA logbook; CREATE FUNCTION logbook.lower(text) RETURNS text LANGUAGE sql AS 'SELECT 1::text'",
+            &[
+                "migration 20 (logbook_tables) cannot be applied: ",
+                "schema identity is not empty: table identity.users",
+                "schema logbook is not empty: function logbook.lower(text)",
+                "nothing was changed",
+            ][..],
+        ),
+        (
+            "CREATE SCHEMA analysis; GRANT USAGE, CREATE ON SCHEMA analysis TO PUBLIC",
+            &["in schema analysis others may create: everybody"],
+        ),
+        (
+            "CREATE SCHEMA scm; ALTER DEFAULT PRIVILEGES IN SCHEMA scm GRANT EXECUTE ON FUNCTIONS TO PUBLIC",
+            &["migration 26 (scm) cannot be applied: ", "schema scm is not empty"],
+        ),
+        (
+            "CREATE SCHEMA consign; CREATE TABLE consign.mine ()",
+            &["migration 1 (tables) cannot be applied: ", "schema consign is not empty: table consign.mine"],
+        ),
+    ] {
+        let database = empty().await;
+        execute(database.url(), there).await;
+        let before = snapshot(&database).await;
+        let error = migrate(database.url()).await.unwrap_err();
+        assert_eq!(error.code(), "migration_failed");
+        for part in told {
+            assert!(error.to_string().contains(part), "{error}");
+        }
+        let mut connection = PgConnection::connect(database.url()).await.unwrap();
+        let by_hand = sqlx::raw_sql(sqlx::AssertSqlSafe(script()));
+        let error = by_hand.execute(&mut connection).await.unwrap_err();
+        let code = error.as_database_error().unwrap().code().unwrap().into_owned();
+        assert_eq!(code, "CN012", "the printed script refuses too: {error}");
+        assert_eq!(snapshot(&database).await, before, "{there}");
+    }
+}
+
+/// Schemas with their owners and rights, and how many objects they have.
+async fn snapshot(database: &TestDatabase) -> Vec<String> {
+    let mut connection = PgConnection::connect(database.url()).await.unwrap();
+    sqlx::query_scalar(
+        "SELECT format('%s %s %s %s', n.nspname, n.nspowner::regrole, n.nspacl,
+                       (SELECT count(*) FROM pg_depend d WHERE d.refobjid = n.oid))
+         FROM pg_namespace n WHERE n.nspname !~ '^pg_' ORDER BY 1",
+    )
+    .fetch_all(&mut connection)
+    .await
+    .unwrap()
+}
+
+/// A login that made the schema first would own it, and could put a trigger on whatever is put there.
+#[tokio::test]
+async fn a_schema_of_another_login_is_not_adopted() {
     let database = empty().await;
+    let login = Login::create(&database).await;
+    for schema in ["logbook", "consign", "scm"] {
+        let name = login.name();
+        login
+            .run(format!("CREATE SCHEMA {schema} AUTHORIZATION {name}"))
+            .await;
+        let before = snapshot(&database).await;
+        let error = migrate(database.url()).await.unwrap_err();
+        assert_eq!(error.code(), "migration_failed", "{error}");
+        let told = format!("schema {schema} belongs to {name}, not to ");
+        assert!(error.to_string().contains(&told), "{error}");
+        assert_eq!(snapshot(&database).await, before);
+        login.run(format!("DROP SCHEMA {schema}")).await;
+    }
+    // Made for the login that migrates, and empty, a schema is taken.
+    execute(database.url(), "CREATE SCHEMA logbook").await;
+    assert_eq!(migrate(database.url()).await.unwrap(), migrations());
+    // Also one who was let in later cannot have the next migration run what it left.
+    login
+        .run(format!(
+            "GRANT CREATE ON SCHEMA consign TO {}",
+            login.name()
+        ))
+        .await;
+    let error = migrate(database.url()).await.unwrap_err();
+    assert!(error.to_string().contains("others may create"), "{error}");
+    login
+        .run(format!(
+            "REVOKE CREATE ON SCHEMA consign FROM {}",
+            login.name()
+        ))
+        .await;
+    login.remove().await;
+}
+
+/// Any login can hold any advisory lock, and a role may read the version table for as long as it likes.
+#[tokio::test]
+async fn nobody_else_can_hold_up_a_migration_or_a_reconcile() {
+    let database = empty().await;
+    let login = Login::create(&database).await;
+    let mut stranger = PgConnection::connect(&login.url()).await.unwrap();
+    sqlx::raw_sql("SELECT pg_advisory_lock(hashtext('consign migrate')), pg_advisory_lock(hashtext('consign memory reconcile'))")
+        .execute(&mut stranger)
+        .await
+        .unwrap();
+    let deadline = std::time::Duration::from_secs(60);
+    let migrated = tokio::time::timeout(deadline, migrate(database.url())).await;
+    assert_eq!(migrated.expect("it does not wait").unwrap(), migrations());
+    login.grant("consign_auditor").await;
+    sqlx::raw_sql("BEGIN; SELECT * FROM consign.schema_version; LOCK TABLE consign.schema_version IN ACCESS SHARE MODE")
+        .execute(&mut stranger)
+        .await
+        .unwrap();
+    let stronger = sqlx::raw_sql("SAVEPOINT s; SELECT FROM consign.schema_version FOR KEY SHARE");
+    assert!(stronger.execute(&mut stranger).await.is_err());
+    let tries = sqlx::raw_sql("ROLLBACK TO s; LOCK TABLE consign.schema_version IN ROW SHARE MODE");
+    assert!(tries.execute(&mut stranger).await.is_err());
+    let again = tokio::time::timeout(deadline, migrate(database.url())).await;
+    assert_eq!(again.expect("it does not wait").unwrap(), []);
+    let reconcile = execute(
+        database.url(),
+        "SELECT logbook.reconcile_outbox(p_repair => true)",
+    );
+    tokio::time::timeout(deadline, reconcile)
+        .await
+        .expect("it does not wait");
+    stranger.close().await.unwrap();
+    login.remove().await;
+}
+
+/// Whatever a database is set to, a backslash in the functions is a backslash, and names mean what they
+/// mean in pg_catalog.
+#[tokio::test]
+async fn settings_of_the_database_do_not_change_what_is_migrated() {
+    let database = empty().await;
+    let name = database.name();
+    let login = Login::create(&database).await;
+    login
+        .run(format!(
+            "ALTER DATABASE {name} SET standard_conforming_strings = off;
+             ALTER DATABASE {name} SET search_path = evil, public;
+             CREATE SCHEMA evil; CREATE FUNCTION evil.unnest(bigint[]) RETURNS SETOF bigint LANGUAGE plpgsql
+                 AS 'BEGIN RAISE EXCEPTION ''it runs''; END'"
+        ))
+        .await;
+    login.remove().await;
+    migrate(database.url()).await.unwrap();
+    let store = connect(&database).await;
+    store.lanes().await.unwrap();
+    store.leases(1).await.unwrap();
+    assert_eq!(store.doctor().await.unwrap(), []);
+    // By a caller of its own, with those settings.
     execute(
         database.url(),
-        "CREATE SCHEMA identity; CREATE TABLE identity.users (x int);
-         CREATE SCHEMA logbook; CREATE TABLE logbook.items (x int)",
+        "SELECT consign.enqueue_payment_outbox('i', 'p', 'k', 'R', '{}');
+         SELECT consign.complete_outbox_attempt(c.outbox_id, c.lease_token, 'w', 'DISPATCHED', 'reference of the rail')
+             FROM consign.claim_outbox_batch(1, 'w', 60) c;
+         SELECT consign.pause('default', 'me', 'why')",
     )
     .await;
-    let error = migrate(database.url()).await.unwrap_err();
-    assert_eq!(error.code(), "migration_failed");
-    let told = error.to_string();
-    assert!(
-        told.starts_with("migration 20 (logbook_tables) cannot be applied: "),
-        "{told}"
-    );
-    for name in ["identity.users", "logbook.items", "nothing was changed"] {
-        assert!(told.contains(name), "{told}");
-    }
 }
 
 #[tokio::test]
