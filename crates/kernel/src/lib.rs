@@ -41,7 +41,8 @@ pub use redrive::{Redrive, RedriveId, RedrivePlan, RedriveState, redrive_by};
 pub use reference_store::{ManualClock, ReferenceStore};
 pub use retry::RetrySchedule;
 pub use state::{
-    Counts, Cursor, DeadLetter, Explanation, Filter, Finding, Listed, Page, State, StateKind,
+    Counts, Cursor, DeadLetter, Explanation, Filter, Finding, Listed, NOT_CHECKED, Page, State,
+    StateKind,
 };
 pub use store::Store;
 pub use suggest::nearest;

@@ -314,7 +314,10 @@ pub struct DeadLetter {
     pub detail: Option<String>,
 }
 
-/// Something that should not be, found by `doctor`.
+/// The code of a check that `doctor` could not make, because the login may not look there.
+pub const NOT_CHECKED: &str = "not_checked";
+
+/// Something that should not be, found by `doctor`, or a check that it could not make.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Finding {
     /// A stable word for programs.

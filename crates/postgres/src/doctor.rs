@@ -1,33 +1,44 @@
 //! The invariants, checked on a live database from one snapshot.
 
-use consign_kernel::{Finding, Result};
-use sqlx::postgres::PgRow;
+use consign_kernel::{Error, Finding, NOT_CHECKED, Result};
+use sqlx::{Acquire as _, postgres::PgRow};
 
 use crate::{PostgresStore, error::store_error, rows};
 
-/// Each statement answers with findings: code, what, remedy, ids.
-const CHECKS: &[&str] = &[
-    include_str!("../sql/doctor_places.sql"),
-    include_str!("../sql/doctor_attempts.sql"),
-    include_str!("../sql/doctor_counters.sql"),
-    include_str!("../sql/doctor_runs.sql"),
-    include_str!("../sql/doctor_turns.sql"),
-    include_str!("../sql/doctor_payments.sql"),
-    include_str!("../sql/doctor_guards.sql"),
-    include_str!("../sql/doctor_orders.sql"),
-    include_str!("../sql/doctor_memory.sql"),
-    include_str!("../sql/doctor_scm.sql"),
+/// What each is about, and a statement that answers with findings: code, what, remedy, ids.
+const CHECKS: &[(&str, &str)] = &[
+    ("places", include_str!("../sql/doctor_places.sql")),
+    ("attempts", include_str!("../sql/doctor_attempts.sql")),
+    ("counters", include_str!("../sql/doctor_counters.sql")),
+    ("runs", include_str!("../sql/doctor_runs.sql")),
+    ("turns", include_str!("../sql/doctor_turns.sql")),
+    ("payments", include_str!("../sql/doctor_payments.sql")),
+    ("guards", include_str!("../sql/doctor_guards.sql")),
+    ("orders", include_str!("../sql/doctor_orders.sql")),
+    ("memories", include_str!("../sql/doctor_memory.sql")),
+    ("repositories", include_str!("../sql/doctor_scm.sql")),
 ];
 
 impl PostgresStore {
     pub(crate) async fn doctor_impl(&self) -> Result<Vec<Finding>> {
-        match self.findings().await {
-            Ok(findings) => Ok(findings),
-            Err(error) => Err(self.advised(error.of_read()).await),
+        let (mut findings, refused) = match self.findings().await {
+            Ok(found) => found,
+            Err(error) => return Err(self.advised(error.of_read()).await),
+        };
+        for (about, error) in refused {
+            let why = self.advised(error).await;
+            findings.push(Finding {
+                code: NOT_CHECKED.to_owned(),
+                what: format!("{about}: {why}"),
+                remedy: "run doctor with a login in consign_auditor or consign_operator".to_owned(),
+                ids: Vec::new(),
+            });
         }
+        Ok(findings)
     }
 
-    async fn findings(&self) -> Result<Vec<Finding>> {
+    /// What was found, and which checks this login may not make.
+    async fn findings(&self) -> Result<(Vec<Finding>, Vec<(&'static str, Error)>)> {
         let failed = |error| store_error("doctor", error);
         let mut tx = self.pool().begin().await.map_err(failed)?;
         // Messages move while this looks; only one snapshot sees each in one place.
@@ -35,18 +46,29 @@ impl PostgresStore {
             .execute(&mut *tx)
             .await
             .map_err(failed)?;
-        let mut findings = Vec::new();
-        for check in CHECKS {
+        let (mut findings, mut refused) = (Vec::new(), Vec::new());
+        for (about, check) in CHECKS {
+            let mut savepoint = tx.begin().await.map_err(failed)?;
             let rows = sqlx::query(*check)
                 .persistent(false)
-                .fetch_all(&mut *tx)
+                .fetch_all(&mut *savepoint)
                 .await
-                .map_err(failed)?;
-            for row in &rows {
-                findings.push(finding(row)?);
+                .map_err(failed);
+            match rows {
+                Ok(rows) => {
+                    for row in &rows {
+                        findings.push(finding(row)?);
+                    }
+                    savepoint.commit().await.map_err(failed)?;
+                }
+                Err(error @ Error::Forbidden { .. }) => {
+                    refused.push((*about, error));
+                    savepoint.rollback().await.map_err(failed)?;
+                }
+                Err(error) => return Err(error),
             }
         }
-        Ok(findings)
+        Ok((findings, refused))
     }
 }
 

@@ -1,7 +1,7 @@
 //! `consign doctor`: every invariant, checked.
 
 use clap::Args;
-use consign_kernel::Finding;
+use consign_kernel::{Error, Finding, NOT_CHECKED};
 use consign_memory::{Issue, MemoryOptions, ReconcileOptions};
 use serde_json::json;
 
@@ -16,7 +16,8 @@ use crate::{
 /// What doctor calls audits that are pending for too long.
 const HANGING: &str = "memory_audit_hanging";
 
-/// Check every invariant of the database; exit code 1 when something is wrong.
+/// Check every invariant of the database; exit code 1 when something is wrong, 5 when the login may not
+/// look everywhere.
 #[derive(Args, Debug)]
 pub(crate) struct Doctor {}
 
@@ -38,11 +39,16 @@ impl Doctor {
                 context.out.line(format_args!("hint: {hint}"))?;
             }
         }
-        Ok(match findings.is_empty() {
-            true => Exit::Fine,
+        Ok(match findings.iter().all(is_not_checked) {
+            true if findings.is_empty() => Exit::Fine,
+            true => Exit::Unavailable,
             false => Exit::Wrong,
         })
     }
+}
+
+fn is_not_checked(finding: &Finding) -> bool {
+    finding.code == NOT_CHECKED
 }
 
 /// What could be set up better. Nothing is wrong with the database, so the exit code is the same.
@@ -75,7 +81,19 @@ async fn by_settings(
         is_repairing: false,
         ..configured
     };
-    let found = opened.memory.reconcile_memory(&options).await?.findings;
+    let found = match opened.memory.reconcile_memory(&options).await {
+        Ok(report) => report.findings,
+        Err(Error::Forbidden { what }) => {
+            findings.push(Finding {
+                code: NOT_CHECKED.to_owned(),
+                what: format!("audits that are pending for long: {what}"),
+                remedy: "run doctor with a login in consign_operator".to_owned(),
+                ids: Vec::new(),
+            });
+            return Ok(());
+        }
+        Err(error) => return Err(error.into()),
+    };
     let count = found
         .iter()
         .filter(|it| it.issue == Issue::HangingAudit)
@@ -99,12 +117,28 @@ fn print(out: Output, findings: &[Finding]) -> Result<(), Failure> {
     }
     for finding in findings {
         let ids: Vec<String> = finding.ids.iter().map(ToString::to_string).collect();
-        out.line(format_args!("{}: {}", finding.code, plain(&finding.what)))?;
+        let code = match is_not_checked(finding) {
+            true => "not checked",
+            false => finding.code.as_str(),
+        };
+        out.line(format_args!("{code}: {}", plain(&finding.what)))?;
         if !ids.is_empty() {
             out.line(format_args!("  messages: {}", ids.join(", ")))?;
         }
         out.line(format_args!("  to mend it: {}", plain(&finding.remedy)))?;
     }
-    out.line(count(findings.len() as u64, "finding"))?;
+    let missed = findings.iter().filter(|finding| is_not_checked(finding));
+    match (missed.count(), findings.len()) {
+        (0, found) => out.line(count(found as u64, "finding"))?,
+        (missed, found) if missed == found => out.line(format_args!(
+            "Nothing wrong was found in what could be looked at; {} not made.",
+            count(missed as u64, "check")
+        ))?,
+        (missed, found) => out.line(format_args!(
+            "{}, {} not made",
+            count((found - missed) as u64, "finding"),
+            count(missed as u64, "check")
+        ))?,
+    }
     Ok(())
 }

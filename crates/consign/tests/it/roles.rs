@@ -121,3 +121,38 @@ async fn a_login_without_the_role_is_told_which_one_it_needs() {
     }
     login.remove().await;
 }
+
+#[tokio::test]
+async fn doctor_says_what_it_may_not_look_at() {
+    let database = TestDatabase::create(async |_| {}).await;
+    let owner = Consign::at(database.url());
+    owner.run(["migrate"]).expect(0);
+    let login = Login::make(&database, "consign_producer").await;
+    let consign = Consign::at(&login.url());
+    let ran = consign.run(["doctor"]).expect(5);
+    let told = "not checked: places: the database refused: permission denied for table message";
+    assert!(ran.stdout.contains(told), "{ran:#?}");
+    assert!(ran.stdout.contains("consign_auditor"), "{ran:#?}");
+    let last = ran.stdout.lines().last().unwrap_or_default();
+    assert!(
+        last.starts_with("Nothing wrong was found in what could be looked at"),
+        "{last}"
+    );
+    login.grant("consign_auditor").await;
+    // An hour of pending audits instead of two is a question for an operator.
+    consign.configure("[memory]\npending_audit_timeout_seconds = 3600\n");
+    let ran = consign.run(["doctor"]).expect(5);
+    assert!(ran.stdout.contains("not checked: audits"), "{ran:#?}");
+    consign.configure("");
+    let ran = consign.run(["doctor"]).expect(0);
+    assert!(ran.stdout.starts_with("All is well"), "{ran:#?}");
+    run(
+        database.url(),
+        "INSERT INTO consign.turn VALUES ('default', 'a', 1);
+         SELECT consign.enqueue('default', '1'); DELETE FROM consign.ready"
+            .to_owned(),
+    )
+    .await;
+    consign.run(["doctor"]).expect(1);
+    login.remove().await;
+}

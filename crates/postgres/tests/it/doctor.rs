@@ -1,10 +1,14 @@
 //! `doctor` finds damage done behind the engine's back.
 
-use consign_kernel::{Claim, LanePolicy, NewMessage, Report, Store as _};
+use consign_kernel::{Claim, LanePolicy, NOT_CHECKED, NewMessage, Report, Store as _};
 use consign_orders::Ledger as _;
+use consign_postgres::{PostgresOptions, PostgresStore};
 use serde_json::json;
 
-use crate::harness::{connect, database, execute};
+use crate::{
+    advice::Login,
+    harness::{connect, database, execute},
+};
 
 /// Two messages delivered, one dead, one leased, one ready, an ordered group of two, one order executed
 /// and one on its way.
@@ -100,5 +104,51 @@ async fn every_kind_of_damage_is_named() {
             .collect();
         assert!(codes.contains(&code), "{damage} was seen as {codes:?}");
         assert!(findings.iter().all(|finding| !finding.remedy.is_empty()));
+    }
+}
+
+/// Auditors and operators look everywhere; others are told what they could not look at, and why.
+#[tokio::test]
+async fn doctor_comes_to_an_end_under_every_role() {
+    let database = database().await;
+    for (role, checked) in [
+        ("consign_auditor", 10),
+        ("consign_operator", 10),
+        // The triggers are in the server's own catalog.
+        ("consign_producer", 1),
+        ("consign_worker", 1),
+        ("consign_order_server", 1),
+        ("consign_gateway", 2),
+        ("consign_scm", 2),
+        ("symphony_control", 1),
+        ("symphony_executor", 1),
+        ("symphony_ingest", 1),
+        ("symphony_readonly", 1),
+        ("symphony_auditor", 1),
+        ("symphony_tenant", 1),
+    ] {
+        let login = Login::create(&database).await;
+        login.grant(role).await;
+        let options = PostgresOptions::new(login.url());
+        let store = PostgresStore::connect(&options).await.unwrap();
+        let findings = store.doctor().await.unwrap();
+        assert!(
+            findings.iter().all(|it| it.code == NOT_CHECKED),
+            "{role}: {findings:#?}"
+        );
+        assert_eq!(10 - findings.len(), checked, "{role}: {findings:#?}");
+        for finding in findings {
+            let name = login.name();
+            assert!(
+                finding.what.contains("permission denied for"),
+                "{finding:?}"
+            );
+            assert!(
+                finding.what.contains(&format!("login {name} needs")),
+                "{finding:?}"
+            );
+        }
+        store.close().await;
+        login.remove().await;
     }
 }
