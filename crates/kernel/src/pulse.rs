@@ -58,21 +58,22 @@ pub struct Done {
 impl Done {
     /// How many results there were.
     pub fn results(&self) -> u64 {
-        self.delivered + self.failed()
+        self.delivered.saturating_add(self.failed())
     }
 
     /// How many of them were no deliveries.
     pub fn failed(&self) -> u64 {
-        self.retried + self.dead + self.uncertain
+        let given_up = self.dead.saturating_add(self.uncertain);
+        self.retried.saturating_add(given_up)
     }
 
     /// Adds what was done elsewhere.
     pub fn add(&mut self, other: Self) {
-        self.delivered += other.delivered;
-        self.retried += other.retried;
-        self.dead += other.dead;
-        self.uncertain += other.uncertain;
-        self.took_ms += other.took_ms;
+        self.delivered = self.delivered.saturating_add(other.delivered);
+        self.retried = self.retried.saturating_add(other.retried);
+        self.dead = self.dead.saturating_add(other.dead);
+        self.uncertain = self.uncertain.saturating_add(other.uncertain);
+        self.took_ms = self.took_ms.saturating_add(other.took_ms);
     }
 }
 

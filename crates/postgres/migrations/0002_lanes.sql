@@ -49,7 +49,7 @@ END $$;
 REVOKE ALL ON FUNCTION consign.wake(consign.lane, timestamptz) FROM PUBLIC;
 
 CREATE FUNCTION consign.require_reason(p_actor text, p_reason text) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on
     AS $$
 BEGIN
     IF p_actor !~ '\S' OR p_reason !~ '\S' OR p_actor IS NULL OR p_reason IS NULL

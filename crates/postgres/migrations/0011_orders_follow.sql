@@ -115,7 +115,7 @@ CREATE TRIGGER follow_requeued AFTER DELETE ON consign.dead
 
 -- An amount above 0, a number or text, with at most 14 digits before and 12 after the point; NULL if it is none.
 CREATE FUNCTION consign.order_amount(p_value jsonb) RETURNS numeric
-    LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+    LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on
     AS $$
     SELECT n.amount FROM (SELECT CASE WHEN jsonb_typeof(p_value) = 'number' THEN (p_value #>> '{}')::numeric
                                       WHEN jsonb_typeof(p_value) = 'string' AND p_value #>> '{}' ~ '^\d{1,14}(\.\d{1,12})?$'
@@ -125,7 +125,7 @@ REVOKE ALL ON FUNCTION consign.order_amount(jsonb) FROM PUBLIC;
 
 -- A time in UTC as in RFC 3339, to the microsecond; NULL if it is none.
 CREATE FUNCTION consign.order_time(p_value jsonb) RETURNS timestamptz
-    LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp SET timezone = 'UTC'
+    LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on SET timezone = 'UTC'
     AS $$
 BEGIN
     RETURN CASE WHEN p_value #>> '{}' ~ '^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]00:00)$' THEN (p_value #>> '{}')::timestamptz END;
@@ -136,7 +136,7 @@ REVOKE ALL ON FUNCTION consign.order_time(jsonb) FROM PUBLIC;
 
 -- When a stored order was requested. The server writes nanoseconds; PostgreSQL keeps microseconds.
 CREATE FUNCTION consign.order_requested_at(p_order jsonb) RETURNS timestamptz
-    LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+    LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on
     AS $$ SELECT consign.order_time(to_jsonb(regexp_replace(p_order->>'requested_at', '(\.\d{6})\d+', '\1'))) $$;
 REVOKE ALL ON FUNCTION consign.order_requested_at(jsonb) FROM PUBLIC;
 
@@ -154,7 +154,7 @@ REVOKE ALL ON FUNCTION consign.order_fills(jsonb) FROM PUBLIC;
 -- What is wrong with what a person says about the execution of an order; NULL: nothing. The rules of a
 -- broker's answer; crates/orders has the same ones for the store in SQLite.
 CREATE FUNCTION consign.order_statement_fault(p_payload jsonb, p_result jsonb) RETURNS text
-    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on
     AS $$
 DECLARE
     v_ordered   CONSTANT numeric := consign.order_amount(p_payload->'order'->'qty');
@@ -235,7 +235,7 @@ REVOKE ALL ON FUNCTION consign.resolved_order(consign.message, text, jsonb) FROM
 -- Whether this very transaction has recorded that it purges. A row that can be seen although the
 -- transaction that wrote it is still under way was written by oneself.
 CREATE FUNCTION consign.is_purging() RETURNS boolean
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on
     AS $$
 DECLARE
     v_audit text := current_setting('consign.purge', true);

@@ -96,7 +96,7 @@ REVOKE ALL ON FUNCTION consign.payments_policy() FROM PUBLIC;
 -- door: secrets, mail addresses, account and card numbers but for their last digits. At most 500
 -- characters. The same steps as `shown` in the crate for payments; a test holds the two together.
 CREATE FUNCTION consign.masked(p_text text) RETURNS text
-    LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+    LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on
     AS $$
 DECLARE
     v_is_torn boolean := length(p_text) > 2000;
@@ -140,7 +140,7 @@ REVOKE ALL ON FUNCTION consign.masked_code(text) FROM PUBLIC;
 -- What the attempt of a person's resolution of a payment keeps. What was paid has a reference in the rail's
 -- books; what nobody knows stays held.
 CREATE FUNCTION consign.resolved_payment(p_message consign.message, p_outcome text, p_result jsonb) RETURNS jsonb
-    LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+    LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on
     AS $$
 BEGIN
     IF p_outcome = 'unknown' THEN

@@ -63,7 +63,7 @@ CREATE TYPE consign.new_payment AS (ord bigint, instruction_id text, participant
     payload jsonb, tenant_id uuid, correlation_id uuid, headers jsonb, is_held boolean);
 
 CREATE FUNCTION consign.check_payments(p_payments consign.new_payment[]) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on
     AS $$
 DECLARE
     v_wrong record;

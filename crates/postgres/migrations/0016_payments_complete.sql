@@ -40,7 +40,7 @@ REVOKE ALL ON FUNCTION consign.is_recorded_as(consign.completion, consign.outcom
 -- Refuses states that nobody reports (P7003), a failure in doubt and too long a reference (CN006) and, unless it is to be held, a
 -- success without a reference (P7005).
 CREATE FUNCTION consign.check_completions(p_completions consign.completion[], p_hold_unreferenced boolean) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on
     AS $$
 DECLARE
     v_wrong consign.completion;
@@ -83,7 +83,7 @@ REVOKE ALL ON FUNCTION consign.check_completions(consign.completion[], boolean) 
 
 -- Records completions under the lease that holds them all.
 CREATE FUNCTION consign.record_completions(p_lease consign.lease, p_now timestamptz, p_completions consign.completion[]) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on
     AS $$
 BEGIN
     PERFORM consign.record(p_lease, p_now, r.ids, r.outcomes, r.codes, r.details, r.results, r.delays)
@@ -113,7 +113,7 @@ REVOKE ALL ON FUNCTION consign.record_completions(consign.lease, timestamptz, co
 CREATE FUNCTION consign.dispatch_whole(p_lease consign.lease, p_now timestamptz, p_ids bigint[],
                                        p_states consign.outbox_attempt_state[], p_rail_references text[], p_rail_codes text[],
                                        p_error_messages text[], p_latency_ms bigint[]) RETURNS int[]
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on
     AS $$
 DECLARE
     v_nos int[];

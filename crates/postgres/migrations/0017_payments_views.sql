@@ -136,7 +136,7 @@ END $$;
 REVOKE ALL ON FUNCTION consign.shared_references() FROM PUBLIC;
 
 CREATE FUNCTION consign.unreferenced_dispatches() RETURNS SETOF bigint
-    LANGUAGE plpgsql STABLE SECURITY DEFINER ROWS 10 SET search_path = pg_catalog, pg_temp SET jit = off SET work_mem = '64MB'
+    LANGUAGE plpgsql STABLE SECURITY DEFINER ROWS 10 SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on SET jit = off SET work_mem = '64MB'
     AS $$
 BEGIN
     RETURN QUERY SELECT p.message_id FROM consign.payment p JOIN consign.attempt a ON a.message_id = p.message_id

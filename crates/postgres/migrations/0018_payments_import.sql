@@ -44,7 +44,7 @@ REVOKE ALL ON FUNCTION consign.former_news(bigint, text, jsonb) FROM PUBLIC;
 
 -- Why a payment that is not here yet cannot be taken over; NULL if it can.
 CREATE FUNCTION consign.former_fault(p_row jsonb, p_key_twice boolean, p_sequence_twice boolean) RETURNS text
-    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on
     AS $$
     SELECT CASE
         WHEN p_key_twice THEN 'its instruction and key name two payments there'
@@ -303,7 +303,7 @@ REVOKE ALL ON FUNCTION consign.take_over_news(consign.former_payment, bigint, uu
 -- The largest number that each participant has used there: for a payment, or by the former sequence if the
 -- schema has that table.
 CREATE FUNCTION consign.former_numbers(p_schema text) RETURNS TABLE (participant_id text, last bigint)
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on
     AS $$
 DECLARE
     v_sequences text := '';

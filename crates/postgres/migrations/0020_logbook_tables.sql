@@ -85,7 +85,7 @@ REVOKE ALL ON FUNCTION logbook.search_vector(text) FROM PUBLIC;
 -- that is encoded inside of another URI, and in parameters whose names say that they are secrets. The rules are those of
 -- mask_credentials in the crate for artifacts, which the gateway applies before anything comes here.
 CREATE FUNCTION logbook.masked(p_text text) RETURNS text
-    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on
     AS $$
 DECLARE
     -- Where a host, or a user before it, begins; and what it may be made of.
@@ -169,7 +169,7 @@ REVOKE ALL ON FUNCTION logbook.item_space(jsonb, text) FROM PUBLIC;
 
 -- The strings of a document but for its `space`, a line each.
 CREATE FUNCTION logbook.document_text(p_document jsonb) RETURNS text
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on
     AS $$
     -- As one array: jsonb_path_query takes time by the square of what it finds.
     SELECT coalesce(string_agg(s.line, E'\n'), '')

@@ -190,7 +190,7 @@ REVOKE ALL ON FUNCTION logbook.has_evidence(jsonb) FROM PUBLIC;
 -- Whether all evidence of an audit that is the logbook's own can be found by its URI. The grammar is that of
 -- uri in the crate for memories; a test holds the two together.
 CREATE FUNCTION logbook.has_sound_evidence(p_document jsonb) RETURNS boolean
-    LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+    LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on
     AS $$
     SELECT NOT EXISTS (SELECT FROM jsonb_array_elements(jsonb_path_query_array(p_document, '$.patches[*]')) r
                            WHERE coalesce(btrim(r->>'artifact_uri'), '') !~* '^memory:/{2,}patch_blobs/[a-z0-9_-]+/(?!\.{1,2}/)([^/\s?#%]|%[0-9a-f]{2})+/[0-9a-f]{64}/*$')
@@ -209,7 +209,7 @@ REVOKE ALL ON FUNCTION logbook.patch_counts() FROM PUBLIC;
 
 -- The figures of the reliability report, of one moment. Walks the lane and all audits, once each.
 CREATE FUNCTION logbook.memory_counts() RETURNS jsonb
-    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on SET jit = off
     AS $$
     WITH clock AS MATERIALIZED (SELECT consign.clock() AS now),
     named AS MATERIALIZED (SELECT DISTINCT a.outbox_id FROM governance.write_audit a

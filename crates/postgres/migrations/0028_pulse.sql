@@ -33,6 +33,8 @@ CREATE FUNCTION consign.pulse(p_process text, p_version text, p_running_for inte
 DECLARE
     v_now    timestamptz := consign.clock();
     v_minute timestamptz := date_trunc('minute', v_now, 'UTC');
+    -- Far above what a process can do in a minute, far below what can be added up.
+    v_most   CONSTANT bigint := 1099511627776;
 BEGIN
     IF coalesce(btrim(p_process), '') = '' OR octet_length(p_process) > 256 THEN
         RAISE EXCEPTION 'process: must be 1 to 256 bytes' USING ERRCODE = 'CN006';
@@ -40,21 +42,27 @@ BEGIN
     IF coalesce(btrim(p_version), '') = '' OR octet_length(p_version) > 100 THEN
         RAISE EXCEPTION 'version: must be 1 to 100 bytes' USING ERRCODE = 'CN006';
     END IF;
+    IF cardinality(p_lanes) > 10000 OR EXISTS (
+        SELECT FROM unnest(p_delivered || p_retried || p_dead || p_uncertain || p_took_ms) n WHERE n >= v_most)
+    THEN
+        RAISE EXCEPTION 'lanes: holds a number that cannot be true, or more than 10000 lanes' USING ERRCODE = 'CN006';
+    END IF;
     INSERT INTO consign.process AS p (name, version, started_at, seen_at, lanes)
-        VALUES (p_process, p_version, v_now - greatest(coalesce(p_running_for, '0'), '0'), v_now,
+        VALUES (p_process, p_version, v_now - least(greatest(coalesce(p_running_for, '0'), '0'), '100 years'), v_now,
                 (SELECT coalesce(array_agg(DISTINCT u ORDER BY u), '{}') FROM unnest(p_lanes) u WHERE u ~ '^[a-z0-9][a-z0-9._-]{0,62}$'))
         ON CONFLICT (name) DO UPDATE SET version = excluded.version, started_at = excluded.started_at,
             seen_at = excluded.seen_at, lanes = excluded.lanes;
     INSERT INTO consign.pulse AS p (minute, lane, process, delivered, retried, dead, uncertain, took_ms)
-        SELECT v_minute, u.lane, p_process, sum(greatest(u.delivered, 0)), sum(greatest(u.retried, 0)), sum(greatest(u.dead, 0)),
-               sum(greatest(u.uncertain, 0)), sum(greatest(u.took_ms, 0))
+        SELECT v_minute, u.lane, p_process, least(sum(greatest(u.delivered, 0)), v_most), least(sum(greatest(u.retried, 0)), v_most),
+               least(sum(greatest(u.dead, 0)), v_most), least(sum(greatest(u.uncertain, 0)), v_most),
+               least(sum(greatest(u.took_ms, 0)), v_most)
             FROM unnest(p_lanes, p_delivered, p_retried, p_dead, p_uncertain, p_took_ms)
                 AS u (lane, delivered, retried, dead, uncertain, took_ms)
             WHERE u.lane ~ '^[a-z0-9][a-z0-9._-]{0,62}$' AND (u.delivered > 0 OR u.retried > 0 OR u.dead > 0 OR u.uncertain > 0 OR u.took_ms > 0)
             GROUP BY u.lane
-        ON CONFLICT (minute, lane, process) DO UPDATE SET delivered = p.delivered + excluded.delivered,
-            retried = p.retried + excluded.retried, dead = p.dead + excluded.dead,
-            uncertain = p.uncertain + excluded.uncertain, took_ms = p.took_ms + excluded.took_ms;
+        ON CONFLICT (minute, lane, process) DO UPDATE SET delivered = least(p.delivered + excluded.delivered, v_most),
+            retried = least(p.retried + excluded.retried, v_most), dead = least(p.dead + excluded.dead, v_most),
+            uncertain = least(p.uncertain + excluded.uncertain, v_most), took_ms = least(p.took_ms + excluded.took_ms, v_most);
     DELETE FROM consign.pulse p WHERE p.ctid = ANY (ARRAY(
         SELECT o.ctid FROM consign.pulse o WHERE o.minute < v_now - interval '25 hours' LIMIT 1000 FOR UPDATE SKIP LOCKED));
     DELETE FROM consign.process p WHERE p.ctid = ANY (ARRAY(

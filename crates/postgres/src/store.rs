@@ -51,9 +51,13 @@ impl PostgresStore {
         // On a connection of its own: the pool would go on trying where the answer is no.
         migrate::require_current(&options.url).await?;
         let connect = match options.pooler {
-            // A database or a role may have another default, which the functions would refuse.
-            Pooler::Session => connect_options(&options.url)?
-                .options([("default_transaction_isolation", "read committed")]),
+            // A database or a role may have other defaults: an isolation that the functions would refuse,
+            // a path on which somebody else's functions stand, backslashes that mean something.
+            Pooler::Session => connect_options(&options.url)?.options([
+                ("default_transaction_isolation", "read committed"),
+                ("search_path", "pg_catalog,pg_temp"),
+                ("standard_conforming_strings", "on"),
+            ]),
             // Poolers refuse such options; every transaction says it itself.
             Pooler::Transaction => connect_options(&options.url)?,
         };
