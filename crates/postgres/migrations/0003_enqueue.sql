@@ -75,7 +75,7 @@ REVOKE ALL ON FUNCTION consign.take_turn(text, text, bigint) FROM PUBLIC;
 -- Without escaped backslashes and quotes, every quote begins or ends a string, and every other piece between
 -- quotes is outside of strings. jsonb_path_query('$.**') would take time by the square of the number of values.
 CREATE FUNCTION consign.compact_bytes(p_text text) RETURNS bigint
-    LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+    LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on
     AS $$
     SELECT octet_length(p_text) - coalesce(sum(octet_length(u.piece) - octet_length(replace(u.piece, ' ', ''))), 0)
         FROM unnest(string_to_array(replace(replace(p_text, E'\\\\', ''), E'\\"', ''), '"'))
