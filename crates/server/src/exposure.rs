@@ -1,8 +1,8 @@
 //! Refuses to open a door by accident.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::options::ServerOptions;
+use crate::{options::ServerOptions, token::Token};
 
 /// Why a server may not be started as configured.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -78,8 +78,12 @@ pub fn check_exposure(options: &ServerOptions) -> Result<(), Exposed> {
 fn check_tokens(options: &ServerOptions) -> Result<(), Exposed> {
     let bad = |why: String| Err(Exposed::BadToken { why });
     let mut names = BTreeSet::new();
+    let mut hashes = BTreeMap::new();
     for entry in &options.tokens {
         let name = &entry.name;
+        if entry.hash == Token::new("").hash() {
+            return bad(format!("the hash of {name:?} is that of the empty token"));
+        }
         // The audit's actor has room for 256 bytes, the caller's own word included.
         // A slash ends a client's name in the key of an order.
         let is_plain = !name.contains(|c: char| c.is_control() || c == '/');
@@ -91,6 +95,11 @@ fn check_tokens(options: &ServerOptions) -> Result<(), Exposed> {
         if !names.insert(name) {
             return bad(format!(
                 "two are named {name:?}; the audit could not tell them apart"
+            ));
+        }
+        if let Some(other) = hashes.insert(entry.hash.as_bytes(), name) {
+            return bad(format!(
+                "{other:?} and {name:?} have the same hash; make a token for each with `consign token new`"
             ));
         }
         if entry.scopes.is_empty() {
@@ -122,7 +131,7 @@ fn check_limits(options: &ServerOptions) -> Result<(), Exposed> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Scope, Token, TokenEntry};
+    use crate::{Scope, TokenEntry};
 
     fn reachable() -> ServerOptions {
         ServerOptions {
@@ -134,7 +143,7 @@ mod tests {
     fn entry(name: &str) -> TokenEntry {
         TokenEntry {
             name: name.into(),
-            hash: Token::new("secret").hash(),
+            hash: Token::new(format!("secret of {name}")).hash(),
             scopes: vec![Scope::Producer],
         }
     }
@@ -200,6 +209,25 @@ mod tests {
         };
         for options in [tls, proxied, open, agents] {
             assert_eq!(check_exposure(&options), Ok(()), "{options:?}");
+        }
+    }
+
+    #[test]
+    fn rejects_an_empty_token_and_a_shared_one() {
+        let with = |hash: &Token| TokenEntry {
+            hash: hash.hash(),
+            ..entry("ci")
+        };
+        for (other, why) in [
+            (with(&Token::new("")), "empty token"),
+            (with(&Token::new("secret of shop")), "same hash"),
+        ] {
+            let options = ServerOptions {
+                tokens: vec![entry("shop"), other],
+                ..ServerOptions::default()
+            };
+            let refusal = check_exposure(&options).unwrap_err().to_string();
+            assert!(refusal.contains(why), "{refusal}");
         }
     }
 

@@ -25,7 +25,7 @@ use crate::{
         session::Sessions,
     },
     options::{RateLimit, ServerOptions},
-    problem::{Problem, Voice},
+    problem::{Problem, Voice, codes},
     state::Clock,
 };
 
@@ -63,6 +63,8 @@ pub(crate) struct Shared {
     logins: rate::Rates,
     /// Forms of those whose session has ended.
     drafts: rate::Rates,
+    /// Requests with a token that is not known, by address.
+    unknown_tokens: rate::Rates,
 }
 
 impl Shared {
@@ -76,6 +78,7 @@ impl Shared {
             sessions: Sessions::new(options, clock),
             logins: rate::Rates::new(LOGINS),
             drafts: rate::Rates::new(LOGINS),
+            unknown_tokens: rate::Rates::new(LOGINS),
             slots: slots::Slots::new(options.concurrency_max, options.waits_max),
             bodies: body::Budget::new(options.bodies_max_bytes, options.body_max_bytes),
             rates: rate::Rates::new(options.rate_limit),
@@ -160,7 +163,7 @@ impl Gate {
                 if let Some(asked) = asked {
                     self.keep(asked, &parts, body).await;
                 }
-                return Err(problem);
+                return Err(self.count_unknown_token(problem, &parts));
             }
         };
         if caller.visit.is_some() {
@@ -178,6 +181,7 @@ impl Gate {
             // Whoever watches over the server must not be locked out by it, and sends no body.
             Access::Front | Access::Open | Access::Metrics => (None, 0),
         };
+        body::check_encoding(&parts.headers)?;
         let bodies = &self.shared.bodies;
         let body::Received { bytes, mut share } =
             body::read(body, bytes_max, options.body_timeout(), bodies).await?;
@@ -216,11 +220,34 @@ impl Gate {
         Ok(response)
     }
 
+    /// Logs a request whose token is not known, and answers 429 where one address sends many of them.
+    ///
+    /// A known token is accepted meanwhile: behind a proxy all callers have one address, and one of
+    /// them must not lock out the others. Guessing is prevented by the tokens' length.
+    fn count_unknown_token(&self, problem: Problem, parts: &Parts) -> Problem {
+        let is_refused = problem.meaning.code == codes::UNAUTHORIZED.code;
+        if !is_refused || access::bearer(&parts.headers).is_none() {
+            return problem;
+        }
+        let address = access::peer_name(parts);
+        match self.shared.unknown_tokens.take(&address, Instant::now()) {
+            Ok(_) => {
+                let route = self.route;
+                tracing::warn!(%address, route, "refused a request with an unknown token");
+                problem
+            }
+            Err(mut limited) => {
+                limited.detail =
+                    "too many requests with unknown tokens from this address".to_owned();
+                limited
+            }
+        }
+    }
+
     /// What somebody wrote whose session has ended meanwhile shall not be lost with it. It is read
     /// no more often than a login may be tried.
     async fn keep(&self, asked: &Asked, parts: &Parts, body: Body) {
-        let address = access::peer_address(parts);
-        let client = address.map_or("unknown".to_owned(), |address| address.to_string());
+        let client = access::peer_name(parts);
         if !pages::is_own_form(parts) || self.shared.drafts.take(&client, Instant::now()).is_err() {
             return;
         }

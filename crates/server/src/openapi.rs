@@ -46,6 +46,7 @@ const GUARDED: &[&Meaning] = &[
     codes::SCOPE_MISSING,
     codes::NOT_LOCAL,
     codes::HOST_NOT_ALLOWED,
+    codes::ORIGIN_NOT_ALLOWED,
     codes::RATE_LIMITED,
     codes::FORBIDDEN,
     codes::CORRUPT,
@@ -66,7 +67,11 @@ const WITH_BODY: &[&Meaning] = &[
 ];
 
 /// What any other route answers with if it gets one all the same.
-const WITHOUT_BODY: &[&Meaning] = &[codes::BODY_TOO_LARGE, codes::BODY_TIMEOUT];
+const WITHOUT_BODY: &[&Meaning] = &[
+    codes::UNSUPPORTED_MEDIA_TYPE,
+    codes::BODY_TOO_LARGE,
+    codes::BODY_TIMEOUT,
+];
 
 const SCHEME: &str = "bearer";
 const JSON: &str = "application/json";

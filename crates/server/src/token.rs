@@ -131,7 +131,13 @@ impl FromStr for TokenHash {
             let pair = std::str::from_utf8(pair).map_err(|_| malformed())?;
             *byte = u8::from_str_radix(pair, 16).map_err(|_| malformed())?;
         }
-        Ok(Self(bytes))
+        let hash = Self(bytes);
+        if hash == Token::new("").hash() {
+            return Err(
+                "this is the hash of the empty token; `consign token new` makes one".into(),
+            );
+        }
+        Ok(hash)
     }
 }
 
@@ -197,6 +203,7 @@ mod tests {
             "sha256:zz",
             &"a".repeat(64),
             &format!("sha256:{}", "+1".repeat(32)),
+            &Token::new("").hash().to_string(),
         ] {
             assert!(text.parse::<TokenHash>().is_err(), "{text}");
         }

@@ -6,6 +6,9 @@ use serde::Deserialize;
 use super::{MemoryOptions, Secret, refuse};
 use crate::Caller;
 
+/// Shortest token. What has fewer bytes can be guessed, whatever the rate limit.
+const TOKEN_BYTES_MIN: usize = 16;
+
 /// A token that the gateway knows.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -51,8 +54,22 @@ impl MemoryOptions {
                 Entry::Bound(token) => token,
             }));
         }
-        if tokens.iter().any(|token| token.token.is_empty()) {
-            return Err(refuse(KEY, "holds an empty token"));
+        let is_short = |token: &Secret| token.reveal().len() < TOKEN_BYTES_MIN;
+        if let Some(short) = tokens.iter().find(|token| is_short(&token.token)) {
+            let key = match &self.gateway_auth_token {
+                Some(one) if *one == short.token => "gateway_auth_token",
+                _ => KEY,
+            };
+            let why = format!(
+                "a token must have at least {TOKEN_BYTES_MIN} bytes; `openssl rand -hex 16` prints one"
+            );
+            return Err(refuse(key, why));
+        }
+        let is_repeated = |(n, token): (usize, &GatewayToken)| {
+            tokens[..n].iter().any(|other| other.token == token.token)
+        };
+        if tokens.iter().enumerate().any(is_repeated) {
+            return Err(refuse(KEY, "holds the same token twice"));
         }
         let is_nobody = |token: &GatewayToken| token.actor.as_ref().is_some_and(String::is_empty);
         if tokens.iter().any(is_nobody) {
@@ -87,9 +104,9 @@ mod tests {
     #[test]
     fn tokens_are_texts_or_bound_to_somebody() {
         let options = MemoryOptions {
-            gateway_auth_token: Some(Secret::new("everybody")),
+            gateway_auth_token: Some(Secret::new("everybodys-0123456789ab")),
             gateway_auth_tokens_json: Some(Secret::new(
-                r#"["plain", {"token": "hers", "actor": "alice"}, {"token": "root", "admin": true}]"#,
+                r#"["plain-0123456789ab", {"token": "hers-0123456789ab", "actor": "alice"}, {"token": "root-0123456789ab", "admin": true}]"#,
             )),
             ..MemoryOptions::default()
         };
@@ -100,12 +117,12 @@ mod tests {
             Some((caller.actor, caller.is_admin))
         };
         let table = [
-            ("everybody", Some((None, false))),
-            ("plain", Some((None, false))),
-            ("hers", Some((Some("alice".to_owned()), false))),
-            ("root", Some((None, true))),
+            ("everybodys-0123456789ab", Some((None, false))),
+            ("plain-0123456789ab", Some((None, false))),
+            ("hers-0123456789ab", Some((Some("alice".to_owned()), false))),
+            ("root-0123456789ab", Some((None, true))),
             ("", None),
-            ("Hers", None),
+            ("Hers-0123456789ab", None),
         ];
         for (bearer, expected) in table {
             assert_eq!(who(bearer), expected, "{bearer}");
@@ -115,12 +132,14 @@ mod tests {
     #[test]
     fn what_is_no_list_of_tokens_is_refused_and_not_shown() {
         let bad = [
-            "tulip",
-            r#"{"token": "tulip"}"#,
-            r#"["tulip", 1]"#,
-            r#"[{"token": "tulip", "user": "x"}]"#,
-            r#"["tulip", ""]"#,
-            r#"[{"token": "tulip", "actor": ""}]"#,
+            "tulip-in-the-garden",
+            r#"{"token": "tulip-in-the-garden"}"#,
+            r#"["tulip-in-the-garden", 1]"#,
+            r#"[{"token": "tulip-in-the-garden", "user": "x"}]"#,
+            r#"["tulip-in-the-garden", ""]"#,
+            r#"["tulip-in-the-garden", "short-of-it-by1"]"#,
+            r#"["tulip-in-the-garden", {"token": "tulip-in-the-garden", "actor": "ada"}]"#,
+            r#"[{"token": "tulip-in-the-garden", "actor": ""}]"#,
         ];
         for list in bad {
             let options = MemoryOptions {
@@ -128,7 +147,7 @@ mod tests {
                 ..MemoryOptions::default()
             };
             let refusal = options.validate().unwrap_err().to_string();
-            assert!(!refusal.contains("tulip"), "{refusal}");
+            assert!(!refusal.contains("tulip-in-the-garden"), "{refusal}");
         }
     }
 }

@@ -105,6 +105,8 @@ pub(super) async fn enter(
             response
         }
         Err((status, why)) => {
+            let client = &caller.client;
+            tracing::warn!(%client, status = status.as_u16(), "refused a login");
             let visit = caller
                 .visit
                 .unwrap_or_else(|| shared.sessions.anybody(&HeaderMap::new()));

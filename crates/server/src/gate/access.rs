@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use axum::http::{HeaderMap, header, request::Parts};
+use axum::http::{HeaderMap, HeaderName, Method, header, request::Parts};
 use subtle::{Choice, ConditionallySelectable};
 use uuid::Uuid;
 
@@ -131,6 +131,7 @@ pub(crate) fn admit(
         Access::Metrics | Access::Scopes(_) if !options.asks_for_tokens() => {
             check_local(options, address, &request.headers)?;
             check_host(options, request)?;
+            check_writer(shared, request)?;
             None
         }
         Access::Metrics | Access::Scopes(_) => {
@@ -165,10 +166,9 @@ pub(crate) fn admit(
             Some(name.unwrap_or_else(|| "gateway".to_owned()))
         }
     };
-    let address = address.map_or("unknown".to_owned(), |address| address.to_string());
     let client = name
         .clone()
-        .unwrap_or_else(|| format!("anonymous@{address}"));
+        .unwrap_or_else(|| format!("anonymous@{}", peer_name(request)));
     Ok(Caller {
         actor: actor(&client, &request.headers)?,
         client,
@@ -186,6 +186,12 @@ pub(super) fn peer_address(request: &Parts) -> Option<IpAddr> {
     peer.map(|Peer(peer)| peer.ip().to_canonical())
 }
 
+/// The same in a log, and as what is counted by.
+pub(super) fn peer_name(request: &Parts) -> String {
+    let address = peer_address(request);
+    address.map_or("unknown".to_owned(), |address| address.to_string())
+}
+
 fn metrics_are_open(options: &ServerOptions, address: Option<IpAddr>, headers: &HeaderMap) -> bool {
     options
         .metrics_open
@@ -194,9 +200,17 @@ fn metrics_are_open(options: &ServerOptions, address: Option<IpAddr>, headers: &
 
 /// Whether the caller is on this machine, and not merely the proxy that stands in for it.
 fn is_local(address: Option<IpAddr>, headers: &HeaderMap) -> bool {
-    let forwarded = ["forwarded", "x-forwarded-for", "x-real-ip"];
-    address.is_some_and(|address| address.is_loopback())
-        && !forwarded.iter().any(|name| headers.contains_key(*name))
+    address.is_some_and(|address| address.is_loopback()) && !headers.keys().any(is_of_a_proxy)
+}
+
+/// Whether a proxy adds this header to what it passes on.
+fn is_of_a_proxy(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    let is_known = matches!(
+        name,
+        "forwarded" | "via" | "x-real-ip" | "x-client-ip" | "true-client-ip" | "cf-connecting-ip"
+    );
+    is_known || name.starts_with("x-forwarded") || name.starts_with("x-original-")
 }
 
 pub(super) fn check_local(
@@ -232,6 +246,15 @@ pub(super) fn check_host(options: &ServerOptions, request: &Parts) -> Result<(),
          server.allowed_hosts"
     );
     Err(Problem::new(codes::HOST_NOT_ALLOWED, detail))
+}
+
+/// Without tokens, what changes something may come from programs and from pages of this machine. A
+/// body as JSON already keeps other pages out, which browsers ask about first; many requests need none.
+fn check_writer(shared: &Shared, request: &Parts) -> Result<(), Problem> {
+    if matches!(request.method, Method::GET | Method::HEAD) {
+        return Ok(());
+    }
+    shared.check_origin(&request.headers)
 }
 
 /// A Host header without its port.
@@ -293,9 +316,8 @@ fn refused_token(detail: &str, challenge: &str) -> Problem {
 pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;
-    scheme
-        .eq_ignore_ascii_case("bearer")
-        .then_some(token.trim())
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
 pub(crate) fn check_scopes(entry: &TokenEntry, needed: &[Scope]) -> Result<(), Problem> {

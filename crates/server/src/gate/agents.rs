@@ -109,10 +109,15 @@ impl Shared {
     /// Whether a web page from there may call. Where no token is needed, any page could make the
     /// browser of somebody on this machine do it; so only pages from this machine may.
     pub(crate) fn admits_origin(&self, headers: &HeaderMap) -> bool {
-        let Some(origin) = headers.get(header::ORIGIN) else {
+        if self.options.asks_for_tokens() {
             return true;
-        };
-        self.options.asks_for_tokens() || is_own(&self.options, origin)
+        }
+        let site = headers.get("sec-fetch-site");
+        match headers.get(header::ORIGIN) {
+            Some(origin) => is_own(&self.options, origin),
+            // A page that hides its origin; programs send neither header.
+            None => site.is_none_or(|site| site == "same-origin" || site == "none"),
+        }
     }
 
     pub(crate) fn check_origin(&self, headers: &HeaderMap) -> Result<(), Problem> {

@@ -3,7 +3,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use axum::body::{Body, Bytes, HttpBody};
+use axum::{
+    body::{Body, Bytes, HttpBody},
+    http::{HeaderMap, header},
+};
 use http_body_util::BodyExt;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -108,6 +111,20 @@ fn overloaded(detail: String) -> Problem {
     Problem::new(codes::OVERLOADED, detail)
         .with("outcome", "not_done")
         .retry_after(Duration::from_secs(1))
+}
+
+/// Refuses a compressed body: nothing here expands one, and as it stands it is not what its type says.
+pub(crate) fn check_encoding(headers: &HeaderMap) -> Result<(), Problem> {
+    let mut codings = headers.get_all(header::CONTENT_ENCODING).iter();
+    match codings.find(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        None => Ok(()),
+        Some(coding) => {
+            let detail =
+                format!("Content-Encoding {coding:?} is not supported; send the body as it is");
+            Err(Problem::new(codes::UNSUPPORTED_MEDIA_TYPE, detail)
+                .with_header(header::ACCEPT_ENCODING, "identity"))
+        }
+    }
 }
 
 /// The whole body.

@@ -95,7 +95,7 @@ codes! {
     BODY_TOO_LARGE "body_too_large" PAYLOAD_TOO_LARGE
         "the body is too large" "send less at once, or raise server.body_max_bytes"
     UNSUPPORTED_MEDIA_TYPE "unsupported_media_type" UNSUPPORTED_MEDIA_TYPE
-        "the body is not declared as JSON" "send Content-Type: application/json"
+        "the body is not declared as JSON, or it is compressed" "send Content-Type: application/json and no Content-Encoding"
     NOT_FOUND "not_found" NOT_FOUND
         "there is nothing at this path" "GET / and GET /openapi.json say what there is"
     METHOD_NOT_ALLOWED "method_not_allowed" METHOD_NOT_ALLOWED

@@ -110,6 +110,7 @@ on_stores!(
     tokens_are_asked_for_even_on_this_machine,
     without_tokens_only_this_machine_is_served,
     names_a_web_page_could_use_are_refused,
+    rejects_what_pages_of_other_sites_send_without_a_body,
     metrics_are_open_where_the_options_say_so,
     the_audit_names_the_token,
 );
@@ -258,10 +259,13 @@ async fn tokens_are_asked_for_even_on_this_machine(bench: Bench) {
         Some("Bearer "),
         Some(""),
     ] {
-        for (method, path, wanted) in ROUTES {
+        for (n, (method, path, wanted)) in ROUTES.iter().enumerate() {
             let method: Method = method.parse().unwrap();
             let body = (method != Method::GET).then(|| json!({}));
             let mut request = request(method, &filled_in(path), body);
+            // Unknown tokens are limited by address.
+            let address = format!("127.0.0.{}:5", n + 1);
+            request.extensions_mut().insert(peer(&address));
             set(
                 &mut request,
                 &header
@@ -299,7 +303,15 @@ async fn without_tokens_only_this_machine_is_served(bench: Bench) {
         request.extensions_mut().insert(peer(address));
         bench.call(request).await.is_problem(403, "not_local");
     }
-    for header in ["x-forwarded-for", "forwarded", "x-real-ip"] {
+    for header in [
+        "x-forwarded-for",
+        "x-forwarded-host",
+        "x-forwarded-proto",
+        "forwarded",
+        "via",
+        "x-real-ip",
+        "cf-connecting-ip",
+    ] {
         let mut request = request(Method::GET, "/v1/lanes", None);
         set(&mut request, &[(header, "192.0.2.7")]);
         bench.call(request).await.is_problem(403, "not_local");
@@ -360,6 +372,37 @@ async fn names_a_web_page_could_use_are_refused(bench: Bench) {
         &[("host", "any.example"), ("authorization", &bearer)],
     );
     bench.call(request).await.is(200);
+}
+
+/// A page of any site can make a browser on this machine send a request without a body.
+async fn rejects_what_pages_of_other_sites_send_without_a_body(bench: Bench) {
+    let pause = async |bench: &Bench, headers: &[(&str, &str)]| {
+        let mut request = request(Method::POST, "/v1/lanes/mail/pause", None);
+        set(&mut request, headers);
+        bench.call(request).await
+    };
+    for headers in [
+        &[("origin", "https://evil.example")][..],
+        &[("origin", "null")],
+        &[("sec-fetch-site", "cross-site")],
+        &[("sec-fetch-site", "same-site")],
+        &[
+            ("origin", "https://evil.example"),
+            ("sec-fetch-site", "cross-site"),
+        ],
+    ] {
+        let answer = pause(&bench, headers).await;
+        answer.is_problem(403, "origin_not_allowed");
+    }
+    let lane = bench.get("/v1/lanes/mail").await;
+    assert_eq!(lane.json["paused_at"], Value::Null, "{}", lane.text);
+    for headers in [
+        &[][..],
+        &[("sec-fetch-site", "same-origin")],
+        &[("origin", "http://localhost:3000")],
+    ] {
+        pause(&bench, headers).await.is(200);
+    }
 }
 
 async fn metrics_are_open_where_the_options_say_so(bench: Bench) {

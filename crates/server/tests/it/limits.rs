@@ -142,6 +142,17 @@ async fn a_large_request_does_not_take_the_threads_of_others() {
 }
 
 #[tokio::test]
+async fn a_compressed_body_is_refused() {
+    let bench = Bench::reference().await;
+    for (coding, status) in [("gzip", 415), ("br, gzip", 415), ("Identity", 202)] {
+        let coding = [("content-encoding", coding)];
+        let answer = bench.post_with(PATH, &coding, json!({"payload": 1})).await;
+        answer.is(status);
+        assert_eq!(answer.header("accept-encoding") == "identity", status == 415);
+    }
+}
+
+#[tokio::test]
 async fn a_slow_client_is_cut_off() {
     let bench = Bench::reference().await;
     let options = ServerOptions {

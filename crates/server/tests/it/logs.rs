@@ -5,11 +5,13 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use axum::http::Method;
+use consign_server::{Scope, ServerOptions, Token, TokenEntry};
 use serde_json::json;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::{
-    bench::Bench,
+    bench::{Bench, peer, request, set},
     faults::{Fault, Faulty},
 };
 
@@ -78,4 +80,55 @@ async fn a_failure_is_one_line_without_secrets() {
     assert!(lines[1].contains("enqueue panics, as told to"), "{text}");
     assert!(!text.contains(token), "a token is a permission: {text}");
     assert!(!text.contains("top-secret-payload"), "{text}");
+}
+
+#[tokio::test]
+async fn unknown_tokens_are_limited_and_logged_without_the_token() {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_writer(log.clone())
+        .with_ansi(false)
+        .finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let bench = Bench::sqlite().await.with_options(&ServerOptions {
+        tokens: vec![TokenEntry {
+            name: "shop".into(),
+            hash: Token::new("right").hash(),
+            scopes: Scope::ALL.into(),
+        }],
+        ..ServerOptions::default()
+    });
+    let ask = async |path: &str, bearer: &str, address: &str| {
+        let mut asked = request(Method::POST, path, Some(json!({})));
+        let bearer = format!("Bearer {bearer}");
+        set(&mut asked, &[("authorization", bearer.as_str())]);
+        asked.extensions_mut().insert(peer(address));
+        bench.call(asked).await
+    };
+    for (path, address) in [
+        ("/memory/spaces", "192.0.2.7:1"),
+        ("/v1/lanes/mail/pause", "192.0.2.8:1"),
+    ] {
+        let mut refused = (0, 0);
+        for _ in 0..40 {
+            match ask(path, "not-this-one", address).await.status.as_u16() {
+                401 => refused.0 += 1,
+                429 => refused.1 += 1,
+                other => panic!("{other}"),
+            }
+        }
+        assert!(refused.0 >= 20 && refused.1 >= 10, "{path}: {refused:?}");
+        assert_ne!(
+            ask(path, "right", address).await.status,
+            429,
+            "not locked out"
+        );
+        let other = ask(path, "not-this-one", "192.0.2.9:1").await;
+        other.is(401);
+    }
+    let text = log.text();
+    let is_line = |line: &&str| line.contains("unknown token") && line.contains("192.0.2.7");
+    let lines = text.lines().filter(is_line).count();
+    assert!((20..30).contains(&lines), "{lines} lines");
+    assert!(!text.contains("not-this-one"), "{text}");
 }

@@ -44,9 +44,9 @@ async fn gateway_on(bench: Bench, options: MemoryOptions) -> Bench {
 }
 
 fn tokens() -> MemoryOptions {
-    let list = r#"[{"token": "hers", "actor": "ada"}, {"token": "root", "admin": true}]"#;
+    let list = r#"[{"token": "hers-0123456789ab", "actor": "ada"}, {"token": "root-0123456789ab", "admin": true}]"#;
     MemoryOptions {
-        gateway_auth_token: Some(Secret::new("everybodys")),
+        gateway_auth_token: Some(Secret::new("everybodys-0123456789")),
         gateway_auth_tokens_json: Some(Secret::new(list)),
         ..MemoryOptions::default()
     }
@@ -178,7 +178,7 @@ async fn the_gateways_tokens_cover_all_of_it_and_nothing_else() {
             None,
             Some("Bearer wrong"),
             Some("Bearer "),
-            Some("Basic everybodys"),
+            Some("Basic everybodys-0123456789"),
         ] {
             let mut request = request(method.clone(), path, body.clone());
             set(
@@ -195,7 +195,10 @@ async fn the_gateways_tokens_cover_all_of_it_and_nothing_else() {
             assert_eq!(is_shared, path == "/mcp", "a page must see why");
         }
         let mut request = request(method, path, body);
-        set(&mut request, &[("authorization", "Bearer everybodys")]);
+        set(
+            &mut request,
+            &[("authorization", "Bearer everybodys-0123456789")],
+        );
         request.extensions_mut().insert(peer("192.0.2.7:40000"));
         bench.call(request).await.is(200);
     }
@@ -204,7 +207,10 @@ async fn the_gateways_tokens_cover_all_of_it_and_nothing_else() {
         ..ServerOptions::default()
     });
     let mut other = request(Method::GET, "/v1/lanes", None);
-    set(&mut other, &[("authorization", "Bearer everybodys")]);
+    set(
+        &mut other,
+        &[("authorization", "Bearer everybodys-0123456789")],
+    );
     bench.call(other).await.is_problem(401, "unauthorized");
     ask(
         &bench,
@@ -214,9 +220,14 @@ async fn the_gateways_tokens_cover_all_of_it_and_nothing_else() {
     )
     .await
     .is(200);
-    ask(&bench, "hers", "/memory/query", json!({"query": "x"}))
-        .await
-        .is(200);
+    ask(
+        &bench,
+        "hers-0123456789ab",
+        "/memory/query",
+        json!({"query": "x"}),
+    )
+    .await
+    .is(200);
 }
 
 /// What agents may not read without a token does not stand open elsewhere.
@@ -233,7 +244,11 @@ async fn where_agents_have_tokens_nothing_else_is_open() {
             allow_anonymous,
             ..ServerOptions::default()
         });
-        for bearer in [None, Some("Bearer everybodys"), Some("Bearer root")] {
+        for bearer in [
+            None,
+            Some("Bearer everybodys-0123456789"),
+            Some("Bearer root-0123456789ab"),
+        ] {
             for (method, path, body) in [
                 (Method::GET, message.as_str(), None),
                 (Method::GET, "/v1/lanes", None),
@@ -256,7 +271,9 @@ async fn where_agents_have_tokens_nothing_else_is_open() {
         assert!(login.contains("add server.tokens"), "{login}");
         bench.get("/healthz").await.is(200);
         let query = json!({"query": "x"});
-        ask(&bench, "hers", "/memory/query", query).await.is(200);
+        ask(&bench, "hers-0123456789ab", "/memory/query", query)
+            .await
+            .is(200);
     }
 }
 
@@ -272,7 +289,7 @@ async fn a_token_acts_as_its_holder_and_as_nobody_else() {
     });
     let store = |space: &str| json!({"payload_md": format!("of {space}"), "target_space": space});
     for (bearer, own, other) in [
-        ("hers", "private:ada", "private:bob"),
+        ("hers-0123456789ab", "private:ada", "private:bob"),
         ("secret of shop", "private:shop", "private:ada"),
     ] {
         let stored = ask(&bench, bearer, "/memory/store", store(own)).await;
@@ -290,10 +307,10 @@ async fn a_token_acts_as_its_holder_and_as_nobody_else() {
     }
     let change = json!({"team_write_enabled": true});
     for (bearer, action) in [
-        ("hers", "reject"),
-        ("everybodys", "reject"),
+        ("hers-0123456789ab", "reject"),
+        ("everybodys-0123456789", "reject"),
         ("secret of shop", "reject"),
-        ("root", "allow"),
+        ("root-0123456789ab", "allow"),
         ("secret of desk", "allow"),
     ] {
         let changed = ask(

@@ -99,7 +99,7 @@ async fn the_inspector_lists_and_calls_tools_over_http() {
 async fn the_inspector_needs_the_token_where_there_is_one() {
     let consign = Consign::new();
     consign.configure(
-        "[memory]\ngateway_auth_tokens_json = '[{\"token\": \"tulip\", \"actor\": \"ada\"}]'\n",
+        "[memory]\ngateway_auth_tokens_json = '[{\"token\": \"tulip-in-the-garden\", \"actor\": \"ada\"}]'\n",
     );
     let service = Service::serve(&consign).await;
     let url = url(service.address());
@@ -109,7 +109,11 @@ async fn the_inspector_needs_the_token_where_there_is_one() {
     let wrong = [&without[..], &["--header", "Authorization: Bearer rose"]].concat();
     let refused = inspector(&consign, &wrong, LIST);
     assert_ne!(refused.status, 0, "{refused:#?}");
-    let right = [&without[..], &["--header", "Authorization: Bearer tulip"]].concat();
+    let right = [
+        &without[..],
+        &["--header", "Authorization: Bearer tulip-in-the-garden"],
+    ]
+    .concat();
     lists_every_tool(&inspector(&consign, &right, LIST).expect(0));
     let own = call(
         "memory_store",

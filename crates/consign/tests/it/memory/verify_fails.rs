@@ -277,13 +277,13 @@ async fn a_gateway_that_is_not_there_fails_every_step_that_asks_it() {
     assert_eq!(failed(&result), asked, "{result:#}");
     assert_eq!(step(&result, "health_checks")["reason"], "request_failed");
     // With the wrong token it answers, and refuses.
-    consign.configure("[memory]\ngateway_auth_token = \"tulip\"\n");
+    consign.configure("[memory]\ngateway_auth_token = \"tulip-in-the-garden\"\n");
     let service = Service::serve(&consign).await;
     let url = format!("http://{}", service.address());
     let known = ["--gateway-url", url.as_str()];
     let result = verify(&consign, &known, &[]).expect(0).json();
     assert_eq!(step(&result, "jsonrpc")["is_token_asked_for"], true);
-    consign.configure("[memory]\ngateway_auth_token = \"rose\"\n");
+    consign.configure("[memory]\ngateway_auth_token = \"rose-behind-the-house\"\n");
     let result = verify(&consign, &known, &[]).expect(1).json();
     assert_eq!(failed(&result), asked[1..], "{result:#}");
     service.stop().await;
