@@ -293,6 +293,7 @@ macro_rules! each_case {
                 headers_have_a_size
                 a_delay_has_an_end
                 a_babbling_report_is_cut_not_refused
+                a_deep_result_is_kept_as_text
                 text_is_data_and_never_code;
             clock:
                 every_time_is_the_databases

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{
     CODE_BYTES_MAX, DELAY_MAX, DETAIL_BYTES_MAX, Fence, MessageId, StateKind, Token, codes,
-    payload::without_nul,
+    payload::{shallow, without_nul},
 };
 
 /// What a worker reports about a message it holds.
@@ -134,12 +134,13 @@ impl Report {
 
     /// The report cut to what every store can keep.
     ///
-    /// A sink's babble must not cost the outcome: long text is cut, U+0000 replaced.
+    /// A sink's babble must not cost the outcome: long text is cut, U+0000 replaced, a result that is
+    /// nested too deeply kept as text.
     pub fn bounded(self) -> Self {
         Self {
             code: self.code.map(|code| cut(own_code(code), CODE_BYTES_MAX)),
             detail: self.detail.map(|detail| cut(detail, DETAIL_BYTES_MAX)),
-            result: self.result.map(without_nul),
+            result: self.result.map(shallow).map(without_nul),
             retry_in: self.retry_in.map(|delay| delay.min(DELAY_MAX)),
             ..self
         }

@@ -24,7 +24,7 @@ pub const DETAIL_BYTES_MAX: usize = 4_096;
 pub const DELAY_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 /// Most entries of a list in one answer; asking for more gets this many.
 pub const PAGE_ENTRIES_MAX: u32 = 1_000;
-/// Deepest payload: what is nested further cannot be read back by common JSON parsers.
+/// Deepest payload and result: what is nested further cannot be read back by common JSON parsers.
 pub const PAYLOAD_DEPTH_MAX: usize = 100;
 /// Longest payload that a lane can allow, as canonical JSON.
 pub const PAYLOAD_BYTES_MAX: usize = 64 * 1024 * 1024;

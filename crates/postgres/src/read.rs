@@ -4,7 +4,7 @@ use consign_kernel::{
     Attempt, AttemptOutcome, AuditEntry, Cursor, DeadLetter, Explanation, Fence, Filter,
     LastAttempt, LeaseView, MessageId, PAGE_ENTRIES_MAX, Page, Result, State,
 };
-use sqlx::{postgres::PgRow, types::Json};
+use sqlx::postgres::PgRow;
 
 use crate::{PostgresStore, list::holds_nul, rows};
 
@@ -155,7 +155,6 @@ fn state(row: &PgRow, id: MessageId, last: Option<&LastAttempt>) -> Result<State
 }
 
 fn attempt(row: &PgRow) -> Result<Attempt> {
-    let result: Option<Json<serde_json::Value>> = rows::column(row, "result")?;
     Ok(Attempt {
         message_id: MessageId(rows::column(row, "message_id")?),
         attempt_no: rows::number(row, "attempt_no")?,
@@ -167,7 +166,7 @@ fn attempt(row: &PgRow) -> Result<Attempt> {
         finished_at: rows::time(row, "finished_at")?,
         code: rows::column(row, "code")?,
         detail: rows::column(row, "detail")?,
-        result: result.map(|Json(result)| result),
+        result: rows::result(row)?,
         next_due_at: rows::optional_time(row, "next_due_at")?,
     })
 }

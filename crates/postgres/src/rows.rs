@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use consign_kernel::{
     AttemptOutcome, Error, Lane, LaneName, LanePolicy, Message, MessageId, Move, Moved, Result,
-    StateKind, Token,
+    StateKind, Token, stored_result,
 };
 use jiff::Timestamp;
+use serde_json::{Value, value::RawValue};
 use sqlx::{
     Row,
     postgres::{PgRow, types::PgInterval},
@@ -73,6 +74,12 @@ pub(crate) fn optional_lane_name(row: &PgRow, name: &'static str) -> Result<Opti
 
 pub(crate) fn state(row: &PgRow) -> Result<StateKind> {
     column::<&str>(row, "state")?.parse()
+}
+
+/// What a sink answered. SQL may have written a deeper document than serde reads.
+pub(crate) fn result(row: &PgRow) -> Result<Option<Value>> {
+    let result: Option<Json<Box<RawValue>>> = column(row, "result")?;
+    Ok(result.map(|Json(result)| stored_result(result.get())))
 }
 
 pub(crate) fn outcome(row: &PgRow) -> Result<AttemptOutcome> {

@@ -48,7 +48,6 @@ impl PostgresStore {
 }
 
 pub(crate) fn late(row: &PgRow) -> Result<LateResult> {
-    let result: Option<Json<serde_json::Value>> = rows::column(row, "result")?;
     let outcome = rows::outcome(row)?;
     Ok(LateResult {
         message_id: MessageId(rows::column(row, "message_id")?),
@@ -60,7 +59,7 @@ pub(crate) fn late(row: &PgRow) -> Result<LateResult> {
             .ok_or_else(|| rows::corrupt(format!("nobody reports {}", outcome.as_str())))?,
         code: rows::column(row, "code")?,
         detail: rows::column(row, "detail")?,
-        result: result.map(|Json(result)| result),
+        result: rows::result(row)?,
         at: rows::time(row, "at")?,
     })
 }

@@ -4,12 +4,11 @@ use std::{borrow::Cow, collections::BTreeSet, str::FromStr, time::Duration};
 
 use consign_kernel::{
     Attempt, AttemptOutcome, AuditEntry, Fence, Lane, LaneName, LanePolicy, MessageId, Payload,
-    Token,
+    Token, stored_result,
 };
 use consign_memory::uri::{mask_credentials, mask_credentials_in, may_hold_credentials};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::Value;
 use uuid::Uuid;
 
 use crate::error::{Failure, Result};
@@ -274,7 +273,7 @@ pub(crate) fn attempt(columns: AttemptColumns) -> Result<Attempt> {
         finished_at: timestamp(finished_at)?,
         code,
         detail,
-        result: result.as_deref().map(document::<Value>).transpose()?,
+        result: result.as_deref().map(stored_result),
         next_due_at: due.map(timestamp).transpose()?,
     })
 }

@@ -1,6 +1,8 @@
 //! Results that came too late: kept beside the attempts, changing nothing.
 
-use consign_kernel::{AttemptOutcome, Fence, LateResult, MessageId, Outcome, Report, Token};
+use consign_kernel::{
+    AttemptOutcome, Fence, LateResult, MessageId, Outcome, Report, Token, stored_result,
+};
 use sqlx::SqliteConnection;
 use uuid::Uuid;
 
@@ -90,7 +92,7 @@ pub(crate) async fn late(
             outcome: reported(&outcome)?,
             code,
             detail,
-            result: result.as_deref().map(rows::document).transpose()?,
+            result: result.as_deref().map(stored_result),
             at: rows::timestamp(at)?,
         })
     };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use consign_kernel::{
     CODE_BYTES_MAX, DETAIL_BYTES_MAX, Error, HEADERS_BYTES_MAX, KEY_BYTES_MAX, LanePolicy,
-    NewMessage, Outcome, Report,
+    NewMessage, Outcome, PAYLOAD_DEPTH_MAX, Report, SettleAnswer,
 };
 use serde_json::{Value, json};
 
@@ -163,6 +163,38 @@ pub(crate) async fn a_babbling_report_is_cut_not_refused(harness: &dyn Harness) 
         (Some(letter.code), letter.detail),
         (attempt.code, attempt.detail)
     );
+}
+
+/// A receiver's answer must not make its message unreadable.
+pub(crate) async fn a_deep_result_is_kept_as_text(harness: &dyn Harness) {
+    let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!([inner]));
+    let stage = Stage::new(harness).await;
+    for (levels, is_text) in [
+        (PAYLOAD_DEPTH_MAX, false),
+        (PAYLOAD_DEPTH_MAX + 1, true),
+        (127, true),
+    ] {
+        let id = stage.enqueue_one().await;
+        let (lease, result) = (stage.claim(1).await, nested(levels));
+        let report = Report {
+            result: Some(result.clone()),
+            ..Report::new(id, Outcome::Delivered)
+        };
+        settled(stage.settle(&lease, &[report.clone()]).await);
+        let repeated = stage.settle(&lease, &[report]).await;
+        assert!(
+            matches!(repeated, SettleAnswer::AlreadySettled(_)),
+            "{repeated:?}"
+        );
+        let kept = stage.history(id).await.remove(0).result;
+        let expected = match is_text {
+            true => json!(result.to_string()),
+            false => result,
+        };
+        assert_eq!(kept, Some(expected), "{levels} levels");
+        let explained = stage.store.explain(id).await;
+        explained.expect("explain answers");
+    }
 }
 
 pub(crate) async fn text_is_data_and_never_code(harness: &dyn Harness) {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, de};
 use serde_json::{Map, Value, value::RawValue};
 
 use super::{Payload, PayloadError};
-use crate::HEADERS_BYTES_MAX;
+use crate::{HEADERS_BYTES_MAX, PAYLOAD_DEPTH_MAX};
 
 /// Numbers may be long written out, up to this many bytes.
 const WRITTEN_OUT_MAX: usize = 16 * HEADERS_BYTES_MAX;
@@ -54,6 +54,22 @@ pub(crate) fn deeper_than(value: &Value, levels: usize) -> bool {
         Value::Object(map) => map.values().any(inside),
         _ => false,
     }
+}
+
+/// `value`, or its JSON as text if it is nested too deeply to be read back.
+pub(crate) fn shallow(value: Value) -> Value {
+    match deeper_than(&value, PAYLOAD_DEPTH_MAX) {
+        true => Value::String(value.to_string()),
+        false => value,
+    }
+}
+
+/// A stored result for showing: as text where it cannot be read as JSON, or is nested too deeply.
+///
+/// [`Report::bounded`](crate::Report::bounded) keeps no such result, but SQL can write any.
+pub fn stored_result(text: &str) -> Value {
+    let as_text = |_| Value::String(text.to_owned());
+    serde_json::from_str(text).map_or_else(as_text, shallow)
 }
 
 /// Whether any string or object key in `value` contains U+0000, which PostgreSQL cannot store.
@@ -132,6 +148,19 @@ mod tests {
         assert!(!deeper_than(&json!(1), 0));
         assert!(!deeper_than(&json!([{"a": 1}]), 2));
         assert!(deeper_than(&json!([{"a": [1]}]), 2));
+    }
+
+    #[test]
+    fn a_result_that_is_too_deep_is_text() {
+        let nested = |levels: usize| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
+        for levels in [0, 1, PAYLOAD_DEPTH_MAX, 101, 127, 128, 10_000] {
+            let text = nested(levels);
+            let shown = stored_result(&text);
+            match levels {
+                0..=PAYLOAD_DEPTH_MAX => assert_eq!(shown.to_string(), text),
+                _ => assert_eq!(shown, Value::String(text)),
+            }
+        }
     }
 
     #[test]

@@ -47,6 +47,29 @@ async fn a_worker_in_plain_sql_enqueues_claims_and_settles() {
     assert_eq!(store.doctor().await.unwrap(), []);
 }
 
+/// SQL can keep deeper results than Rust reads; their messages must be shown all the same.
+#[tokio::test]
+async fn a_deep_result_of_sql_is_shown_as_text() {
+    let database = database().await;
+    let store = connect(&database).await;
+    let mut tx = store.pool().begin().await.unwrap();
+    let id: i64 = sqlx::query_scalar("SELECT consign.enqueue('default', '1')")
+        .fetch_one(&mut *tx)
+        .await
+        .unwrap();
+    let deep = format!("{}1{}", "[".repeat(500), "]".repeat(500));
+    let settle = "SELECT s.state FROM consign.claim('default', 'psql', 1) c,
+                  LATERAL consign.settle(c.token, ARRAY[c.id], ARRAY['retry'], NULL, NULL, ARRAY[$1::jsonb]) s";
+    sqlx::query(settle)
+        .bind(&deep)
+        .fetch_one(&mut *tx)
+        .await
+        .unwrap();
+    tx.commit().await.unwrap();
+    let history = store.history(consign_kernel::MessageId(id)).await.unwrap();
+    assert_eq!(history[0].result, Some(json!(deep)));
+}
+
 /// What SQL callers may try, and the SQLSTATE they get.
 const REFUSED: &[(&str, &str)] = &[
     ("SELECT consign.enqueue('nowhere', '1')", "CN001"),
