@@ -3,6 +3,9 @@
 mod body;
 mod causes;
 mod client;
+#[cfg(test)]
+mod foreign;
+mod guard;
 mod retry_after;
 mod secret;
 mod sign;
@@ -11,6 +14,7 @@ pub use self::{
     body::{Begun, WatchedBody},
     causes::causes,
     client::{CaFileError, client},
+    guard::{Allowed, Refusal},
     retry_after::retry_after,
     secret::Secret,
     sign::Signer,

@@ -31,6 +31,14 @@ pub enum ScmError {
         /// What took too long.
         detail: String,
     },
+    /// The settings rule it out, whoever added it.
+    #[error("{source_name} {detail}")]
+    NotAllowed {
+        /// Which source.
+        source_name: String,
+        /// Which setting, and what to do.
+        detail: String,
+    },
     /// There is no such repository, branch or project, or it is not what it was said to be.
     #[error("{source_name}: {detail}")]
     NotFound {
@@ -76,6 +84,7 @@ impl ScmError {
             Self::Auth { .. } => "SCM_AUTH_FAILED",
             Self::Network { .. } => "SCM_UNREACHABLE",
             Self::Timeout { .. } => "SCM_TIMEOUT",
+            Self::NotAllowed { .. } => "SCM_NOT_ALLOWED",
             Self::NotFound { .. } => "SCM_NOT_FOUND",
             Self::Protocol { .. } => "SCM_PROTOCOL",
             Self::Program { .. } => "SCM_PROGRAM_MISSING",

@@ -3,6 +3,9 @@
 
 mod command;
 mod commit;
+#[cfg(test)]
+mod foreign;
+mod guard;
 mod leg;
 mod mirror;
 mod numstat;
@@ -52,6 +55,7 @@ impl GitSource {
         if let Some(branch) = &repo.default_branch {
             remote::check_branch(branch)?;
         }
+        guard::check(&options.reach, &repo.url, place)?;
         let dir = match place {
             Place::Here => git_dir(Path::new(&repo.url)),
             Place::Elsewhere => {
@@ -225,8 +229,10 @@ impl Source for GitSource {
 
     async fn prepare(&self) -> Result<(), ScmError> {
         if self.place == Place::Elsewhere {
-            let branch = self.branch.as_deref();
-            return mirror::update(&self.git, &self.url, branch, &self.options.retry).await;
+            let (branch, retry) = (self.branch.as_deref(), &self.options.retry);
+            let pinned = async || guard::pinned(&self.git, &self.options.reach, &self.url).await;
+            let (git, url) = retry.run(pinned).await?;
+            return mirror::update(&git, &url, branch, retry).await;
         }
         self.git.ask(&["rev-parse", "--git-dir"]).await?;
         Ok(())

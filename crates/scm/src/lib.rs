@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod derive;
+mod environment;
 mod error;
 mod git;
 mod gitlab;
@@ -10,6 +11,7 @@ mod ledger;
 mod materialize;
 mod open;
 mod options;
+mod reach;
 mod record;
 mod retry;
 mod source;
@@ -26,6 +28,7 @@ pub use ledger::{Batch, PatchState, PendingPatch, Recorded, Records, RepoStatus,
 pub use materialize::{Materialized, PatchWriter};
 pub use open::open;
 pub use options::{Credential, Diffs, Mode, Secret, SourceOptions, SyncOptions};
+pub use reach::Reach;
 pub use record::{
     Change, NewCommit, NewMergeRequest, NewRepo, NewReview, NewRevision, Patch, PatchFormat,
     Provider, Repo,

@@ -5,13 +5,15 @@ use std::{path::PathBuf, time::Duration};
 pub use consign_outbound::Secret;
 use serde::{Deserialize, Serialize};
 
-use crate::Retry;
+use crate::{Reach, Retry};
 
 /// What a source needs to know besides its repository.
 #[derive(Clone, Debug)]
 pub struct SourceOptions {
     /// Where mirrors of remote Git repositories are kept.
     pub mirrors_root: PathBuf,
+    /// What may be read. Whoever reads what others added sets it.
+    pub reach: Reach,
     /// Who we are there.
     pub credential: Option<Credential>,
     /// A certificate authority to trust besides the system's.
@@ -29,6 +31,7 @@ impl SourceOptions {
     pub fn new(mirrors_root: impl Into<PathBuf>) -> Self {
         Self {
             mirrors_root: mirrors_root.into(),
+            reach: Reach::anywhere(),
             credential: None,
             ca_file: None,
             batch_records_max: 1000,

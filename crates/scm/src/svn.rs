@@ -1,6 +1,8 @@
 //! Subversion, read with the program `svn`.
 
 mod failure;
+#[cfg(test)]
+mod foreign;
 mod info;
 mod log;
 mod program;
@@ -39,6 +41,10 @@ impl SvnSource {
     /// A repository, or a folder of one, by its URL: `svn`, `svn+ssh`, `http`, `https` or `file`.
     pub fn open(repo: &Repo, options: &SourceOptions) -> Result<Self, ScmError> {
         let url = url::checked(&repo.url)?;
+        match url::host(&url) {
+            Some(host) => options.reach.check_named(&url, host)?,
+            None => options.reach.check_file_url(&url)?,
+        }
         Ok(Self {
             program: Program::new(&url, options),
             name: url.clone(),

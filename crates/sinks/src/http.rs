@@ -1,11 +1,9 @@
 //! The http sink: webhooks, with the care they need.
 
-mod address;
 mod answer;
 mod client;
 mod config;
 mod failure;
-mod guard;
 mod headers;
 mod outcome;
 mod probe;
@@ -14,7 +12,7 @@ use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use consign_kernel::{LaneName, Outcome};
-use consign_outbound::{Begun, Signer, WatchedBody};
+use consign_outbound::{Allowed, Begun, Signer, WatchedBody};
 use consign_worker::{About, Delivery, Probe, Sink, Verdict};
 use jiff::Timestamp;
 use reqwest::{
@@ -23,7 +21,7 @@ use reqwest::{
 };
 use tokio::time::{Instant, timeout_at};
 
-use self::{guard::Allowed, headers::Forwarded, outcome::Outcomes, probe::Prober};
+use self::{headers::Forwarded, outcome::Outcomes, probe::Prober};
 use crate::{
     Secret, SinkError,
     cloudevents::{self, EventDefaults, EventMode},
@@ -43,9 +41,11 @@ impl Kind for HttpConfig {
     ];
 
     async fn build(&self, lane: &LaneName) -> Result<Arc<dyn Sink>, SinkError> {
-        let allowed = Allowed::parse(&self.allow)?;
+        let allowed = Allowed::parse(&self.allow);
+        let allowed = allowed.map_err(|why| SinkError::invalid("allow", why))?;
         let url = config::parse_url("url", &self.url.reveal("url")?, self.https_only)?;
-        allowed.check_literal("url", &url)?;
+        let checked = allowed.check_literal(&url);
+        checked.map_err(|why| SinkError::invalid("url", why))?;
         let signer = self.signing_secret.as_ref().map(|secret| {
             let secrets = secret.reveal("signing_secret")?;
             Signer::parse(&secrets).map_err(|why| SinkError::invalid("signing_secret", why))

@@ -95,7 +95,7 @@ impl From<ScmError> for Failure {
             ),
             ScmError::NotFound { .. } => (Exit::NotFound, "look at its URL and branch"),
             ScmError::Program { .. } => (Exit::Wrong, "install it, and see that it is in the PATH"),
-            ScmError::Invalid(_) => (Exit::Refused, ""),
+            ScmError::Invalid(_) | ScmError::NotAllowed { .. } => (Exit::Refused, ""),
             ScmError::Artifact(_) => (Exit::Wrong, "see memory.artifacts_root"),
             ScmError::Protocol { .. } | ScmError::Stopped => (Exit::Wrong, ""),
         };

@@ -187,6 +187,8 @@ pub(crate) const KEYS: &[Key] = &[
     key("scm.diff_max_bytes", Kind::Whole(1, 1 << 30)),
     key("scm.materialize_max", Kind::Whole(0, 1_000_000)),
     key("scm.mirrors_root", Kind::Text),
+    key("scm.allow", Kind::Texts),
+    key("scm.local_roots", Kind::Texts),
     key("scm.silence_max_seconds", Kind::Whole(1, 3_600)),
     key("scm.batch_records_max", Kind::Whole(1, 100_000)),
     key("scm.ca_file", Kind::Text),

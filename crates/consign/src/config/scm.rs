@@ -7,7 +7,8 @@ use std::{
 };
 
 use consign_memory::card::CardKind;
-use consign_scm::{Credential, Diffs, Mode, Secret, SourceOptions, SyncOptions};
+use consign_outbound::Allowed;
+use consign_scm::{Credential, Diffs, Mode, Reach, Secret, SourceOptions, SyncOptions};
 use serde::Deserialize;
 
 use super::{KeyPath, Layer, Problem, tree};
@@ -26,7 +27,10 @@ pub(crate) struct Scm {
     /// Changes that `serve` fetches of one repository at a time.
     pub(crate) materialize_max: u64,
     /// None: beside the artifacts.
-    pub(crate) mirrors_root: Option<PathBuf>,
+    mirrors_root: Option<PathBuf>,
+    /// Addresses, ranges and hosts besides the public ones.
+    allow: Option<Vec<String>>,
+    local_roots: Option<Vec<PathBuf>>,
     pub(crate) silence_max_seconds: u64,
     pub(crate) batch_records_max: usize,
     pub(crate) ca_file: Option<PathBuf>,
@@ -44,15 +48,42 @@ pub(crate) struct Scm {
 }
 
 impl Scm {
-    /// How a repository is read.
-    pub(crate) fn source(&self, url: &str, artifacts_root: &Path) -> SourceOptions {
-        let mirrors = || artifacts_root.join("mirrors");
+    /// How a repository is read that this process's user, or also a role of the database, has added.
+    pub(crate) fn source(
+        &self,
+        url: &str,
+        artifacts_root: &Path,
+        roles_can_add: bool,
+    ) -> SourceOptions {
         SourceOptions {
+            reach: self.reach(roles_can_add),
             credential: self.credential(url),
             ca_file: self.ca_file.clone(),
             batch_records_max: self.batch_records_max,
             silence_max: Duration::from_secs(self.silence_max_seconds),
-            ..SourceOptions::new(self.mirrors_root.clone().unwrap_or_else(mirrors))
+            ..SourceOptions::new(self.mirrors_root(artifacts_root))
+        }
+    }
+
+    /// Beside the artifacts: what is among them can be read as evidence.
+    pub(super) fn mirrors_root(&self, artifacts_root: &Path) -> PathBuf {
+        let beside = || artifacts_root.with_file_name("consign-mirrors");
+        self.mirrors_root.clone().unwrap_or_else(beside)
+    }
+
+    fn reach(&self, roles_can_add: bool) -> Reach {
+        let public_only = || match roles_can_add {
+            true => Allowed::default(),
+            false => Allowed::everything(),
+        };
+        let allowed = self.allow.as_deref().map(Allowed::parse);
+        Reach {
+            // Checked when it was read.
+            allowed: allowed.map_or_else(public_only, Result::unwrap_or_default),
+            local_roots: match &self.local_roots {
+                None if roles_can_add => Some(Vec::new()),
+                said => said.clone(),
+            },
         }
     }
 
@@ -121,6 +152,9 @@ pub(super) fn read(entries: &Layer, problems: &mut Vec<Problem>) -> Option<Scm> 
         let what = "needs scm.token_host: a token is shown to one host and no other";
         wrong(table.child("token"), what);
     }
+    if let Some(Err(why)) = scm.allow.as_deref().map(Allowed::parse) {
+        wrong(table.child("allow"), &why);
+    }
     for user in scm
         .users
         .keys()
@@ -158,6 +192,23 @@ mod tests {
         };
         settings.extend(said.clone());
         serde_json::from_value(serde_json::Value::Object(settings.clone())).unwrap()
+    }
+
+    #[test]
+    fn roles_of_a_database_reach_public_addresses_and_no_folder() {
+        let reach = |said: serde_json::Value, roles_can_add: bool| {
+            let reach = scm(said).reach(roles_can_add);
+            let loopback = reach.allowed.names("127.0.0.1");
+            (loopback, reach.local_roots.map(|roots| roots.len()))
+        };
+        let none = serde_json::json!({});
+        assert_eq!(reach(none.clone(), false), (true, None));
+        assert_eq!(reach(none, true), (false, Some(0)));
+        let said = serde_json::json!({"allow": ["127.0.0.0/8"], "local_roots": ["/srv/git"]});
+        assert_eq!(reach(said.clone(), true), (true, Some(1)));
+        assert_eq!(reach(said, false), (true, Some(1)));
+        let closed = serde_json::json!({"allow": [], "local_roots": []});
+        assert_eq!(reach(closed, false), (false, Some(0)));
     }
 
     /// A token goes to the host it was given for, and to no other.

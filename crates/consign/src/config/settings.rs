@@ -102,6 +102,9 @@ impl Settings {
         let payments = payments::read(entries, &mut problems);
         let memory = memory::read(entries, &mut problems);
         let scm = scm::read(entries, &mut problems);
+        if let (Some(memory), Some(scm)) = (&memory, &scm) {
+            problems.extend(readable_mirrors(entries, memory, scm));
+        }
         if !problems.is_empty() {
             return Err(problems);
         }
@@ -162,6 +165,22 @@ fn wrong_session_key(entries: &Layer) -> Option<Problem> {
     let read = serde_json::from_value::<SessionKey>(entry.value.clone());
     let error = read.err()?;
     Some(Problem::at(&entry.origin, &path, error.to_string()))
+}
+
+/// Mirrors among the artifacts could be read as evidence.
+fn readable_mirrors(entries: &Layer, memory: &Memory, scm: &Scm) -> Option<Problem> {
+    let artifacts = &memory.options.artifacts_root;
+    let mirrors = std::path::absolute(scm.mirrors_root(artifacts)).ok()?;
+    let artifacts = std::path::absolute(artifacts).ok()?;
+    let path = KeyPath::of("scm.mirrors_root");
+    let origin = entries.get(&path).map(|entry| entry.origin.clone());
+    let what =
+        "lies in memory.artifacts_root, where agents can read it; name a folder outside of it";
+    mirrors.starts_with(artifacts).then(|| Problem {
+        origin,
+        path,
+        what: what.to_owned(),
+    })
 }
 
 /// Tokens that lack something, or say something that cannot be.

@@ -5,6 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use consign_artifacts::uri::names_secret;
+
 use crate::failure::Failure;
 
 const DEFAULT_FILE: &str = "consign.db";
@@ -77,6 +79,21 @@ impl Address {
         })
     }
 
+    /// Whether logins of the database's own can write to it, with other rights than this process has.
+    pub(crate) fn has_roles(&self) -> bool {
+        matches!(self, Self::Postgres { .. })
+    }
+
+    /// The files that the database consists of, if it does.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        match self {
+            Self::Sqlite { path, .. } => ["", "-wal", "-shm"]
+                .map(|end| PathBuf::from(format!("{}{end}", path.display())))
+                .into(),
+            Self::Postgres { .. } => Vec::new(),
+        }
+    }
+
     /// The file at `path`.
     pub(crate) fn file(path: &Path) -> Self {
         Self::Sqlite {
@@ -120,7 +137,7 @@ pub(crate) fn without_password(url: &str) -> String {
         }
         None => format!("{scheme}://{rest}"),
     };
-    let harmless = |option: &&str| !option.starts_with("password=");
+    let harmless = |option: &&str| !names_secret(option.split('=').next().unwrap_or_default());
     let options: Vec<&str> = options
         .into_iter()
         .flat_map(|text| text.split('&'))
@@ -186,7 +203,7 @@ mod tests {
             ("postgresql://me:s3@cret@db/x", "postgresql://me@db/x"),
             ("postgres://db/x", "postgres://db/x"),
             (
-                "postgres://db/x?password=s3cret&sslmode=require",
+                "postgres://db/x?password=s3cret&sslmode=require&sslpassword=s3cret",
                 "postgres://db/x?sslmode=require",
             ),
         ] {

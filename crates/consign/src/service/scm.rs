@@ -23,7 +23,7 @@ pub(super) use self::{rounds::Rounds, sample::sample};
 use super::Memory;
 use crate::{
     config::{Config, Flags, Scm},
-    context::Context,
+    context::{Context, address_of},
     database::Opened,
     failure::{Failure, with_causes},
 };
@@ -36,6 +36,8 @@ pub(crate) struct Repositories {
     gateway: Option<Arc<MemoryService>>,
     settings: Scm,
     artifacts_root: PathBuf,
+    /// Whether others than this process's user can have added repositories.
+    roles_can_add: bool,
 }
 
 impl Repositories {
@@ -61,6 +63,7 @@ impl Repositories {
             ledger: Arc::clone(&opened.scm),
             gateway: memory.map(|memory| memory.service(opened)),
             settings: config.settings.scm.clone(),
+            roles_can_add: address_of(config).map_or(true, |address| address.has_roles()),
             artifacts_root: config.settings.memory.options.artifacts_root.clone(),
         }
     }
@@ -137,7 +140,9 @@ impl Repositories {
         stop: watch::Receiver<bool>,
         work: impl AsyncFnOnce(Synchronizer<'_>) -> Result<T, ScmError>,
     ) -> Result<T, ScmError> {
-        let source_options = self.settings.source(&repo.url, &self.artifacts_root);
+        let source_options =
+            self.settings
+                .source(&repo.url, &self.artifacts_root, self.roles_can_add);
         let source = consign_scm::open(repo, &source_options)?;
         let artifacts = Artifacts::new(&self.artifacts_root);
         work(Synchronizer {

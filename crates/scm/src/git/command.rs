@@ -20,7 +20,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::ScmError;
+use crate::{ScmError, environment};
 
 /// What is kept of what a program complains about.
 const STDERR_BYTES_MAX: usize = 8 << 10;
@@ -38,24 +38,6 @@ const BOILERPLATE: [&str; 3] = [
 ];
 /// What is taken of an answer that is read whole.
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
-/// The variables that are handed on: how to find programs and the way out.
-const HANDED_ON: [&str; 15] = [
-    "PATH",
-    "HOME",
-    "TMPDIR",
-    "http_proxy",
-    "https_proxy",
-    "HTTPS_PROXY",
-    "no_proxy",
-    "NO_PROXY",
-    "all_proxy",
-    "ALL_PROXY",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-    "SSH_AUTH_SOCK",
-    "USER",
-    "LOGNAME",
-];
 const ENVIRONMENT: [(&str, &str); 9] = [
     ("LC_ALL", "C"),
     ("GIT_CONFIG_NOSYSTEM", "1"),
@@ -159,8 +141,7 @@ impl Git {
     ) -> Result<Running, ScmError> {
         let mut command = Command::new("git");
         command.env_clear().envs(ENVIRONMENT);
-        let handed_on = HANDED_ON.iter();
-        command.envs(handed_on.filter_map(|name| Some((name, std::env::var_os(name)?))));
+        command.envs(environment::handed_on());
         command.env("GIT_CONFIG_COUNT", self.settings.len().to_string());
         for (n, (name, value)) in self.settings.iter().enumerate() {
             command.env(format!("GIT_CONFIG_KEY_{n}"), name);

@@ -3,7 +3,7 @@
 mod place;
 mod tidy;
 
-use std::{fs, io, path::Path, time::Instant};
+use std::{fs, io, os::unix::fs::DirBuilderExt, path::Path, time::Instant};
 
 pub(super) use self::place::older;
 use super::{
@@ -185,7 +185,10 @@ async fn lock(git: &Git, retry: &Retry) -> Result<fs::File, ScmError> {
         ))
     };
     let folder = git.dir().parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder).map_err(failed)?;
+    // What is read with a token is not for other users of this machine.
+    let mut builder = fs::DirBuilder::new();
+    let made = builder.recursive(true).mode(0o700).create(folder);
+    made.map_err(failed)?;
     let file = fs::File::create(git.dir().with_extension("lock")).map_err(failed)?;
     let begun = Instant::now();
     loop {

@@ -70,9 +70,11 @@ impl Client {
         let token = token.transpose().map_err(|_| {
             ScmError::Invalid("the token for GitLab holds what no token can hold".into())
         })?;
+        options.reach.check_literal(url, &address.at(&[]))?;
         let invalid = |error: String| ScmError::Invalid(format!("ca_file {error}"));
         let http = consign_outbound::client(options.ca_file.as_deref())
             .map_err(|error| invalid(error.to_string()))?
+            .dns_resolver(options.reach.allowed.clone().resolver())
             .connect_timeout(options.silence_max)
             .build()
             .map_err(|error| invalid(causes(&error)))?;

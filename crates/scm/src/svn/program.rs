@@ -13,7 +13,7 @@ use super::{
     failure,
     xml::{Piece, Pieces},
 };
-use crate::{Credential, ScmError, SourceOptions};
+use crate::{Credential, ScmError, SourceOptions, environment};
 
 const PROGRAM: &str = "svn";
 const READ_BYTES: usize = 64 << 10;
@@ -75,17 +75,17 @@ impl Program {
             command.args(["--password-from-stdin", "--no-auth-cache"]);
         }
         command
+            .env_clear()
+            .envs(environment::handed_on())
             // Names of files are UTF-8 then, and errors English.
             .env("LC_ALL", "C.UTF-8")
-            .env_remove("LANGUAGE")
             .kill_on_drop(true)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        if std::env::var_os("SVN_SSH").is_none() {
-            // Nobody is there to be asked.
-            command.env("SVN_SSH", "ssh -q -o BatchMode=yes");
-        }
+        // Nobody is there to be asked.
+        let ssh = || "ssh -q -o BatchMode=yes".into();
+        command.env("SVN_SSH", std::env::var_os("SVN_SSH").unwrap_or_else(ssh));
         let mut child = command.spawn().map_err(|error| self.missing(&error))?;
         let secret = self.credential.as_ref().map(|it| it.secret.clone());
         let (Some(stdin), Some(stdout), Some(mut stderr)) =

@@ -23,7 +23,11 @@ pub(super) fn checked(url: &str) -> Result<String, ScmError> {
     if url.chars().any(char::is_control) {
         return refused("has control characters");
     }
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let authority = rest.split('/').next().unwrap_or_default();
+    // Programs differ in where the host ends then.
+    if authority.contains(['?', '#', '\\', '%']) {
+        return refused("has a host that no host can have");
+    }
     let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
     if user.contains(':') {
         return refused("holds a password, which belongs into the settings");
@@ -32,10 +36,24 @@ pub(super) fn checked(url: &str) -> Result<String, ScmError> {
     if host.starts_with('-') || user.starts_with('-') {
         return refused("has a host that no host can have");
     }
-    if host.is_empty() && scheme != "file" {
+    if host.is_empty() && !scheme.eq_ignore_ascii_case("file") {
         return refused("names no host");
     }
     Ok(url.to_owned())
+}
+
+/// The host of a checked URL, without its port; none for those of this machine.
+pub(super) fn host(url: &str) -> Option<&str> {
+    let (scheme, rest) = url.split_once("://")?;
+    if scheme.eq_ignore_ascii_case("file") {
+        return None;
+    }
+    let authority = rest.split('/').next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    match host.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => Some(host),
+        _ => Some(host),
+    }
 }
 
 /// Without what may be a password.
@@ -68,6 +86,8 @@ mod tests {
         for url in taken {
             assert_eq!(checked(url).unwrap(), url);
         }
+        let hosts = taken.map(|url| host(url).unwrap_or("-"));
+        assert_eq!(hosts, ["h", "h", "h", "h", "-", "[::1]"]);
         assert_eq!(checked("svn://h/r//").unwrap(), "svn://h/r");
         let refused = [
             "/srv/r",
@@ -78,6 +98,8 @@ mod tests {
             "svn://me:secret@h/r",
             "svn:///r",
             "svn://h/r\n",
+            "svn://h?@127.0.0.1/r",
+            "svn://h\\@127.0.0.1/r",
             "",
         ];
         for url in refused {

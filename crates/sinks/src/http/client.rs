@@ -1,20 +1,17 @@
 //! The HTTP client: what it trusts, whom it asks for addresses, how long it waits.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
+use consign_outbound::Allowed;
 use reqwest::{Client, Proxy, Url};
 
-use super::{
-    HttpConfig,
-    guard::{Allowed, Guard, SharedGuard},
-};
+use super::HttpConfig;
 use crate::SinkError;
 
 pub(super) fn build(config: &HttpConfig, allowed: Allowed) -> Result<Client, SinkError> {
-    let guard = Arc::new(Guard::new(allowed.clone()));
     let builder = consign_outbound::client(config.ca_file.as_deref())
         .map_err(|error| SinkError::invalid("ca_file", error.to_string()))?
-        .dns_resolver(SharedGuard(guard))
+        .dns_resolver(allowed.clone().resolver())
         .https_only(config.https_only)
         .connect_timeout(Duration::from_millis(config.connect_timeout_ms));
     let builder = match &config.proxy {
@@ -22,7 +19,8 @@ pub(super) fn build(config: &HttpConfig, allowed: Allowed) -> Result<Client, Sin
         Some(secret) => {
             let refuse = |_| SinkError::invalid("proxy", "is not a URL such as http://host:3128");
             let url: Url = secret.reveal("proxy")?.parse().map_err(refuse)?;
-            allowed.check_literal("proxy", &url)?;
+            let checked = allowed.check_literal(&url);
+            checked.map_err(|why| SinkError::invalid("proxy", why))?;
             let proxy = Proxy::all(url);
             builder.proxy(proxy.map_err(|_| SinkError::invalid("proxy", "cannot be used"))?)
         }

@@ -8,10 +8,8 @@
 use std::{error::Error, io, time::Duration};
 
 use consign_kernel::Outcome;
-use consign_outbound::{Begun, causes};
+use consign_outbound::{Begun, Refusal, causes};
 use consign_worker::{About, Verdict, is_local};
-
-use super::guard::Refusal;
 
 /// The verdict on a request that broke.
 pub(super) fn broken(error: reqwest::Error, begun: &Begun) -> Verdict {

@@ -1,10 +1,11 @@
 //! Asking the far side whether a message has arrived.
 
+use consign_outbound::Allowed;
 use consign_worker::{Delivery, Probe};
 use reqwest::{Client, StatusCode, Url, header::HeaderMap};
 use tokio::time::{Instant, timeout_at};
 
-use super::{HttpConfig, answer, config::parse_url, guard::Allowed, headers};
+use super::{HttpConfig, answer, config::parse_url, headers};
 use crate::{SinkError, text::url_component};
 
 /// Where to ask. The places for `{key}`, `{id}` and `{lane}` are filled for each message.
@@ -38,7 +39,8 @@ impl Prober {
             let why = "must hold {key} or {id}, or every message has the same answer";
             return Err(SinkError::invalid("probe_url", why));
         }
-        allowed.check_literal("probe_url", &example)?;
+        let checked = allowed.check_literal(&example);
+        checked.map_err(|why| SinkError::invalid("probe_url", why))?;
         Ok(Some(prober))
     }
 

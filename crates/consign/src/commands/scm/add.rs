@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use crate::{
     config::Flags,
-    context::Context,
+    context::{Context, address_of},
     failure::{Exit, Failure},
     output::or_dash,
 };
@@ -93,9 +93,13 @@ impl Add {
 
 /// Refuses what could never be read. Nobody is asked yet.
 fn check(context: &Context, repo: &NewRepo) -> Result<(), Failure> {
-    let settings = context.config(Flags::new())?.settings;
-    let artifacts_root = &settings.memory.options.artifacts_root;
-    let options = settings.scm.source(&repo.url, artifacts_root);
+    let config = context.config(Flags::new())?;
+    let roles_can_add = address_of(&config)?.has_roles();
+    let artifacts_root = &config.settings.memory.options.artifacts_root;
+    let options = config
+        .settings
+        .scm
+        .source(&repo.url, artifacts_root, roles_can_add);
     let repo = Repo {
         repo_id: 0,
         provider: repo.provider,

@@ -3,7 +3,10 @@
 use serde_json::json;
 
 use super::{first, open_team, repository::Git};
-use crate::orders::bench::on_both;
+use crate::{
+    orders::bench::{Kind, on_both},
+    support::{Consign, finish},
+};
 
 #[test]
 fn a_repository_is_added_read_and_consumed() {
@@ -168,4 +171,75 @@ fn an_empty_repository_is_fine() {
         assert_eq!(status["watermarks"], json!({}), "{status}");
         assert_eq!(first(&bench, &["scm", "consume"])["cards"], 0);
     });
+}
+
+/// A role of the database may add repositories; it must not read what only this process can reach.
+#[test]
+fn what_a_role_added_is_read_where_the_settings_allow_it() {
+    on_both(async |bench| {
+        if bench.kind == Kind::Sqlite {
+            return;
+        }
+        let local = Git::new(&bench, "local");
+        local.commit(&["one"]);
+        let inside = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        inside.set_nonblocking(true).unwrap();
+        let url = format!("http://{}/r.git", inside.local_addr().unwrap());
+        let add = format!(
+            "SET ROLE consign_operator; SELECT scm.add_repo('git', '{}'); SELECT scm.add_repo('git', '{url}')",
+            local.path(),
+        );
+        bench.sql().await.try_run(&add).await.unwrap();
+        let sync = |roots: Option<&str>| {
+            let mut command = bench.consign.command();
+            command.env_remove("CONSIGN_SCM__ALLOW");
+            command.env_remove("CONSIGN_SCM__LOCAL_ROOTS");
+            command.envs(roots.map(|roots| ("CONSIGN_SCM__LOCAL_ROOTS", roots)));
+            command.args([
+                "--database",
+                bench.consign.database(),
+                "scm",
+                "sync",
+                "--json",
+            ]);
+            finish(command, b"").expect(3).json()
+        };
+        let refused = sync(None);
+        for item in refused["items"].as_array().unwrap() {
+            assert!(item.to_string().contains("SCM_NOT_ALLOWED"), "{item}");
+        }
+        let read = sync(Some(local.path()));
+        assert_eq!(read["items"][0]["written"], 1, "{read}");
+        assert!(inside.accept().is_err(), "somebody was asked inside");
+    });
+}
+
+/// The environment may hold tokens and passwords that are none of its business.
+#[test]
+fn svn_sees_little_of_the_environment() {
+    let consign = Consign::new();
+    let (folder, bin) = (consign.folder(), consign.folder().join("bin"));
+    std::fs::create_dir(&bin).unwrap();
+    let script = format!("#!/bin/sh\nenv > {}/seen\nexit 1\n", folder.display());
+    std::fs::write(bin.join("svn"), script).unwrap();
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(bin.join("svn"), executable).unwrap();
+    consign.run(["scm", "add", "svn://127.0.0.1:1/r"]).expect(0);
+    let mut command = consign.command();
+    let path = std::env::var("PATH").unwrap();
+    command
+        .env("PATH", format!("{}:{path}", bin.display()))
+        .env("AWS_SECRET_ACCESS_KEY", "hunter2")
+        .env("CONSIGN_DATABASE_URL", consign.database())
+        .args(["scm", "sync"]);
+    finish(command, b"");
+    let seen = std::fs::read_to_string(folder.join("seen")).unwrap();
+    assert!(
+        seen.contains("PATH=") && seen.contains("LC_ALL=C.UTF-8"),
+        "{seen}"
+    );
+    assert!(
+        !seen.contains("hunter2") && !seen.contains("CONSIGN_"),
+        "{seen}"
+    );
 }

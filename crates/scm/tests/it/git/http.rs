@@ -194,3 +194,48 @@ fn is_anybody_asking(port: &str) -> bool {
     let mut arguments = arguments.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     arguments.any(|line| line.contains("git") && line.contains(&format!(":{port}/")))
 }
+
+/// Somebody else may have added it: what the settings do not allow is not asked at all.
+#[tokio::test]
+async fn an_address_that_the_settings_rule_out_is_not_asked() {
+    let mut stage = Stage::new().await;
+    let (work, server) = served(&stage).await;
+    let by_name = format!("http://localhost:{}/repo.git", server.address.port());
+    let file = format!("file://{}", work.url());
+    for url in [server.url(), by_name, file, work.url().to_owned()] {
+        let repo = stage.add(&url, None).await;
+        stage.options.reach = guarded(&[]);
+        server.asked.lock().unwrap().clear();
+        let refused = stage.sync(&repo).await.unwrap_err();
+        assert_eq!(refused.code(), "SCM_NOT_ALLOWED", "{url}: {refused}");
+        assert_eq!(server.asked.lock().unwrap().len(), 0, "{url}");
+        stage.options.reach = consign_scm::Reach {
+            local_roots: Some(vec![stage.path("work")]),
+            ..guarded(&["127.0.0.0/8", "::1"])
+        };
+        assert_eq!(stage.sync(&repo).await.unwrap().written, 3, "{url}");
+    }
+}
+
+/// The address that was checked is the one that is connected to, and no other host is gone to.
+#[tokio::test]
+async fn a_redirect_is_not_followed_to_where_nothing_was_checked() {
+    let mut stage = Stage::new().await;
+    let (_work, server) = served(&stage).await;
+    let other = Server::start(stage.path("www")).await;
+    let by_name = format!("http://localhost:{}/repo.git", server.address.port());
+    let repo = stage.add(&by_name, None).await;
+    stage.options.reach = guarded(&["127.0.0.0/8", "::1"]);
+    server.set(Mood::Sending(other.url()));
+    let refused = stage.sync(&repo).await.unwrap_err();
+    assert_eq!(refused.code(), "SCM_NOT_FOUND", "{refused}");
+    assert_eq!(other.asked.lock().unwrap().len(), 0);
+}
+
+fn guarded(allow: &[&str]) -> consign_scm::Reach {
+    let allow: Vec<String> = allow.iter().map(|&entry| entry.to_owned()).collect();
+    consign_scm::Reach {
+        allowed: consign_outbound::Allowed::parse(&allow).unwrap(),
+        local_roots: Some(Vec::new()),
+    }
+}

@@ -212,3 +212,18 @@ async fn the_token_stays_with_its_host() {
     scene.gitlab.world().faults.extend(circles);
     assert_eq!(scene.sync().await.unwrap_err().code(), "SCM_PROTOCOL");
 }
+
+#[tokio::test]
+async fn an_address_that_the_settings_rule_out_is_not_asked() {
+    let mut scene = Scene::new().await;
+    scene.stage.options.reach.allowed = consign_outbound::Allowed::default();
+    let refused = scene.sync().await.unwrap_err();
+    assert_eq!(refused.code(), "SCM_NOT_ALLOWED", "{refused}");
+    scene.repo.url = scene.repo.url.replace("127.0.0.1", "localhost");
+    let refused = scene.sync().await.unwrap_err();
+    assert_eq!(refused.code(), "SCM_UNREACHABLE", "{refused}");
+    assert!(
+        refused.to_string().contains("add it to `allow`"),
+        "{refused}"
+    );
+}

@@ -92,3 +92,21 @@ async fn nobody_listens() {
     assert_eq!(nobody.code(), "SCM_UNREACHABLE", "{nobody}");
     assert_eq!(stage.waits.load(Ordering::SeqCst), 2);
 }
+
+#[tokio::test]
+async fn a_host_that_no_setting_names_is_not_asked() {
+    let mut stage = Stage::new().await;
+    let made = Made::with(stage.path("r"), &history(1));
+    let served = Served::new(&made);
+    stage.options.credential = credential(USER, PASSWORD);
+    stage.options.reach = consign_scm::Reach {
+        allowed: consign_outbound::Allowed::default(),
+        local_roots: Some(Vec::new()),
+    };
+    for url in [served.url(), made.url()] {
+        let repo = add(&stage, &url).await;
+        let refused = stage.sync(&repo).await.unwrap_err();
+        assert_eq!(refused.code(), "SCM_NOT_ALLOWED", "{refused}");
+    }
+    assert_eq!(served.connections.load(Ordering::SeqCst), 0);
+}

@@ -1,8 +1,10 @@
-//! The guard at the door: no request leaves for an address inside.
+//! The address guard: no request leaves for an address inside.
 //!
-//! A message's destination comes from a configuration that tenants may have a hand in, and names
+//! A destination comes from a configuration or a database that others may have a hand in, and names
 //! resolve to whatever their owner says at that moment. So names are looked up here, for each
 //! connection, and the client connects to the very addresses that were checked.
+
+mod address;
 
 use std::{
     fmt, io,
@@ -16,26 +18,34 @@ use reqwest::{
     dns::{Name, Resolve, Resolving},
 };
 
-use super::address::{Range, meant, not_public};
-use crate::SinkError;
+use self::address::{Range, meant, not_public};
 
 /// The exceptions: addresses and names that may be reached although they are not public.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Allowed {
+pub struct Allowed {
+    everything: bool,
     ranges: Vec<Range>,
     hosts: Vec<String>,
 }
 
 impl Allowed {
-    pub(super) fn parse(entries: &[String]) -> Result<Self, SinkError> {
+    /// No address is ruled out.
+    pub fn everything() -> Self {
+        Self {
+            everything: true,
+            ..Self::default()
+        }
+    }
+
+    /// Reads addresses, ranges and host names. What is wrong with one reads on after the setting's name.
+    pub fn parse(entries: &[String]) -> Result<Self, String> {
         let mut allowed = Self::default();
         for entry in entries {
             match entry.parse::<Range>() {
                 Ok(range) => allowed.ranges.push(range),
                 Err(_) if is_host(entry) => allowed.hosts.push(entry.to_ascii_lowercase()),
                 Err(why) => {
-                    let reason = format!("{why}, nor is it a host name: {entry:?}");
-                    return Err(SinkError::invalid("allow", reason));
+                    return Err(format!("{why}, nor is it a host name: {entry:?}"));
                 }
             }
         }
@@ -46,29 +56,59 @@ impl Allowed {
     fn objection(&self, host: &str, address: IpAddr) -> Option<&'static str> {
         let objection = not_public(address)?;
         let address = meant(address);
-        let excepted = self.ranges.iter().any(|range| range.contains(address))
-            || self
-                .hosts
-                .iter()
-                .any(|name| name.eq_ignore_ascii_case(host));
+        let excepted = self.everything
+            || self.ranges.iter().any(|range| range.contains(address))
+            || self.has_host(host);
         (!excepted).then_some(objection)
     }
 
-    /// Refuses a URL whose host is an address that may not be reached: no name, no lookup.
-    pub(super) fn check_literal(&self, option: &str, url: &Url) -> Result<(), SinkError> {
+    fn has_host(&self, host: &str) -> bool {
+        let mut hosts = self.hosts.iter();
+        hosts.any(|name| name.eq_ignore_ascii_case(host))
+    }
+
+    /// Whether `host` itself is an exception: for programs that look names up by themselves, where no
+    /// address can be checked.
+    pub fn names(&self, host: &str) -> bool {
+        let is_in_range = |address| {
+            self.ranges
+                .iter()
+                .any(|range| range.contains(meant(address)))
+        };
+        self.everything || self.has_host(host) || literal(host).is_some_and(is_in_range)
+    }
+
+    /// Refuses a URL whose host is an address that may not be reached: no name, no lookup. The reason
+    /// reads on after the setting's name.
+    pub fn check_literal(&self, url: &Url) -> Result<(), String> {
         let host = url.host_str().unwrap_or_default();
-        let literal = host.trim_start_matches('[').trim_end_matches(']');
-        let Ok(address) = literal.parse() else {
+        let Some(address) = literal(host) else {
             return Ok(());
         };
         match self.objection(host, address) {
             None => Ok(()),
-            Some(why) => Err(SinkError::invalid(
-                option,
-                format!("leads to {address}, which is {why}; if that is meant, add it to `allow`"),
+            Some(why) => Err(format!(
+                "leads to {address}, which is {why}; if that is meant, add it to `allow`"
             )),
         }
     }
+
+    /// A resolver for a client that connects to allowed addresses only.
+    pub fn resolver(self) -> impl Resolve + 'static {
+        SharedGuard(Arc::new(Guard::new(self)))
+    }
+
+    /// The addresses of a host that may be reached, looked up now.
+    pub async fn addresses(self, host: &str) -> Result<Vec<IpAddr>, Refusal> {
+        let passed = Guard::new(self).pass(host.to_owned()).await?;
+        Ok(passed.iter().map(SocketAddr::ip).collect())
+    }
+}
+
+/// The address that a host is, if it is no name.
+fn literal(host: &str) -> Option<IpAddr> {
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host.parse().ok()
 }
 
 fn is_host(entry: &str) -> bool {
@@ -84,14 +124,14 @@ type Looking = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
 type Lookup = Box<dyn Fn(String) -> Looking + Send + Sync>;
 
 /// Looks names up and lets only addresses pass that may be reached.
-pub(super) struct Guard {
+struct Guard {
     allowed: Allowed,
     lookup: Lookup,
 }
 
 impl Guard {
     /// A guard that asks the system.
-    pub(super) fn new(allowed: Allowed) -> Self {
+    fn new(allowed: Allowed) -> Self {
         let lookup = |host: String| -> Looking {
             Box::pin(async move {
                 let found = tokio::net::lookup_host((host.as_str(), 0)).await?;
@@ -115,7 +155,7 @@ impl fmt::Debug for Guard {
 
 /// Lets a `Guard` be shared with the client.
 #[derive(Debug)]
-pub(super) struct SharedGuard(pub(super) Arc<Guard>);
+struct SharedGuard(Arc<Guard>);
 
 impl Resolve for SharedGuard {
     fn resolve(&self, name: Name) -> Resolving {
@@ -163,13 +203,23 @@ impl Guard {
 
 /// Why a name leads nowhere.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Refusal {
+pub enum Refusal {
+    /// There is no such name, or it cannot be asked about.
     #[error("{host} could not be looked up: {why}")]
-    NotFound { host: String, why: String },
+    NotFound {
+        /// The name.
+        host: String,
+        /// What the system said.
+        why: String,
+    },
+    /// It has addresses that may not be reached, and no others.
     #[error("{host} leads to {address}, which is {why}; if that is meant, add it to `allow`")]
     Blocked {
+        /// The name.
         host: String,
+        /// One of its addresses.
         address: IpAddr,
+        /// What sort of address that is.
         why: &'static str,
     },
 }
@@ -263,10 +313,31 @@ mod tests {
             "http://0/",
         ] {
             let url: Url = url.parse().unwrap();
-            assert!(none.check_literal("url", &url).is_err(), "{url}");
+            assert!(none.check_literal(&url).is_err(), "{url}");
         }
         let public: Url = "http://8.8.8.8/".parse().unwrap();
-        none.check_literal("url", &public).unwrap();
+        none.check_literal(&public).unwrap();
+    }
+
+    #[test]
+    fn a_program_that_looks_up_by_itself_goes_to_named_hosts_only() {
+        let entries = ["svn.example", "10.0.0.0/8", "8.8.8.8"].map(str::to_owned);
+        let allowed = Allowed::parse(&entries).unwrap();
+        for (host, is_named) in [
+            ("SVN.example", true),
+            ("10.1.2.3", true),
+            ("[::ffff:10.1.2.3]", true),
+            ("8.8.8.8", true),
+            ("9.9.9.9", false),
+            ("127.0.0.1", false),
+            ("other.example", false),
+            ("", false),
+        ] {
+            assert_eq!(allowed.names(host), is_named, "{host}");
+        }
+        assert!(Allowed::everything().names("other.example"));
+        let loopback: Url = "http://127.0.0.1/".parse().unwrap();
+        Allowed::everything().check_literal(&loopback).unwrap();
     }
 
     #[test]

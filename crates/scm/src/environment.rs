@@ -1,0 +1,30 @@
+//! What programs that are started here see of the environment: it may hold tokens and passwords that
+//! are none of theirs.
+
+use std::ffi::OsString;
+
+/// How to find programs and the way out.
+const HANDED_ON: [&str; 15] = [
+    "PATH",
+    "HOME",
+    "TMPDIR",
+    "http_proxy",
+    "https_proxy",
+    "HTTPS_PROXY",
+    "no_proxy",
+    "NO_PROXY",
+    "all_proxy",
+    "ALL_PROXY",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "SSH_AUTH_SOCK",
+    "USER",
+    "LOGNAME",
+];
+
+/// The variables that every program gets, as far as they are set.
+pub(crate) fn handed_on() -> impl Iterator<Item = (&'static str, OsString)> {
+    HANDED_ON
+        .into_iter()
+        .filter_map(|name| Some((name, std::env::var_os(name)?)))
+}

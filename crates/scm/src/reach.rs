@@ -1,0 +1,161 @@
+//! What may be read: a repository may have been added by a role of the database, but it is read with the
+//! rights and from the network of this process.
+
+use std::{
+    net::IpAddr,
+    path::{Component, Path, PathBuf},
+};
+
+use consign_outbound::{Allowed, Refusal};
+use reqwest::Url;
+
+use crate::ScmError;
+
+/// Which addresses and folders repositories are read from.
+#[derive(Clone, Debug)]
+pub struct Reach {
+    /// What may be reached besides public addresses.
+    pub allowed: Allowed,
+    /// The folders that local repositories lie in; none: every folder that this user can read.
+    pub local_roots: Option<Vec<PathBuf>>,
+}
+
+impl Reach {
+    /// Every address and every folder: where nobody else adds repositories.
+    pub fn anywhere() -> Self {
+        Self {
+            allowed: Allowed::everything(),
+            local_roots: None,
+        }
+    }
+
+    /// Refuses a local repository outside of the roots. Symbolic links count as what they lead to.
+    pub(crate) fn check_path(&self, name: &str, path: &Path) -> Result<(), ScmError> {
+        let Some(roots) = &self.local_roots else {
+            return Ok(());
+        };
+        let is_plain = !path.components().any(|part| part == Component::ParentDir);
+        let path = resolved(path).filter(|_| is_plain);
+        let is_below = |path: PathBuf| {
+            let mut roots = roots.iter().filter_map(|root| root.canonicalize().ok());
+            roots.any(|root| path.starts_with(root))
+        };
+        match path.is_some_and(is_below) {
+            true => Ok(()),
+            // Whether it is there at all is not told.
+            false => Err(refused(name, "is not in a folder of scm.local_roots")),
+        }
+    }
+
+    /// The same for a `file:` URL.
+    pub(crate) fn check_file_url(&self, name: &str) -> Result<(), ScmError> {
+        if self.local_roots.is_none() {
+            return Ok(());
+        }
+        let url = Url::parse(name).ok().filter(|_| !name.contains(".."));
+        let path = url.and_then(|url| url.to_file_path().ok());
+        match path {
+            Some(path) => self.check_path(name, &path),
+            None => Err(refused(
+                name,
+                "does not name a path: it has the form file:///path",
+            )),
+        }
+    }
+
+    /// Refuses a host that no setting names, for programs that look names up by themselves and follow
+    /// redirects.
+    pub(crate) fn check_named(&self, name: &str, host: &str) -> Result<(), ScmError> {
+        match self.allowed.names(host) {
+            true => Ok(()),
+            false => Err(refused(
+                name,
+                "is read by a program that looks its host up by itself: add the host to scm.allow",
+            )),
+        }
+    }
+
+    /// Refuses a URL whose host is an address that may not be reached.
+    pub(crate) fn check_literal(&self, name: &str, url: &Url) -> Result<(), ScmError> {
+        let checked = self.allowed.check_literal(url);
+        checked.map_err(|why| refused(name, &why))
+    }
+
+    /// The addresses that `host` may be reached at, looked up now.
+    pub(crate) async fn addresses(&self, name: &str, host: &str) -> Result<Vec<IpAddr>, ScmError> {
+        let found = self.allowed.clone().addresses(host).await;
+        found.map_err(|refusal| match refusal {
+            Refusal::Blocked { .. } => refused(name, &refusal.to_string()),
+            Refusal::NotFound { .. } => ScmError::Network {
+                source_name: name.to_owned(),
+                tries: 1,
+                detail: refusal.to_string(),
+            },
+        })
+    }
+}
+
+/// Where a path leads; of one that is not there, where it would be.
+fn resolved(path: &Path) -> Option<PathBuf> {
+    let present = path
+        .ancestors()
+        .find(|above| above.symlink_metadata().is_ok())?;
+    let missing = path.strip_prefix(present).ok()?;
+    Some(present.canonicalize().ok()?.join(missing))
+}
+
+fn refused(name: &str, why: &str) -> ScmError {
+    ScmError::NotAllowed {
+        source_name: name.to_owned(),
+        detail: why.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_local_repository_lies_below_a_root_wherever_links_lead() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for name in ["in/repo", "in/a b", "out/repo", "in-between"] {
+            std::fs::create_dir_all(at(name)).unwrap();
+        }
+        std::os::unix::fs::symlink(at("out/repo"), at("in/link")).unwrap();
+        std::os::unix::fs::symlink(at("in"), at("root")).unwrap();
+        let reach = Reach {
+            local_roots: Some(vec![at("root")]),
+            ..Reach::anywhere()
+        };
+        for (name, is_allowed) in [
+            ("in/repo", true),
+            ("root/repo", true),
+            ("in", true),
+            ("out/repo", false),
+            ("in/link", false),
+            ("in-between", false),
+            ("in/../out/repo", false),
+            ("in/nothing/there", true),
+            ("out/nothing", false),
+            ("in/link/nothing", false),
+        ] {
+            let path = at(name);
+            let checked = reach.check_path(name, &path);
+            assert_eq!(checked.is_ok(), is_allowed, "{name}: {checked:?}");
+            let url = format!("file://{}", path.display());
+            assert_eq!(reach.check_file_url(&url).is_ok(), is_allowed, "{url}");
+        }
+        let spelt = format!("file://{}/in/a%20b", folder.path().display());
+        reach.check_file_url(&spelt).unwrap();
+        for url in [
+            "file://host/etc",
+            "file:///in/%2e%2e/out",
+            "file:relative",
+            "nothing",
+        ] {
+            assert!(reach.check_file_url(url).is_err(), "{url}");
+        }
+        Reach::anywhere().check_path("x", &at("out/repo")).unwrap();
+    }
+}
