@@ -79,6 +79,15 @@ pub(crate) async fn schema(address: &Address) -> Result<Schema, Error> {
     }
 }
 
+/// Refuses a database whose disk is about to be full, where that can be seen from here. A server says
+/// so itself when it is written to.
+pub(crate) fn check_room(address: &Address) -> Result<(), Error> {
+    match address {
+        Address::Sqlite { path, .. } => sqlite::check_room(path),
+        Address::Postgres { .. } => Ok(()),
+    }
+}
+
 /// The SQL of all steps; for PostgreSQL complete, so that it can be run by hand.
 pub(crate) fn script(address: &Address) -> String {
     match address {

@@ -106,6 +106,8 @@ pub struct AppState {
     pub(crate) tick_age_max: Duration,
     /// The last check of the database.
     pub(crate) last_check: Arc<Mutex<Option<Checked>>>,
+    /// Why the process could not write to the database the last time, if it could not.
+    failed_write: Arc<watch::Sender<Option<String>>>,
     /// Held while a lane's policy is read, changed and written.
     pub(crate) lane_changes: Arc<Mutex<()>>,
     /// Wakes the stepper of redrives when one is started here.
@@ -135,6 +137,7 @@ impl AppState {
             clock: Arc::new(Timestamp::now),
             tick_age_max: ServerOptions::default().tick_age_max(),
             last_check: Arc::default(),
+            failed_write: Arc::new(watch::Sender::new(None)),
             lane_changes: Arc::default(),
             redrive_started: Arc::new(Notify::new()),
             tally: Arc::default(),
@@ -234,6 +237,16 @@ impl AppState {
     /// tells of the process.
     pub fn take_done(&self) -> Vec<LanePulse> {
         self.tally.take()
+    }
+
+    /// Takes down whether the last regular write of this process succeeded: `/readyz` answers 503
+    /// while it did not, as on a full disk, where reading still works.
+    pub fn note_write(&self, failure: Option<String>) {
+        self.failed_write.send_replace(failure);
+    }
+
+    pub(crate) fn failed_write(&self) -> Option<String> {
+        self.failed_write.borrow().clone()
     }
 
     /// The tokens that only the gateway of memories knows.

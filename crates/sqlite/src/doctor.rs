@@ -23,34 +23,67 @@ use crate::{error::Result, sql};
 /// Findings of one kind shown in full; the rest are counted.
 const SHOWN_MAX: usize = 100;
 
+/// What damage of the file itself is called.
+const FILE: &str = "file";
+const REMEDY: &str = "stop consign, copy the file and its -wal aside, restore the last backup, or save \
+                      what can be read with `sqlite3 FILE .recover`";
+
 pub(crate) async fn examine(
     connection: &mut SqliteConnection,
     now: Timestamp,
 ) -> Result<Vec<Finding>> {
     let mut report = Report::default();
-    check_file(connection, &mut report).await?;
-    let messages = places::examine(connection, &mut report).await?;
-    turns::examine(connection, &messages, &mut report).await?;
-    orders::examine(connection, &mut report).await?;
-    payments::examine(connection, now, &mut report).await?;
-    memory::examine(connection, now, &mut report).await?;
-    scm::examine(connection, &mut report).await?;
-    guards::examine(connection, &mut report).await?;
+    let examined = match check_file(connection, &mut report).await {
+        Ok(()) => examine_rows(connection, now, &mut report).await,
+        Err(failure) => Err(failure),
+    };
+    match examined {
+        // Where the file is damaged, what reading it comes to is a finding too.
+        Err(failure) if failure.is_damage() || report.by_code.contains_key(FILE) => {
+            report.damaged(&failure.during("examine").to_string());
+        }
+        examined => examined?,
+    }
     Ok(report.findings())
+}
+
+async fn examine_rows(
+    connection: &mut SqliteConnection,
+    now: Timestamp,
+    report: &mut Report,
+) -> Result<()> {
+    let messages = places::examine(connection, report).await?;
+    turns::examine(connection, &messages, report).await?;
+    orders::examine(connection, report).await?;
+    payments::examine(connection, now, report).await?;
+    memory::examine(connection, now, report).await?;
+    scm::examine(connection, report).await?;
+    guards::examine(connection, report).await?;
+    documents(connection, report).await
 }
 
 /// SQLite's own opinion of the file.
 async fn check_file(connection: &mut SqliteConnection, report: &mut Report) -> Result<()> {
-    let lines: Vec<String> = sqlx::query_scalar(sql!("doctor_quick_check"))
+    let lines: Vec<String> = sqlx::query_scalar(sql!("doctor_integrity"))
         .fetch_all(connection)
         .await?;
     for line in lines.iter().filter(|line| *line != "ok") {
+        report.damaged(line);
+    }
+    Ok(())
+}
+
+/// SQLite does not look into texts: bytes that changed in one are found by reading it.
+async fn documents(connection: &mut SqliteConnection, report: &mut Report) -> Result<()> {
+    let unreadable: Vec<(i64, String)> = sqlx::query_as(sql!("doctor_documents"))
+        .fetch_all(connection)
+        .await?;
+    for (id, column) in unreadable {
         report.add(
-            "file",
-            format!("the database file is damaged: {line}"),
-            "stop consign, copy the file and its -wal aside, restore the last backup, or save what \
-             can be read with `sqlite3 FILE .recover`",
-            None,
+            FILE,
+            format!("the {column} of message {id} is not JSON: its bytes have changed on the disk"),
+            REMEDY,
+            Some(MessageId(id)),
         );
     }
     Ok(())
@@ -63,6 +96,11 @@ struct Report {
 }
 
 impl Report {
+    fn damaged(&mut self, what: &str) {
+        let what = format!("the database file is damaged: {what}");
+        self.add(FILE, what, REMEDY, None);
+    }
+
     fn add(
         &mut self,
         code: &'static str,

@@ -33,6 +33,16 @@ impl Failure {
         Self::Refused(Error::Corrupt { what: what.into() })
     }
 
+    /// Whether the file is damaged.
+    pub(crate) fn is_damage(&self) -> bool {
+        match self {
+            Self::Refused(error) => matches!(error, Error::Corrupt { .. }),
+            Self::Database(error) => {
+                is_decoding(error) || matches!(primary_code(error), Some(CORRUPT | NOT_A_DATABASE))
+            }
+        }
+    }
+
     /// The kernel's error for a failure before COMMIT: nothing was written.
     pub(crate) fn during(self, attempted: &'static str) -> Error {
         match self {

@@ -1,5 +1,7 @@
 //! The schema: forward only, safe to bring up to date twice and from several processes at once.
 
+use std::{fs::OpenOptions, os::unix::fs::OpenOptionsExt, path::Path};
+
 use consign_kernel::{Error, Result};
 use jiff::Timestamp;
 use sqlx::{ConnectOptions, Connection, SqliteConnection, sqlite::SqliteJournalMode};
@@ -252,7 +254,19 @@ pub(crate) async fn read_status(connection: &mut SqliteConnection) -> error::Res
 
 /// Turning on the write-ahead log needs the file to itself for a moment, and SQLite does not wait
 /// for that by itself.
+/// Makes the file for its owner only; SQLite gives its log the same rights. What cannot be made, SQLite
+/// says why when it opens it.
+fn make_file(path: &Path) {
+    let made = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path);
+    drop(made);
+}
+
 async fn connect_for_migration(options: &SqliteOptions) -> Result<SqliteConnection> {
+    make_file(options.path());
     let connect = options
         .writing()
         .create_if_missing(true)

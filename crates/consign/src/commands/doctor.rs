@@ -1,5 +1,7 @@
 //! `consign doctor`: every invariant, checked.
 
+mod files;
+
 use clap::Args;
 use consign_kernel::{Error, Finding, NOT_CHECKED};
 use consign_memory::{Issue, MemoryOptions, ReconcileOptions};
@@ -16,6 +18,9 @@ use crate::{
 /// What doctor calls audits that are pending for too long.
 const HANGING: &str = "memory_audit_hanging";
 
+/// What doctor calls damage of the file itself.
+const FILE: &str = "file";
+
 /// Check every invariant of the database; exit code 1 when something is wrong, 5 when the login may not
 /// look everywhere.
 #[derive(Args, Debug)]
@@ -23,9 +28,11 @@ pub(crate) struct Doctor {}
 
 impl Doctor {
     pub(crate) async fn run(self, context: &Context) -> Result<Exit, Failure> {
-        let opened = context.open().await?;
-        let mut findings = opened.store.doctor().await?;
-        by_settings(context, &opened, &mut findings).await?;
+        let findings = match context.open().await {
+            Ok(opened) => examine(context, &opened).await?,
+            Err(failure) if failure.code() == Some("corrupt") => vec![unreadable(&failure)],
+            Err(failure) => return Err(failure),
+        };
         let hints = hints(context)?;
         if context.out.is_json() {
             let mut answer = json!({"findings": findings});
@@ -51,13 +58,36 @@ fn is_not_checked(finding: &Finding) -> bool {
     finding.code == NOT_CHECKED
 }
 
+async fn examine(context: &Context, opened: &Opened) -> Result<Vec<Finding>, Failure> {
+    let mut findings = opened.store.doctor().await?;
+    // What a damaged file holds is not to be relied on.
+    if !findings.iter().any(|finding| finding.code == FILE) {
+        by_settings(context, opened, &mut findings).await?;
+    }
+    Ok(findings)
+}
+
+/// A file that is too damaged to be opened.
+fn unreadable(failure: &Failure) -> Finding {
+    Finding {
+        code: FILE.to_owned(),
+        what: failure.message().to_owned(),
+        remedy: "stop consign, copy the file and its -wal aside, and restore the last backup"
+            .to_owned(),
+        ids: Vec::new(),
+    }
+}
+
 /// What could be set up better. Nothing is wrong with the database, so the exit code is the same.
-fn hints(context: &Context) -> Result<Vec<&'static str>, Failure> {
-    let server = context.config(Flags::new())?.settings.server;
+fn hints(context: &Context) -> Result<Vec<String>, Failure> {
+    let config = context.config(Flags::new())?;
+    let server = &config.settings.server;
     let has_bare_sessions = !server.tokens.is_empty() && server.session_key.is_none();
     let hint = "server.session_key is not set: whoever can read the hashes of server.tokens can make \
                 a session of the dashboard";
-    Ok(has_bare_sessions.then_some(hint).into_iter().collect())
+    let hints = has_bare_sessions.then(|| hint.to_owned());
+    let open = files::readable_by_others(&config)?;
+    Ok(hints.into_iter().chain(open).collect())
 }
 
 /// The database takes it that an audit may be pending for two hours; the settings may say otherwise.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use consign_kernel::Error;
+use consign_kernel::{Certainty, Error};
 use consign_sqlite::{SqliteOptions, SqliteStore};
 
 use super::{Opened, Schema, Step};
@@ -43,6 +43,28 @@ pub(super) async fn status(path: &Path) -> Result<Schema, Error> {
     })
 }
 
+/// What must be free on the disk: the log grows to 16 MiB before it is copied into the file.
+const ROOM_BYTES_MIN: u64 = 16 << 20;
+
+pub(super) fn check_room(path: &Path) -> Result<(), Error> {
+    match rustix::fs::statvfs(path) {
+        Ok(disk) => has_room(disk.f_bavail.saturating_mul(disk.f_frsize)),
+        // Whoever writes next is told what is wrong.
+        Err(_) => Ok(()),
+    }
+}
+
+fn has_room(free_bytes: u64) -> Result<(), Error> {
+    if free_bytes >= ROOM_BYTES_MIN {
+        return Ok(());
+    }
+    Err(Error::Unavailable {
+        attempted: "the disk is full (less than 16 MiB left)",
+        certainty: Certainty::Definite,
+        source: format!("{free_bytes} bytes are free, {ROOM_BYTES_MIN} are needed").into(),
+    })
+}
+
 pub(super) fn steps() -> Vec<Step> {
     let step = |migration: &consign_sqlite::Migration| Step {
         version: migration.version,
@@ -72,4 +94,16 @@ pub(super) fn script() -> String {
         )
     };
     steps().iter().map(text).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rejects_a_disk_without_room_for_the_log() {
+        has_room(ROOM_BYTES_MIN).unwrap();
+        let error = has_room(ROOM_BYTES_MIN - 1).unwrap_err();
+        assert!(error.to_string().contains("the disk is full"), "{error}");
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use consign_kernel::{Done, LanePulse, Pulse, Store};
+use consign_kernel::{Done, Error, LanePulse, Pulse, Store, with_causes};
 use consign_server::AppState;
 use consign_worker::WorkerHandle;
 use tokio::{
@@ -13,6 +13,8 @@ use tokio::{
 
 /// How often.
 const EVERY: Duration = Duration::from_secs(10);
+/// How soon after one that failed.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// How long the last one may take: nothing depends on it.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
@@ -68,15 +70,18 @@ impl Teller {
                 _ = &mut ended => true,
                 _ = beats.tick() => false,
             };
-            self.tell().await;
+            let is_told = self.tell().await;
             if is_last {
                 return;
+            }
+            if !is_told {
+                beats.reset_after(AGAIN_AFTER);
             }
         }
     }
 
-    /// What could not be told is told the next time.
-    async fn tell(&mut self) {
+    /// What could not be told is told the next time. Answers whether the next one can wait.
+    async fn tell(&mut self) -> bool {
         add(&mut self.untold, self.worker.take_done());
         add(&mut self.untold, self.state.take_done());
         let pulse = Pulse {
@@ -86,9 +91,24 @@ impl Teller {
             lanes: self.untold.clone(),
         };
         match self.store.pulse(&pulse).await {
-            Ok(()) => self.untold.clear(),
-            // Nothing depends on it; whoever needs the database says so.
-            Err(error) => tracing::debug!(%error, "this process could not tell of itself"),
+            Ok(()) => {
+                self.untold.clear();
+                self.state.note_write(None);
+                true
+            }
+            // A login without the right to this write may have that to every other.
+            Err(error @ Error::Forbidden { .. }) => {
+                tracing::debug!(%error, "this process could not tell of itself");
+                true
+            }
+            // Nothing depends on it, but other writes will fail as well: `/readyz` says so.
+            Err(error) => {
+                let cause = with_causes(&error);
+                tracing::warn!(%cause, "the database takes no writes; trying again every second");
+                // Probes come without a token: the log has the cause.
+                self.state.note_write(Some(error.to_string()));
+                false
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Whether the schema still fits, for `/readyz`.
+//! Whether the schema still fits and the disk has room, for `/readyz`.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -9,8 +9,8 @@ use consign_kernel::{Error, Result};
 
 use crate::database::{self, Address};
 
-/// A schema changes when somebody deploys; probes come every few seconds.
-const GOOD_FOR: Duration = Duration::from_secs(30);
+/// The check needs a connection of its own; probes may come more often.
+const GOOD_FOR: Duration = Duration::from_secs(5);
 
 /// The check, remembered while it was good.
 #[derive(Clone, Debug)]
@@ -27,6 +27,7 @@ impl Check {
     }
 
     pub(super) async fn fits(self) -> Result<()> {
+        database::check_room(&self.address)?;
         let good_at = *self.lock();
         if good_at.is_some_and(|at| at.elapsed() < GOOD_FOR) {
             return Ok(());

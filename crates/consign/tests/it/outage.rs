@@ -53,6 +53,38 @@ async fn serve_waits_for_the_database_and_says_so() {
     service.stop().await;
 }
 
+/// A deployment of a newer program migrated the database meanwhile.
+#[tokio::test]
+async fn it_is_not_ready_on_a_newer_schema() {
+    let consign = Consign::new();
+    hello(&consign);
+    let service = Service::serve(&consign).await;
+    let at = service.address();
+    assert_eq!(http::get(at, "/readyz").await.status, 200);
+    consign
+        .sql("INSERT INTO schema_version SELECT 9999, 'later', 'x', 0")
+        .await;
+    eventually("it is not ready", SOON, async || {
+        let ready = http::get(at, "/readyz").await;
+        ready.status == 503 && ready.body.contains("version 9999")
+    })
+    .await;
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn doctor_reports_a_file_that_is_no_database() {
+    let consign = Consign::new();
+    let file = consign.folder().join("test.db");
+    std::fs::write(
+        file,
+        "not a database, but longer than its header would be".repeat(40),
+    )
+    .unwrap();
+    let found = consign.run(["doctor", "--json"]).expect(1).json();
+    assert_eq!(found["findings"][0]["code"], "file", "{found}");
+}
+
 #[tokio::test]
 async fn a_signal_ends_the_wait() {
     let consign = Consign::at("postgres://me@127.0.0.1:1/nowhere");

@@ -36,7 +36,7 @@ pub(crate) async fn healthz() -> Answer<Alive> {
 
 /// Whether work can be sent here
 ///
-/// The database is reachable, its schema fits, the claim loop of the worker ticks, and the process
+/// The database is reachable and takes writes, its schema fits, the claim loop of the worker ticks, and the process
 /// is not about to end.
 #[utoipa::path(
     get, path = "/readyz", operation_id = "readyz", tag = "health",
@@ -96,6 +96,8 @@ async fn reasons(state: &AppState) -> Vec<String> {
         reasons.push("the process is about to end".to_owned());
     }
     reasons.extend(database_reason(state).await);
+    let unwritten = state.failed_write();
+    reasons.extend(unwritten.map(|why| format!("the last write to the database failed: {why}")));
     let Some(status) = state.worker.as_ref().map(|worker| worker.status()) else {
         return reasons;
     };

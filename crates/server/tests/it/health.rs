@@ -100,6 +100,20 @@ async fn a_schema_that_does_not_fit_is_a_reason() {
     assert!(reason.contains("version 9"), "{reason}");
 }
 
+/// A full disk, say: reading still works.
+#[tokio::test]
+async fn a_write_that_failed_is_a_reason_until_one_succeeds() {
+    let bench = Bench::reference().await;
+    let why = "database or disk is full".to_owned();
+    bench.state.note_write(Some(why));
+    let answer = bench.get("/readyz").await;
+    answer.is(503);
+    let reason = answer.json["reasons"][0].as_str().unwrap();
+    assert!(reason.contains("disk is full"), "{reason}");
+    bench.state.note_write(None);
+    bench.get("/readyz").await.is(200);
+}
+
 #[tokio::test]
 async fn a_worker_whose_claim_loop_stands_still_is_a_reason() {
     let bench = Bench::reference().await;

@@ -1,6 +1,10 @@
 //! Everything that can be wrong in the file is found and named.
 
+use std::io::{Seek, SeekFrom, Write};
+
 use consign_kernel::{By, LanePolicy, Store};
+
+use sqlx::Connection;
 
 use crate::harness::{Bench, claim, drain, lane, messages};
 
@@ -171,4 +175,72 @@ async fn a_run_longer_than_the_cap_is_found() {
         "harmless, as it says"
     );
     assert_eq!(lane().as_str(), "default");
+}
+
+/// Overwrites every page of `table` but its first with `fill`.
+async fn overwrite(bench: &Bench, table: &str, fill: &[u8]) {
+    let mut connection = bench.connect().await;
+    let pages: Vec<i64> = sqlx::query_scalar(
+        "SELECT pageno FROM dbstat WHERE name = ?1 AND pagetype = 'leaf' ORDER BY pageno",
+    )
+    .bind(table)
+    .fetch_all(&mut connection)
+    .await
+    .unwrap();
+    sqlx::raw_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+        .execute(&mut connection)
+        .await
+        .unwrap();
+    connection.close().await.unwrap();
+    let mut file = std::fs::File::options()
+        .write(true)
+        .open(bench.path())
+        .unwrap();
+    for page in &pages[1..] {
+        let at = u64::try_from((page - 1) * 4096 + 8).unwrap();
+        file.seek(SeekFrom::Start(at)).unwrap();
+        file.write_all(fill).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn damage_is_a_finding_and_not_an_error() {
+    let bench = Bench::new().await;
+    bench.store.enqueue(&messages(500)).await.unwrap();
+    overwrite(&bench, "message", &[0xa5; 4000]).await;
+    let findings = bench.open().await.doctor().await.unwrap();
+    let damage = findings.iter().filter(|finding| finding.code == "file");
+    assert!(damage.count() > 0, "{findings:?}");
+}
+
+#[tokio::test]
+async fn changed_bytes_of_a_payload_are_found() {
+    let bench = busy_store().await;
+    let mut connection = bench.connect().await;
+    sqlx::raw_sql("DROP TRIGGER message_update; UPDATE message SET payload = '{' WHERE id = 5")
+        .execute(&mut connection)
+        .await
+        .unwrap();
+    let findings = bench.store.doctor().await.unwrap();
+    let found = findings.iter().find(|finding| finding.code == "file");
+    let found = found.unwrap_or_else(|| panic!("{findings:?}"));
+    assert!(found.what.contains("the payload of message 5"), "{found:?}");
+}
+
+#[tokio::test]
+async fn a_result_that_another_program_wrote_deeply_is_shown() {
+    let bench = busy_store().await;
+    let deep = format!("{}{}", "[".repeat(500), "]".repeat(500));
+    let mut connection = bench.connect().await;
+    sqlx::query(
+        "INSERT INTO attempt (message_id, attempt_no, outcome, owner, fence, token, claimed_at,
+                              finished_at, result)
+         VALUES (5, 1, 'retry', 'w', 1, zeroblob(16), 1, 1, ?1)",
+    )
+    .bind(&deep)
+    .execute(&mut connection)
+    .await
+    .unwrap();
+    let history = bench.store.history(consign_kernel::MessageId(5)).await;
+    assert_eq!(history.unwrap()[0].result, Some(deep.into()));
 }

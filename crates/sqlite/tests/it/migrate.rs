@@ -174,3 +174,19 @@ async fn a_file_that_is_no_database_is_refused() {
         "{error}"
     );
 }
+
+#[tokio::test]
+async fn the_file_and_its_log_are_their_owners_only() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let bench = crate::harness::Bench::new().await;
+    bench
+        .store
+        .enqueue(&crate::harness::messages(1))
+        .await
+        .unwrap();
+    for end in ["", "-wal", "-shm"] {
+        let path = format!("{}{end}", bench.path());
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "{path}");
+    }
+}

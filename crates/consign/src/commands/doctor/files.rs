@@ -1,0 +1,53 @@
+//! Files that other users of this machine can read: those of older versions, or made under other rights.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+
+use crate::{
+    config::{Config, KeyPath},
+    context::address_of,
+    failure::Failure,
+};
+
+/// A hint for each file and folder that the settings name and others can read. Nothing is changed: it
+/// may be meant.
+pub(super) fn readable_by_others(config: &Config) -> Result<Vec<String>, Failure> {
+    let memory = &config.settings.memory.options;
+    let mut paths = vec![memory.artifacts_root.clone()];
+    paths.extend(address_of(config)?.files());
+    paths.extend(log_files(config));
+    Ok(paths.iter().filter_map(|path| hint(path)).collect())
+}
+
+/// What sinks of kind `log` write to.
+fn log_files(config: &Config) -> impl Iterator<Item = PathBuf> {
+    let is_log = |path: &KeyPath| match path.segments() {
+        [lanes, _, sink, name] => lanes == "lanes" && sink == "sink" && name == "path",
+        _ => false,
+    };
+    config
+        .values()
+        .filter_map(move |(path, entry)| match &entry.value {
+            Value::String(file) if is_log(path) => Some(PathBuf::from(file)),
+            _ => None,
+        })
+}
+
+fn hint(path: &Path) -> Option<String> {
+    let about = fs::metadata(path).ok()?;
+    let mode = about.permissions().mode() & 0o777;
+    let wanted = match about.is_dir() {
+        true => 0o700,
+        false if about.is_file() => 0o600,
+        false => return None,
+    };
+    let path = path.display();
+    (mode & 0o077 != 0).then(|| {
+        format!("other users of this machine can read {path} (mode {mode:04o}): chmod {wanted:04o} {path}")
+    })
+}
