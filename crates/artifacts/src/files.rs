@@ -5,8 +5,9 @@
 
 use std::{
     fmt,
-    fs::{self, File, OpenOptions},
+    fs::{self, DirBuilder, File, OpenOptions},
     io::{self, ErrorKind, Read, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Component, Path, PathBuf},
 };
 
@@ -75,12 +76,9 @@ impl Artifacts {
     /// Begins a file that is too large to be held in memory. Blocks, like everything a draft does.
     pub fn draft(&self) -> io::Result<Draft> {
         let folder = self.root.join(DRAFTS);
-        fs::create_dir_all(&folder)?;
+        make_folder(&folder)?;
         let path = folder.join(random_name());
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(&path)?;
+        let file = new_file(&path)?;
         Ok(Draft {
             artifacts: self.clone(),
             file,
@@ -114,11 +112,11 @@ impl Artifacts {
     fn place(&self, key: &str) -> Done<(PathBuf, PathBuf)> {
         let path = self.path(key)?;
         let folder = path.parent().unwrap_or(&self.root).to_owned();
-        fs::create_dir_all(&self.root).map_err(ArtifactError::Io)?;
+        make_folder(&self.root).map_err(ArtifactError::Io)?;
         // A link must not make folders elsewhere either.
         let present = folder.ancestors().find(|folder| folder.exists());
         self.check_inside(present.unwrap_or(&self.root), key)?;
-        fs::create_dir_all(&folder).map_err(ArtifactError::Io)?;
+        make_folder(&folder).map_err(ArtifactError::Io)?;
         Ok((path, folder))
     }
 
@@ -195,6 +193,20 @@ impl Artifacts {
     }
 }
 
+/// A folder and those above it, for its owner only. One that is there keeps its rights.
+fn make_folder(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+/// A new file, for its owner only.
+fn new_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+}
+
 /// A file that is being written and has no name yet. Dropped, it is gone.
 pub struct Draft {
     artifacts: Artifacts,
@@ -252,10 +264,7 @@ impl Drop for Draft {
 }
 
 fn write_whole(draft: &Path, path: &Path, folder: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(draft)?;
+    let mut file = new_file(draft)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(draft, path)?;
@@ -346,6 +355,24 @@ mod tests {
         assert!(matches!(outside, Err(ArtifactError::Outside(_))));
         let drafts = fs::read_dir(folder.path().join(DRAFTS)).unwrap();
         assert_eq!(drafts.count(), 0, "no drafts are left");
+    }
+
+    #[tokio::test]
+    async fn files_and_folders_are_their_owners_only() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("a/b");
+        let artifacts = Artifacts::new(&root);
+        artifacts.put(KEY, b"hello".to_vec(), "").await.unwrap();
+        let draft = artifacts.draft().unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        for file in [&root.join(KEY), &draft.path] {
+            assert_eq!(mode(file), 0o600, "{file:?}");
+            let above = file.ancestors().skip(1);
+            for above in above.take_while(|above| *above != folder.path()) {
+                assert_eq!(mode(above), 0o700, "{above:?}");
+            }
+        }
     }
 
     #[tokio::test]

@@ -1,5 +1,6 @@
 //! What may be shown of a value.
 
+use consign_artifacts::uri::mask_credentials;
 use serde_json::Value;
 
 use super::{KeyPath, key, key::Found, kind::Kind};
@@ -19,12 +20,10 @@ const TELLING: &[&str] = &[
     "hash",
 ];
 
-/// A value fit to be shown: secrets hidden, passwords cut out of addresses.
+/// A value fit to be shown: secrets hidden, credentials and queries cut out of addresses.
 pub(crate) fn shown(path: &KeyPath, value: &Value) -> Value {
     let found = key::find(path);
-    let is_kind = |kind: fn(&Kind) -> bool| matches!(found, Found::Key(key) if kind(&key.kind));
-    let url = is_kind(|kind| matches!(kind, Kind::Url));
-    let secret = is_kind(|kind| matches!(kind, Kind::Secret));
+    let secret = matches!(found, Found::Key(key) if matches!(key.kind, Kind::Secret));
     let sink = matches!(found, Found::Open);
     let name = path.last().to_lowercase();
     let only_where = name.ends_with("_env") || name.ends_with("_file");
@@ -34,16 +33,30 @@ pub(crate) fn shown(path: &KeyPath, value: &Value) -> Value {
             segment == "headers" || TELLING.iter().any(|word| segment.contains(word))
         })
     };
+    let is_database = path
+        .segments()
+        .first()
+        .is_some_and(|table| table == "database");
     match value {
+        _ if sink
+            && path
+                .segments()
+                .iter()
+                .skip(3)
+                .any(|segment| segment == "env") =>
+        {
+            HIDDEN.into()
+        }
         _ if sink && !only_where && telling() => HIDDEN.into(),
         _ if secret || name == "hash" => HIDDEN.into(),
-        Value::String(text) if url => address(text).into(),
-        Value::String(text) if sink => without_query(&address(text)).into(),
-        Value::Array(items) if sink => items.iter().map(|item| shown(path, item)).collect(),
+        Value::String(text) if is_database => address(text).into(),
+        Value::String(text) => without_query(&mask_credentials(text)).into(),
+        Value::Array(items) => items.iter().map(|item| shown(path, item)).collect(),
         other => other.clone(),
     }
 }
 
+/// Where a database is: who logs in and with which options is no secret.
 fn address(text: &str) -> String {
     match text.contains("://") {
         true => without_password(text),
@@ -51,7 +64,7 @@ fn address(text: &str) -> String {
     }
 }
 
-/// What stands behind the question mark of a webhook is often its secret.
+/// What stands behind the question mark of a URL is often its secret.
 fn without_query(address: &str) -> String {
     match address.split_once('?') {
         Some((place, _)) if place.contains("://") => format!("{place}?{HIDDEN}"),
@@ -89,12 +102,12 @@ mod tests {
         check(
             "lanes.a.sink.urls",
             json!(["nats://u:p@h"]),
-            json!(["nats://u@h"]),
+            json!(["nats://[REDACTED]@h"]),
         );
         check(
             "lanes.a.sink.url",
             json!("https://u:p@h/x?sig=1"),
-            json!("https://u@h/x?[hidden]"),
+            json!("https://[REDACTED]@h/x?[hidden]"),
         );
         check("lanes.a.sink.headers.X-Tenant", json!("x"), json!(HIDDEN));
         check("lanes.a.sink.subject", json!("x"), json!("x"));
@@ -103,14 +116,24 @@ mod tests {
         check("orders.broker_api_key", json!("x"), json!(HIDDEN));
         check("orders.broker_api_secret", json!("x"), json!(HIDDEN));
         check("payments.rail_token", json!("x"), json!(HIDDEN));
-        let rail = json!("https://u:p@rail.example/pay");
-        let shown_rail = json!("https://u@rail.example/pay");
+        let rail = json!("https://u:p@rail.example/pay?key=s3cret");
+        let shown_rail = json!("https://[REDACTED]@rail.example/pay?[hidden]");
         check("payments.rail_url", rail, shown_rail);
-        let broker = json!("https://u:p@broker.example/orders");
-        check(
+        for setting in [
             "orders.broker_url",
-            broker,
-            json!("https://u@broker.example/orders"),
-        );
+            "orders.broker_status_url",
+            "payments.rail_status_url",
+            "memory.openmemory_base_url",
+            "telemetry.otlp_endpoint",
+        ] {
+            let url = json!("https://broker.example/orders?sig=s3cret#x");
+            check(
+                setting,
+                url,
+                json!("https://broker.example/orders?[hidden]"),
+            );
+        }
+        check("lanes.a.sink.env.AWS_REGION", json!("x"), json!(HIDDEN));
+        check("lanes.a.sink.env.KEY_file", json!("x"), json!(HIDDEN));
     }
 }

@@ -1,9 +1,11 @@
 //! `ls`, `show`, `explain`, `leases`, `doctor`.
 
+use std::process::Command;
+
 use consign_kernel::{Claim, Outcome};
 use serde_json::{Value, json};
 
-use crate::support::{Consign, assert_stable, lane, work};
+use crate::support::{Consign, assert_stable, finish, lane, work};
 
 fn ids(page: &Value) -> Vec<i64> {
     let items = page["items"].as_array().unwrap();
@@ -214,4 +216,29 @@ async fn doctor_is_content_with_a_sound_database_and_names_what_is_wrong_with_an
         .any(|finding| finding["ids"].as_array().unwrap().contains(&json!(3)));
     assert!(lost, "message 3 is nowhere: {findings}");
     assert_eq!(ran.stderr, "", "findings are a result, not an error");
+}
+
+/// Payloads, evidence and results are for the user that runs consign.
+#[test]
+fn files_are_their_owners_only_and_doctor_names_those_that_are_not() {
+    use std::os::unix::fs::PermissionsExt;
+    let consign = Consign::unmigrated();
+    let at = |name: &str| consign.folder().join(name);
+    let mut command = Command::new("sh");
+    let binary = env!("CARGO_BIN_EXE_consign");
+    let run =
+        format!("umask 022; {binary} migrate && {binary} enqueue 1 && {binary} doctor --json");
+    command
+        .current_dir(consign.folder())
+        .env("CONSIGN_DATABASE_URL", consign.database())
+        .args(["-c", &run]);
+    let ran = finish(command, b"").expect(0);
+    assert!(!ran.stdout.contains("hints"), "{ran:?}");
+    let mode = |name: &str| std::fs::metadata(at(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode("test.db"), 0o600);
+    std::fs::set_permissions(at("test.db"), PermissionsExt::from_mode(0o644)).unwrap();
+    let hints = consign.json(["doctor"])["hints"].clone();
+    let hint = hints[0].as_str().unwrap();
+    assert!(hint.contains("test.db (mode 0644): chmod 0600"), "{hint}");
+    assert_eq!(mode("test.db"), 0o644, "doctor changes nothing");
 }

@@ -3,7 +3,7 @@
 use std::{
     fs::{File, OpenOptions},
     io::{self, Read, Seek, SeekFrom, Write},
-    os::unix::fs::MetadataExt,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::PathBuf,
 };
 
@@ -83,6 +83,7 @@ impl LogFile {
             .append(true)
             .read(is_file)
             .create(true)
+            .mode(0o600)
             .open(&self.path)?;
         let metadata = file.metadata()?;
         let torn = metadata.is_file() && !ends_with_line(&mut file)?;

@@ -176,3 +176,16 @@ async fn without_a_path_lines_go_to_standard_output() {
     let line: Value = serde_json::from_str(&line.unwrap()[start..]).unwrap();
     assert_eq!(line["payload"]["name"], "Grüße");
 }
+
+#[tokio::test]
+async fn a_new_file_is_its_owners_only_and_an_old_one_keeps_its_rights() {
+    use std::os::unix::fs::PermissionsExt;
+    let (_folder, path) = folder();
+    let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+    let sink = sink(&to(&path, "")).await;
+    sink.deliver(&delivery()).await;
+    assert_eq!(mode(), 0o600);
+    fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
+    sink.deliver(&delivery()).await;
+    assert_eq!(mode(), 0o640);
+}
