@@ -241,4 +241,6 @@ fn without_slash_before_drive(path: &str) -> &str {
 }
 
 #[cfg(test)]
+mod foreign;
+#[cfg(test)]
 mod tests;

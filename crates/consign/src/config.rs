@@ -5,6 +5,8 @@
 
 mod environment;
 mod file;
+#[cfg(test)]
+mod foreign;
 mod key;
 mod kind;
 mod lanes;

@@ -22,9 +22,12 @@ use std::{
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, de::DeserializeOwned, ser};
 use serde_json::{Value, value::RawValue};
 
-pub(crate) use self::value::{contains_nul, deeper_than, json_bytes, without_nul};
+pub(crate) use self::value::{contains_nul, deeper_than, json_bytes, shallow, without_nul};
 use self::{canonical::canonical, error::Fault};
-pub use self::{error::PayloadError, value::exact_headers};
+pub use self::{
+    error::PayloadError,
+    value::{exact_headers, stored_result},
+};
 use crate::PAYLOAD_BYTES_MAX;
 
 /// What a message delivers: a JSON document as its canonical text.
@@ -234,5 +237,7 @@ impl<'de> Deserialize<'de> for Payload {
     }
 }
 
+#[cfg(test)]
+mod foreign;
 #[cfg(test)]
 mod tests;

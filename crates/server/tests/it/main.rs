@@ -8,6 +8,7 @@ mod dashboard;
 mod docs;
 mod enqueue;
 mod faults;
+mod foreign;
 mod health;
 mod http;
 mod lanes;
