@@ -180,7 +180,7 @@ pub(crate) async fn a_deep_result_is_kept_as_text(harness: &dyn Harness) {
             result: Some(result.clone()),
             ..Report::new(id, Outcome::Delivered)
         };
-        settled(stage.settle(&lease, &[report.clone()]).await);
+        settled(stage.settle(&lease, std::slice::from_ref(&report)).await);
         let repeated = stage.settle(&lease, &[report]).await;
         assert!(
             matches!(repeated, SettleAnswer::AlreadySettled(_)),

@@ -148,7 +148,10 @@ async fn a_compressed_body_is_refused() {
         let coding = [("content-encoding", coding)];
         let answer = bench.post_with(PATH, &coding, json!({"payload": 1})).await;
         answer.is(status);
-        assert_eq!(answer.header("accept-encoding") == "identity", status == 415);
+        assert_eq!(
+            answer.header("accept-encoding") == "identity",
+            status == 415
+        );
     }
 }
 
