@@ -45,6 +45,7 @@ macro_rules! each_order_case {
                 a_held_order_is_resolved_either_way
                 a_delivery_without_a_result_is_the_end_of_its_order
                 an_order_is_resolved_as_executed_only_with_its_result
+                an_order_requested_to_the_nanosecond_is_resolved
                 a_conflict_code_leaves_the_order_alone
                 an_order_that_succeeded_never_changes
                 an_answer_is_read_back_byte_by_byte

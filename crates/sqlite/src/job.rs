@@ -126,8 +126,9 @@ pub(crate) trait Job: Send {
 
 /// How a run ended.
 pub(crate) enum Ran {
-    /// It succeeded, or was refused before anything was written.
-    Clean,
+    Done,
+    /// It was refused before anything was written.
+    Refused,
     /// It may have written before it failed.
     Failed(Failure),
 }
@@ -172,15 +173,18 @@ where
 
     fn run<'w>(&'w mut self, work: &'w mut Work<'_>) -> Pin<Box<dyn Future<Output = Ran> + 'w>> {
         Box::pin(async move {
-            self.outcome = match (self.operation)(work).await {
-                Ok(answer) => Some(Ok(answer)),
+            match (self.operation)(work).await {
+                Ok(answer) => {
+                    self.outcome = Some(Ok(answer));
+                    Ran::Done
+                }
                 // Every operation refuses before it writes; corruption alone may show up later.
                 Err(Failure::Refused(error)) if !matches!(error, Error::Corrupt { .. }) => {
-                    Some(Err(error))
+                    self.outcome = Some(Err(error));
+                    Ran::Refused
                 }
-                Err(failure) => return Ran::Failed(failure),
-            };
-            Ran::Clean
+                Err(failure) => Ran::Failed(failure),
+            }
         })
     }
 

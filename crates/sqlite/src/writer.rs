@@ -165,11 +165,19 @@ impl Driver {
         let mut woken = BTreeSet::new();
         let mut has_begun = false;
         for index in 0..group.len() {
+            let changes = changes_in_tests(&mut connection).await;
             let mut work = Work::new(&mut connection, &mut woken, &self.clock, has_begun);
             let ran = group[index].run(&mut work).await;
             has_begun = work.has_begun();
             match ran {
-                Ran::Clean => {}
+                Ran::Done => {}
+                // The transaction of the group is committed with what this job did in it.
+                Ran::Refused => assert_eq!(
+                    changes,
+                    changes_in_tests(&mut connection).await,
+                    "invariant: {} was refused after it had written",
+                    group[index].attempted()
+                ),
                 // The one error that is certain to be of the BEGIN, which all of them share.
                 Ran::Failed(Failure::Database(error)) if !has_begun && is_busy(&error) => {
                     self.connection = Some(connection);
@@ -217,6 +225,17 @@ impl Driver {
             self.connection = Some(connection);
         }
     }
+}
+
+/// How many rows the connection has changed, in builds with debug assertions: every test of the
+/// store checks that an operation that is refused wrote nothing. Zero in a release build, where
+/// the statement would be paid by each job.
+async fn changes_in_tests(connection: &mut SqliteConnection) -> i64 {
+    if cfg!(debug_assertions) {
+        let changes = sqlx::query_scalar("SELECT total_changes()");
+        return changes.fetch_one(connection).await.unwrap_or_default();
+    }
+    0
 }
 
 /// Tells every job of the error that befell all of them.

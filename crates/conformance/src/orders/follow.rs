@@ -318,6 +318,21 @@ pub(crate) async fn an_order_is_resolved_as_executed_only_with_its_result(harnes
     assert!(last.result.is_some(), "the attempt keeps what was said");
 }
 
+/// The server stamps an order to the nanosecond; PostgreSQL keeps microseconds.
+pub(crate) async fn an_order_requested_to_the_nanosecond_is_resolved(harness: &dyn Harness) {
+    let desk = Desk::with(harness, holding()).await;
+    let mut order = real_order("key-0001", "");
+    order.payload["order"]["requested_at"] = "2027-01-15T08:00:00.123456789Z".into();
+    let id = desk.in_doubt(&order).await;
+    let resolution = found(&[&fill("146.123", "0.1")], "");
+    let moved = desk.stage.store.resolve(&[id], &resolution, &by()).await;
+    moved.expect("the time of the stored order is read");
+    let entry = desk.entry(&order).await;
+    assert_eq!((entry.status, entry.http_status), (Succeeded, 200));
+    let result = ExecResult::parse(&entry.response.expect("an answer")).expect("a result");
+    assert_eq!(result.completed_at.to_string(), "2027-01-15T08:00:00.5Z");
+}
+
 /// O-12, S2 6: the row is not this message's to end.
 pub(crate) async fn a_conflict_code_leaves_the_order_alone(harness: &dyn Harness) {
     let desk = Desk::new(harness).await;
