@@ -226,3 +226,61 @@ async fn the_variables_of_the_gateway_decide_how_serve_starts() {
     service.child.expect_line("listening").await;
     service.stop().await;
 }
+
+#[test]
+fn a_damaged_file_is_named_with_what_to_do() {
+    let consign = Consign::new();
+    let path = consign.folder().join("test.db");
+    let mut bytes = std::fs::read(&path).unwrap();
+    // The header stays: it is a database, and its first table cannot be read.
+    for byte in &mut bytes[4096..4136] {
+        *byte = b'x';
+    }
+    std::fs::write(&path, bytes).unwrap();
+    let ran = consign.run(["ls"]).expect(1);
+    assert!(ran.stderr.contains(consign.database()), "{ran:#?}");
+    let advice = "restore the file from a backup\n";
+    assert!(ran.stderr.ends_with(advice), "{ran:#?}");
+}
+
+#[tokio::test]
+async fn a_login_that_does_not_exist_is_told_what_to_check() {
+    let database = TestDatabase::create(async |_| {}).await;
+    let (_, rest) = database.url().split_once('@').unwrap();
+    let stranger = format!("postgres://no_such_login@{rest}");
+    let ran = Consign::at(&stranger).run(["ls"]).expect(5);
+    assert!(ran.stderr.contains("no_such_login"), "{ran:#?}");
+    assert!(
+        ran.stderr.contains("check the user and the password"),
+        "{ran:#?}"
+    );
+}
+
+#[test]
+fn names_and_numbers_that_do_not_exist_are_refused_with_where_to_look() {
+    let consign = Consign::new();
+    let cases: [(&[&str], i32, &str); 5] = [
+        (
+            &["work", "--lane", "nope", "--once"],
+            2,
+            "add [lanes.nope.sink]",
+        ),
+        (&["redrive", "show", "99"], 4, "`consign redrive ls` lists"),
+        (
+            &["show", "99999999999999999999"],
+            2,
+            "up to 9223372036854775807",
+        ),
+        (
+            &["serve", "--listen", "127.0.0.1:80x"],
+            2,
+            "such as 127.0.0.1:8787",
+        ),
+        (&["memory", "call", "nope", "{}"], 1, "UNKNOWN_TOOL"),
+    ];
+    for (command, exit, words) in cases {
+        let ran = consign.run(command.iter().copied()).expect(exit);
+        let told = ran.stdout + &ran.stderr;
+        assert!(told.contains(words), "{command:?}: {told}");
+    }
+}
