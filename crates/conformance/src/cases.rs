@@ -102,6 +102,7 @@ macro_rules! each_case {
                 a_dead_report_ends_at_once
                 a_partial_settle_leaves_the_rest_leased
                 a_message_meant_for_another_destination_keeps_its_tries
+                a_misdirected_message_rests_as_after_its_next_failure
                 retries_of_one_settle_come_back_in_report_order
                 settling_nothing_asks_whether_the_lease_lives
                 a_message_named_twice_refuses_the_settle

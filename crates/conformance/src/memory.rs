@@ -143,6 +143,8 @@ macro_rules! each_memory_case {
                 spaces_are_those_that_memories_were_stored_in;
             versions:
                 a_newer_version_replaces_the_old_one
+                memories_do_not_replace_each_other_in_a_circle
+                a_memory_stays_where_its_removal_cannot_be_audited
                 a_removed_memory_takes_its_versions_along
                 a_removed_text_may_be_stored_again;
             turns:

@@ -5,7 +5,9 @@ use std::{fmt, str::FromStr};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{Fence, Lane, LaneName, LastAttempt, Message, MessageId, error::Error};
+use crate::{
+    Fence, Lane, LaneName, LastAttempt, Message, MessageId, decision::codes, error::Error,
+};
 
 /// The six places a message can be. At all times it is in exactly one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -166,6 +168,10 @@ impl Explanation {
                      `consign requeue {id}`."
                 )
             }
+            State::Held { at, reason } if reason == codes::UNCERTAIN => format!(
+                "Held since {at:.3}: {reason}. It may have arrived: find out at the receiver, then \
+                 record it with `consign resolve {id}`; `consign unhold {id}` sends it again."
+            ),
             State::Held { at, reason } => format!(
                 "Held since {at:.3}: {reason}. It waits until somebody runs `consign unhold {id}`."
             ),

@@ -273,7 +273,9 @@ impl ExecResult {
         let key = order.idempotency_key.as_str();
         let mut warnings = order.warnings.clone();
         warnings.extend(self.remarks());
-        warnings.extend(self.warnings.iter().map(|text| masker.mask(text, &[key])));
+        // A broker that was told the order's warnings may repeat them.
+        let told = self.warnings.iter().map(|text| masker.mask(text, &[key]));
+        warnings.extend(told.filter(|text| !order.warnings.contains(text)));
         warnings.truncate(WARNINGS_MAX);
         Self {
             message: self.message.map(|text| masker.mask(&text, &[key])),

@@ -16,11 +16,12 @@ use tokio::time::{Instant, timeout};
 use tracing::{Instrument, field::Empty, info, info_span};
 
 use crate::{
-    Asked, Broker, BrokerFailure, ExecResult, Ledger, Order, OrdersOptions, Reason, Stored,
-    Subject,
+    Adapter, Asked, Broker, BrokerFailure, ExecResult, Ledger, Order, OrdersOptions, Reason,
+    Stored, Subject,
     dispatch::{Dispatcher, Send, millis},
     keys::Keys,
     metrics,
+    options::ADAPTER,
     park::park,
 };
 
@@ -35,6 +36,7 @@ pub struct OrderSink {
     dispatcher: Dispatcher,
     keys: Keys,
     destination: String,
+    adapter: Adapter,
 }
 
 impl fmt::Debug for OrderSink {
@@ -51,12 +53,30 @@ impl OrderSink {
         Self {
             ledger,
             destination: options.destination(),
+            adapter: options.broker_adapter,
             dispatcher: Dispatcher::new(broker, options),
             keys: Keys::new(options),
         }
     }
 
+    /// Refuses an order that was accepted for another adapter than this worker's: a worker without
+    /// settings would execute live orders on paper.
+    fn misdirected(&self, delivery: &Delivery) -> Option<Verdict> {
+        let meant = delivery.message.headers.get(ADAPTER)?;
+        let here = self.adapter.as_str();
+        (meant != here).then(|| {
+            let detail = format!(
+                "it was accepted for the adapter {meant}, and this worker has {here}; \
+                 set orders.broker_adapter and the broker's settings here too"
+            );
+            Verdict::misdirected(delivery, detail)
+        })
+    }
+
     async fn process(&self, delivery: &Delivery) -> Verdict {
+        if let Some(verdict) = self.misdirected(delivery) {
+            return verdict;
+        }
         let (stored, order) = match self.before_send(delivery).await {
             Ok(ready) => ready,
             Err(verdict) => return *verdict,
@@ -178,6 +198,9 @@ impl Sink for OrderSink {
     }
 
     async fn probe(&self, delivery: &Delivery) -> Probe {
+        if let Some(verdict) = self.misdirected(delivery) {
+            return Probe::Decided(Box::new(verdict));
+        }
         let read = Stored::read(&delivery.message.payload)
             .and_then(|stored| Ok((stored.order()?, stored)));
         let (order, stored) = match read {

@@ -8,6 +8,7 @@ use std::{path::PathBuf, time::Duration};
 use consign_kernel::{Error, LEASE_MESSAGES_MAX, Result};
 use consign_outbound::Secret;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::Instruments;
 
@@ -37,6 +38,9 @@ impl Adapter {
         }
     }
 }
+
+/// The header that names the adapter a message's order was accepted for.
+pub(crate) const ADAPTER: &str = "adapter";
 
 /// Everything there is to set. A zero turns off what says so.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -150,6 +154,15 @@ impl Default for OrdersOptions {
 const DAY_S: f64 = 24.0 * 3_600.0;
 
 impl OrdersOptions {
+    /// The headers of an order's message, with the adapter it is accepted for. The paper adapter is
+    /// the default and not named: a server that only accepts may leave the broker to its workers.
+    pub(crate) fn addressed(&self, mut headers: Map<String, Value>) -> Map<String, Value> {
+        if self.broker_adapter != Adapter::Paper {
+            headers.insert(ADAPTER.to_owned(), self.broker_adapter.as_str().into());
+        }
+        headers
+    }
+
     /// Refuses what cannot work, each value and all of them together; names the setting.
     pub fn validate(&self) -> Result<()> {
         self.validate_numbers()?;

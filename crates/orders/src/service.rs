@@ -203,7 +203,7 @@ impl OrderService {
             key: request.idempotency_key.clone(),
             request_digest: request.digest.clone(),
             payload: stored.to_payload(),
-            headers: call.headers.clone(),
+            headers: self.options.addressed(call.headers.clone()),
             ttl: self.options.key_ttl(),
             max_age: self.options.max_age(),
         }

@@ -8,6 +8,7 @@ use consign_kernel::{
 pub use consign_outbound::Secret;
 use consign_worker::{LaneWork, Sink};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::{
     rail::{HttpRail, Rail, Rails, SimulatedRail},
@@ -26,6 +27,9 @@ pub enum RailKind {
     /// None of ours: whoever claims payments over SQL or HTTP dispatches them.
     None,
 }
+
+/// The header that names the rail a message's payment was accepted for.
+pub(crate) const RAIL: &str = "rail";
 
 /// In which order payments are dispatched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -141,6 +145,15 @@ impl Default for PaymentsOptions {
 const LEASE_MARGIN_SEC: u64 = 5;
 
 impl PaymentsOptions {
+    /// The headers of a payment's message, with the rail it is accepted for. Only one that moves money
+    /// is named: a server that only accepts may leave the rail to its workers.
+    pub(crate) fn addressed(&self, mut headers: Map<String, Value>) -> Map<String, Value> {
+        if self.rail == RailKind::Http {
+            headers.insert(RAIL.to_owned(), "http".into());
+        }
+        headers
+    }
+
     /// Refuses what cannot work, each value and all of them together; names the setting.
     pub fn validate(&self) -> Result<()> {
         let ranges = [

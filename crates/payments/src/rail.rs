@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use consign_kernel::{Fence, Payload};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
-use serde_json::Value;
+use serde_json::value::RawValue;
 use uuid::Uuid;
 
 pub use self::{http::HttpRail, simulated::SimulatedRail};
@@ -70,11 +70,13 @@ pub struct RailReply {
 
 /// A word that some rails write as a number.
 fn word<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    match Option::<Value>::deserialize(deserializer)? {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text)),
-        Some(Value::Number(number)) => Ok(Some(number.to_string())),
-        Some(other) => Err(D::Error::custom(format!("{other} is not a word"))),
+    // As it was written: a number would lose digits.
+    let text = Box::<RawValue>::deserialize(deserializer)?;
+    match text.get().as_bytes() {
+        b"null" => Ok(None),
+        [b'"', ..] => serde_json::from_str(text.get()).map_err(D::Error::custom),
+        [b'-' | b'0'..=b'9', ..] => Ok(Some(text.get().to_owned())),
+        _ => Err(D::Error::custom(format!("{text} is not a word"))),
     }
 }
 

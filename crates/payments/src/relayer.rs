@@ -17,6 +17,7 @@ use crate::{
     check::{self, Unfit},
     classify::{self, DISPATCH_TIMEOUT},
     metrics::{ALARMS_TOTAL, DISPATCHES_TOTAL, RAIL_SECONDS, start_rail},
+    options::RAIL,
     privacy::shown,
     rail::{Dispatch, Known, Rails, Submitted},
 };
@@ -42,6 +43,21 @@ impl RailSink {
             destination: places.join(", "),
             rails,
         }
+    }
+
+    /// Refuses a payment that was accepted for another rail than this worker's: a worker without
+    /// settings would simulate payments that are to be made.
+    fn misdirected(&self, delivery: &Delivery) -> Option<Verdict> {
+        let meant = delivery.message.headers.get(RAIL)?;
+        let (_, rail_type) = check::name(delivery)?;
+        let here = self.rails.get(&rail_type)?.kind();
+        (meant != here).then(|| {
+            let detail = format!(
+                "it was accepted for the rail {meant}, and this worker has {here}; \
+                 set payments.rail and its settings here too"
+            );
+            Verdict::misdirected(delivery, detail)
+        })
     }
 
     async fn submit(&self, dispatch: &Dispatch, limit: Duration) -> Verdict {
@@ -83,6 +99,9 @@ impl Sink for RailSink {
     }
 
     async fn deliver(&self, delivery: &Delivery) -> Verdict {
+        if let Some(verdict) = self.misdirected(delivery) {
+            return verdict;
+        }
         // Whoever drives this asks only where the lane says so. Here nothing is sent unasked, also not
         // where a person has released what was held.
         if delivery.in_doubt {
@@ -115,6 +134,9 @@ impl Sink for RailSink {
     }
 
     async fn probe(&self, delivery: &Delivery) -> Probe {
+        if let Some(verdict) = self.misdirected(delivery) {
+            return Probe::Decided(Box::new(verdict));
+        }
         // Also of a payment that is not fit to be sent: it is asked about because somebody may have
         // sent it all the same, by other rules.
         let Some((reference, rail_type)) = check::name(delivery) else {
@@ -220,6 +242,27 @@ pub(crate) mod tests {
 
     fn told(verdict: &Verdict) -> (Outcome, &str) {
         (verdict.outcome, verdict.code.as_deref().unwrap_or("-"))
+    }
+
+    /// A worker without settings has the simulated rail.
+    #[tokio::test]
+    async fn a_payment_accepted_for_another_rail_is_not_sent() {
+        let (sink, rail) = sink();
+        let mut delivery = delivery(fit("SIMULATE_SUCCESS"));
+        let mut message = Message::clone(&delivery.message);
+        message.headers.insert(RAIL.to_owned(), "http".into());
+        delivery.message = Arc::new(message);
+        for (in_doubt, outcome) in [(false, Outcome::Retry), (true, Outcome::Uncertain)] {
+            delivery.in_doubt = in_doubt;
+            let verdict = sink.deliver(&delivery).await;
+            assert_eq!(
+                (verdict.outcome, verdict.code.as_deref()),
+                (outcome, Some("misdirected"))
+            );
+            let detail = verdict.detail.unwrap_or_default();
+            assert!(detail.contains("set payments.rail"), "{detail}");
+        }
+        assert_eq!((rail.submissions(ID), rail.queries(ID)), (0, 0));
     }
 
     /// EXW, P-15, P-16, P-17: each scenario sent twice, as a worker would that never asks; what the

@@ -95,7 +95,7 @@ impl PaymentService {
             let why = "the token does not belong to this tenant";
             return refusal(403, "TENANT_MISMATCH", why);
         }
-        payment.headers = call.headers;
+        payment.headers = self.options.addressed(call.headers);
         let answers = self
             .payments
             .enqueue_payments(std::slice::from_ref(&payment));

@@ -28,7 +28,7 @@ DECLARE
 BEGIN
     WITH report AS (
         SELECT r.*, e.tries + (r.outcome IN ('delivered', 'dead') OR r.code IS DISTINCT FROM 'misdirected')::int AS tries,
-               e.attempts + 1 AS attempts,
+               e.tries + 1 AS tried, e.attempts + 1 AS attempts,
                CASE WHEN r.outcome IN ('delivered', 'dead') THEN r.outcome
                     WHEN r.code = 'misdirected' THEN 'ready'
                     WHEN r.outcome = 'uncertain' AND (v_policy->>'on_uncertain' = 'hold' OR r.code = 'MISSING_RAIL_REFERENCE')
@@ -41,7 +41,7 @@ BEGIN
             JOIN unnest(p_lease.ids, p_lease.tries, p_lease.attempts) AS e (id, tries, attempts) ON e.id = r.id),
     fate AS MATERIALIZED (
         SELECT *, CASE WHEN next = 'ready' THEN
-                p_now + coalesce(delay, consign.retry_delay(v_policy->'retry', greatest(tries, 1), random())) END AS due_at
+                p_now + coalesce(delay, consign.retry_delay(v_policy->'retry', tried, random())) END AS due_at
             FROM report),
     recorded AS (
         INSERT INTO consign.attempt (message_id, attempt_no, outcome, owner, fence, token, claimed_at, finished_at,

@@ -139,9 +139,12 @@ CREATE FUNCTION logbook.mask_row() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
-    v_row jsonb := to_jsonb(NEW);
+    v_row CONSTANT jsonb := to_jsonb(NEW);
 BEGIN
-    RETURN jsonb_populate_record(NEW, (SELECT jsonb_object_agg(c.name, logbook.masked(v_row->c.name)) FROM unnest(TG_ARGV) AS c (name)));
+    -- Only what changes: a JSON null that is written back would be none at all.
+    RETURN jsonb_populate_record(NEW, (
+        SELECT coalesce(jsonb_object_agg(c.name, logbook.masked(v_row->c.name)), '{}') FROM unnest(TG_ARGV) AS c (name)
+            WHERE logbook.masked(v_row->c.name) IS DISTINCT FROM v_row->c.name));
 END $$;
 REVOKE ALL ON FUNCTION logbook.mask_row() FROM PUBLIC;
 
@@ -335,6 +338,7 @@ CREATE INDEX write_audit_outbox ON governance.write_audit (outbox_id) WHERE outb
 CREATE INDEX write_audit_created ON governance.write_audit USING brin (created_at);
 -- What became of a memory; see logbook.check_dedup and logbook.may_be_stored.
 CREATE INDEX write_audit_memory ON governance.write_audit (payload_sha, target_space) WHERE payload_sha IS NOT NULL;
+CREATE INDEX write_audit_space ON governance.write_audit (target_space) WHERE status = 'success' AND evidence_refs_json ? 'memory_id';
 
 CREATE TRIGGER mask_credentials BEFORE INSERT OR UPDATE ON governance.write_audit
     FOR EACH ROW WHEN (logbook.may_hold_credentials(coalesce(NEW.reason::text, '') || coalesce(NEW.evidence_refs_json::text, '')))

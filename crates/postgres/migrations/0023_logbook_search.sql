@@ -205,13 +205,25 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION logbook.search_logbook(text, text[], int) FROM PUBLIC;
 
--- Marks a memory as replaced by another of its space, unless it was replaced before.
+-- Marks a memory as replaced by another of its space, unless it was replaced before, or has itself replaced the
+-- other: of two that replace each other at once, one stays.
 CREATE FUNCTION logbook.supersede_memory(p_old text, p_new text) RETURNS void
-    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
+BEGIN
+    PERFORM FROM logbook.memory m WHERE m.memory_id IN (p_old, p_new) ORDER BY m.memory_id FOR UPDATE;
     UPDATE logbook.memory m SET superseded_by = p_new
-        WHERE m.memory_id = p_old AND p_old <> p_new AND m.superseded_by IS NULL
-            AND m.target_space = (SELECT n.target_space FROM logbook.memory n WHERE n.memory_id = p_new) $$;
+        WHERE m.memory_id = p_old AND m.superseded_by IS NULL
+            AND m.target_space = (SELECT n.target_space FROM logbook.memory n WHERE n.memory_id = p_new)
+            AND NOT EXISTS (
+                WITH RECURSIVE later (memory_id) AS (
+                    SELECT p_new COLLATE "C"
+                    UNION
+                    SELECT n.superseded_by FROM later l JOIN logbook.memory n ON n.memory_id = l.memory_id
+                        WHERE n.superseded_by IS NOT NULL
+                )
+                SELECT FROM later l WHERE l.memory_id = p_old);
+END $$;
 REVOKE ALL ON FUNCTION logbook.supersede_memory(text, text) FROM PUBLIC;
 
 -- Keeps a memory; the same text in the same space is kept once and answered again. The one that it supersedes
@@ -320,7 +332,7 @@ CREATE FUNCTION logbook.list_memory(p_spaces text[], p_limit int DEFAULT 50, p_k
         ORDER BY m.created_at DESC, m.memory_id DESC LIMIT least(greatest(p_limit, 0), 1001) $$;
 REVOKE ALL ON FUNCTION logbook.list_memory(text[], int, text, text, timestamptz, timestamptz, timestamptz, text) FROM PUBLIC;
 
--- Every space that a memory was ever stored in. Goes from one to the next by write_audit_stored.
+-- Every space that a memory was ever stored in. Goes from one to the next by write_audit_space.
 CREATE FUNCTION logbook.memory_spaces() RETURNS SETOF text
     LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$

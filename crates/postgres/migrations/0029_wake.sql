@@ -47,12 +47,15 @@ CREATE FUNCTION consign.wake_for_run() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
     AS $$
+DECLARE
+    -- Read once: an index cannot be searched by a volatile function.
+    v_now CONSTANT timestamptz := consign.clock();
 BEGIN
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         -- A snapshot from before cannot show who sleeps now.
         PERFORM consign.wake(n, NEW.due_at) FROM consign.lane n WHERE n.name = NEW.lane;
     ELSIF EXISTS (SELECT FROM consign.idle i
-                      WHERE i.lane = NEW.lane AND i.sleeps_until > greatest(NEW.due_at, consign.clock()))
+                      WHERE i.lane = NEW.lane AND i.sleeps_until > greatest(NEW.due_at, v_now))
     THEN
         PERFORM consign.take_idle(NEW.lane, NEW.due_at);
     END IF;
@@ -67,10 +70,12 @@ CREATE FUNCTION consign.wake_for_turn() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
     AS $$
+DECLARE
+    v_now CONSTANT timestamptz := consign.clock();
 BEGIN
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         PERFORM consign.wake(n, '-infinity') FROM consign.lane n WHERE n.name = NEW.lane;
-    ELSIF EXISTS (SELECT FROM consign.idle i WHERE i.lane = NEW.lane AND i.sleeps_until > consign.clock())
+    ELSIF EXISTS (SELECT FROM consign.idle i WHERE i.lane = NEW.lane AND i.sleeps_until > v_now)
         AND (TG_TABLE_NAME = 'turn'
              OR EXISTS (SELECT FROM consign.turn t
                             WHERE t.lane = NEW.lane AND t."group" = NEW."group" AND t.message_id IS NULL))
@@ -94,7 +99,8 @@ CREATE CONSTRAINT TRIGGER wake AFTER UPDATE OF message_id ON consign.turn
 -- `until`: how long until that, nothing or less when it is; NULL when nothing is in sight. Not `registered`: nobody
 -- will wake it, because something is due, or the lane's policy has no `notify`.
 --
--- To be committed before consign.look, which must find nothing before the worker sleeps.
+-- To be committed before consign.look, which must find nothing before the worker sleeps. A registration replaces the
+-- earlier one of its p_worker: whatever waits on its own, a thread of a process too, has an id of its own.
 CREATE FUNCTION consign.rest(p_lane text, p_worker uuid, p_limit interval, OUT until interval, OUT registered boolean)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off SET plan_cache_mode = force_generic_plan

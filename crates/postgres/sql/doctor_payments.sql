@@ -31,7 +31,7 @@ SELECT 'payment_dispatched_twice', count(*) || ' payment(s) were dispatched more
               WHERE a.outcome = 'delivered' GROUP BY a.message_id HAVING count(*) > 1) t
     HAVING count(*) > 0
 UNION ALL
-SELECT 'rail_reference_reused', count(*) || ' reference(s) were given to several payments of a participant by the same rail',
+SELECT 'rail_reference_reused', count(*) || ' payment(s) share a reference of their rail with another one of their participant',
        'compare these payments with the books of the rail: one of them may not have been paid; `consign payments reconcile`',
        (array_agg(p.message_id ORDER BY p.message_id))[: 20]
     FROM consign.payment_outbox_reused_references r JOIN consign.payment p ON p.outbox_id = ANY (r.outbox_ids)

@@ -5,6 +5,7 @@ use std::time::Duration;
 use consign_kernel::{LaneName, Result};
 use sqlx::postgres::{PgRow, types::PgInterval};
 use tokio::time::Instant;
+use uuid::Uuid;
 
 use crate::{
     PostgresStore, rows,
@@ -40,12 +41,19 @@ enum Next {
 
 impl PostgresStore {
     pub(crate) async fn wait_impl(&self, lane: &LaneName, limit: Duration) -> Result<bool> {
+        let id = self.wakes.take_id(lane);
+        let found = self.wait_as(id, lane, limit).await?;
+        self.wakes.free_id(lane, id);
+        Ok(found)
+    }
+
+    async fn wait_as(&self, id: Uuid, lane: &LaneName, limit: Duration) -> Result<bool> {
         let deadline = Instant::now() + limit.min(WAIT_MAX);
         loop {
             // Before the look: what comes in between is heard.
             let mut ears = self.wakes.ears(lane);
-            let next = match self.wakes.is_listening(limit).await {
-                true => self.fall_asleep(lane, deadline, &mut ears).await?,
+            let next = match self.wakes.is_listening().await {
+                true => self.fall_asleep(id, lane, deadline, &mut ears).await?,
                 false => self.look_unheard(lane, deadline).await?,
             };
             let heard = match next {
@@ -76,6 +84,7 @@ impl PostgresStore {
     /// Registers this worker as asleep on the lane, and looks until nothing can have been missed.
     async fn fall_asleep(
         &self,
+        id: Uuid,
         lane: &LaneName,
         deadline: Instant,
         ears: &mut Ears,
@@ -88,7 +97,7 @@ impl PostgresStore {
             .min(REST_MAX);
         let statement = sqlx::query("SELECT until, registered FROM consign.rest($1, $2, $3)")
             .bind(lane.as_str())
-            .bind(self.wakes.worker)
+            .bind(id)
             .bind(rows::interval(limit));
         let rows = self.fetch("register as idle", statement).await?;
         let row = first(&rows)?;

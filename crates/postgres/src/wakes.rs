@@ -26,14 +26,16 @@ const ANSWER_MAX: Duration = Duration::from_secs(2);
 /// How long to rest before listening again after the connection broke: the first time, and at most.
 const RECONNECT_MIN: Duration = Duration::from_millis(10);
 const RECONNECT_MAX: Duration = Duration::from_secs(1);
+/// How long a connection may take to be made.
+const CONNECT_MAX: Duration = Duration::from_secs(10);
+/// How long a wait stands still for the first connection. Afterwards it looks by itself.
+const FIRST_CONNECT_MAX: Duration = Duration::from_millis(100);
 
 /// Who waits for which lane, and the task that wakes them.
 #[derive(Debug)]
 pub(crate) struct Wakes {
     /// Where to listen; none behind a transaction pooler without a direct address.
     listen: Option<PgConnectOptions>,
-    /// This process in the registry of sleeping workers.
-    pub(crate) worker: Uuid,
     lanes: Arc<Lanes>,
     /// Transactions that were about to commit and have not ended for long.
     slow: Mutex<HashSet<String>>,
@@ -65,6 +67,8 @@ struct Rings {
 struct LaneBell {
     rings: watch::Sender<Rings>,
     found_at: Mutex<Option<Instant>>,
+    /// Ids in the registry of sleeping workers that no wait uses at the moment.
+    free_ids: Mutex<Vec<Uuid>>,
 }
 
 #[derive(Debug, Default)]
@@ -132,7 +136,6 @@ impl Wakes {
     pub(crate) fn new(listen: Option<PgConnectOptions>) -> Self {
         Self {
             listen,
-            worker: Uuid::new_v4(),
             lanes: Arc::default(),
             slow: Mutex::default(),
             listener: Mutex::default(),
@@ -144,8 +147,21 @@ impl Wakes {
         self.listen.is_some()
     }
 
-    /// Starts to listen, and returns whether wake-ups are heard, after `limit` at the latest.
-    pub(crate) async fn is_listening(&self, limit: Duration) -> bool {
+    /// An id for the registry of sleeping workers that no other wait uses: a registration replaces
+    /// the earlier one of its id, and a wait must not lose its own to a shorter one.
+    pub(crate) fn take_id(&self, lane: &LaneName) -> Uuid {
+        let free = lock(&self.lanes.get(lane.as_str()).free_ids).pop();
+        free.unwrap_or_else(Uuid::new_v4)
+    }
+
+    /// Makes an id free for the next wait, whose registration then replaces what this one left. Not
+    /// for a wait that was dropped: its last statement may still be under way.
+    pub(crate) fn free_id(&self, lane: &LaneName, id: Uuid) {
+        lock(&self.lanes.get(lane.as_str()).free_ids).push(id);
+    }
+
+    /// Starts to listen, and returns whether wake-ups are heard.
+    pub(crate) async fn is_listening(&self) -> bool {
         let Some(options) = &self.listen else {
             return false;
         };
@@ -159,7 +175,7 @@ impl Wakes {
             listener.state.clone()
         };
         let tried = state.wait_for(|state| *state != Listening::Untried);
-        timeout(limit, tried)
+        timeout(FIRST_CONNECT_MAX, tried)
             .await
             .is_ok_and(|state| state.is_ok_and(|state| *state == Listening::Yes))
     }
@@ -218,7 +234,7 @@ async fn listen(options: PgConnectOptions, lanes: Arc<Lanes>, state: watch::Send
     let mut pause = RECONNECT_MIN;
     loop {
         let started = Instant::now();
-        if let Ok(mut listener) = connect(&options).await {
+        if let Ok(Ok(mut listener)) = timeout(CONNECT_MAX, connect(&options)).await {
             state.send_replace(Listening::Yes);
             // Whatever came while the connection was gone is not sent again.
             lanes.ring_all();

@@ -175,6 +175,9 @@ WHERE correlation_id IS NOT NULL;
 CREATE INDEX write_audit_outbox ON write_audit (outbox_id) WHERE outbox_id IS NOT NULL;
 CREATE INDEX write_audit_memory ON write_audit (payload_sha, target_space)
 WHERE payload_sha IS NOT NULL;
+CREATE INDEX write_audit_space ON write_audit (target_space)
+WHERE status = 'success' AND payload_sha IS NOT NULL
+      AND json_type(evidence_refs_json, '$.memory_id') = 'text';
 CREATE INDEX write_audit_pending_since ON write_audit (created_at) WHERE status = 'pending';
 CREATE UNIQUE INDEX write_audit_pending ON write_audit (correlation_id) WHERE status = 'pending';
 

@@ -1,4 +1,4 @@
--- Every space that a memory was ever stored in. Goes from one to the next by write_audit_stored.
+-- Every space that a memory was ever stored in. Goes from one to the next by write_audit_space.
 WITH RECURSIVE found (space) AS (
     SELECT min(target_space) FROM write_audit
     WHERE status = 'success' AND payload_sha IS NOT NULL

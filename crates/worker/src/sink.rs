@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use consign_kernel::{Fence, Message, Outcome};
+use consign_kernel::{Fence, Message, Outcome, codes::MISDIRECTED};
 use serde_json::Value;
 
 /// One message on its way out, under one lease.
@@ -64,6 +64,10 @@ pub struct Verdict {
     pub retry_in: Option<Duration>,
 }
 
+/// How long a message rests that is meant for another destination, at first and at most.
+const MISDIRECTED_REST: Duration = Duration::from_mins(1);
+const MISDIRECTED_REST_MAX: Duration = Duration::from_mins(15);
+
 impl Verdict {
     /// The sink has it.
     pub fn delivered() -> Self {
@@ -96,6 +100,21 @@ impl Verdict {
     /// Nothing was sent, because this process lacks what it needs; see [`is_local`](crate::is_local).
     pub fn local(detail: impl Into<String>) -> Self {
         Self::failed(Outcome::Retry, About::Process, "out_of_resources", detail)
+    }
+
+    /// The message is meant for another destination than this worker's, as `detail` says with the
+    /// setting to add; nothing was sent. It rests for a while, in which another worker may take it,
+    /// and none of its tries is used up.
+    pub fn misdirected(delivery: &Delivery, detail: impl Into<String>) -> Self {
+        let outcome = match delivery.in_doubt {
+            true => Outcome::Uncertain,
+            false => Outcome::Retry,
+        };
+        let doublings = delivery.attempt_no.saturating_sub(1).min(16);
+        let rest = MISDIRECTED_REST.saturating_mul(1 << doublings);
+        let detail = format!("{MISDIRECTED}: {}", detail.into());
+        Self::failed(outcome, About::Message, MISDIRECTED, detail)
+            .with_retry_in(Some(rest.min(MISDIRECTED_REST_MAX)))
     }
 
     /// The same verdict with what the sink answered.

@@ -357,3 +357,28 @@ pub(crate) async fn a_message_meant_for_another_destination_keeps_its_tries(harn
     let recorded = settled(stage.settle(&lease, &[report]).await).remove(0);
     assert!(recorded.next_due_at > Some(stage.now().await));
 }
+
+/// The rest of a message that is sent on follows from its counted tries, this one included.
+pub(crate) async fn a_misdirected_message_rests_as_after_its_next_failure(harness: &dyn Harness) {
+    let rules = LanePolicy {
+        attempts_max: 5,
+        retry: RetrySchedule::Table {
+            delays_ms: vec![1_000, 100_000, 1_000_000],
+        },
+        ..policy()
+    };
+    let stage = Stage::with(harness, rules).await;
+    let id = stage.enqueue_one().await;
+    for (code, rest) in [(None, s(1)), (Some(codes::MISDIRECTED), s(100))] {
+        let lease = stage.claim(1).await;
+        let report = Report {
+            code: code.map(str::to_owned),
+            ..Report::new(id, Outcome::Retry)
+        };
+        settled(stage.settle(&lease, &[report]).await);
+        stage.advance(rest - Duration::from_millis(10)).await;
+        stage.claim_nothing("it rests").await;
+        stage.advance(Duration::from_millis(10)).await;
+    }
+    assert_eq!(stage.claim(1).await.messages[0].tries, 1);
+}

@@ -141,6 +141,33 @@ pub(crate) async fn a_newer_version_replaces_the_old_one(harness: &dyn Harness) 
     assert_eq!(shelf.reads(&elsewhere).await.superseded_by, None);
 }
 
+/// Otherwise all of them would be hidden.
+pub(crate) async fn memories_do_not_replace_each_other_in_a_circle(harness: &dyn Harness) {
+    let shelf = Shelf::bare(harness);
+    let mut ids = Vec::new();
+    for text in ["word one", "word two", "word three"] {
+        ids.push(shelf.kept_as(&memory(text)).await.0);
+    }
+    for (old, new) in [(0, 1), (1, 2), (2, 0), (1, 0), (2, 2)] {
+        let replaced = shelf.book.supersede_kept(&ids[old], &ids[new]).await;
+        replaced.expect("supersede_kept answers");
+    }
+    assert_eq!(shelf.there_is().await, ["word three"]);
+}
+
+pub(crate) async fn a_memory_stays_where_its_removal_cannot_be_audited(harness: &dyn Harness) {
+    let shelf = Shelf::bare(harness);
+    let (id, _) = shelf.kept_as(&memory("word one")).await;
+    let nameless = NewAudit {
+        correlation_id: None,
+        status: AuditStatus::Pending,
+        ..removal(1)
+    };
+    let deleted = shelf.book.delete_kept(&id, Some(&nameless)).await;
+    deleted.expect_err("a pending audit needs its correlation id");
+    assert_eq!(shelf.there_is().await, ["word one"]);
+}
+
 pub(crate) async fn a_removed_memory_takes_its_versions_along(harness: &dyn Harness) {
     let shelf = Shelf::bare(harness);
     let (first, _) = shelf.kept_as(&memory("word one")).await;

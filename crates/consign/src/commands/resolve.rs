@@ -48,15 +48,19 @@ pub(crate) struct Resolve {
 
 impl Resolve {
     pub(crate) async fn run(self, context: &Context) -> Result<Exit, Failure> {
+        // clap waives `requires` where the required argument conflicts with one that is given.
+        let resolution = match (self.execution(), self.delivered, self.dead) {
+            (result, true, _) => Resolution::Delivered { result },
+            (Some(_), false, _) => {
+                let why = "--fill, --order-ref and --avg-price belong to --delivered: an order that was \
+                           not executed has no trades; nothing was changed";
+                return Err(Failure::usage(why));
+            }
+            (None, _, true) => Resolution::Dead,
+            (None, ..) => Resolution::Unknown,
+        };
         let store = context.store().await?;
         let by = self.by.by("resolved by hand");
-        let resolution = match (self.delivered, self.dead) {
-            (true, _) => Resolution::Delivered {
-                result: self.execution(),
-            },
-            (_, true) => Resolution::Dead,
-            _ => Resolution::Unknown,
-        };
         let moves = store.resolve(&self.ids, &resolution, &by).await?;
         report_moves(context.out, &moves)
     }

@@ -284,3 +284,17 @@ fn names_and_numbers_that_do_not_exist_are_refused_with_where_to_look() {
         assert!(told.contains(words), "{command:?}: {told}");
     }
 }
+
+#[tokio::test]
+async fn trades_belong_only_to_an_order_that_was_executed() {
+    let consign = Consign::new();
+    consign.run(["enqueue", "1"]).expect(0);
+    consign.run(["hold", "1"]).expect(0);
+    for outcome in ["--dead", "--unknown"] {
+        let fill = "0.1@146.1@2026-11-17T10:00:00Z";
+        let arguments = ["resolve", "1", outcome, "--fill", fill, "--order-ref", "B"];
+        let ran = consign.run(arguments).expect(2);
+        assert!(ran.stderr.contains("belong to --delivered"), "{ran:#?}");
+    }
+    assert_eq!(consign.json(["show", "1"])["state"]["state"], "held");
+}

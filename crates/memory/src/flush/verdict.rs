@@ -2,7 +2,7 @@
 
 use std::{error::Error as StdError, time::Duration};
 
-use consign_kernel::{Certainty, Error, Outcome, codes::MISDIRECTED};
+use consign_kernel::{Certainty, Error, Outcome};
 use consign_worker::{About, Delivery, Verdict};
 use serde_json::json;
 
@@ -25,8 +25,6 @@ pub mod codes {
 
 /// The longest rest that a memory server can ask for: nonsense must not keep memories for a year.
 const RETRY_IN_MAX: Duration = Duration::from_hours(1);
-/// How long a memory rests that is meant for another backend, at first and at most.
-const MISDIRECTED_REST: (Duration, Duration) = (Duration::from_mins(1), Duration::from_mins(15));
 
 /// The memory server has it. `is_again`: it had it before, and had lost it.
 pub(super) fn stored(stored: &StoredMemory, is_again: bool) -> Verdict {
@@ -57,21 +55,13 @@ pub(super) fn deduplicated(found: &Found, stored: &StoredMemory) -> Verdict {
     }
 }
 
-/// It is meant for another backend than this worker's; nothing was sent. It rests for a while, in which
-/// another worker may take it, and none of its tries is used up.
+/// It is meant for another backend than this worker's; nothing was sent.
 pub(super) fn misdirected(delivery: &Delivery, meant: &str, here: &str) -> Verdict {
     let detail = format!(
-        "{MISDIRECTED}: it is meant for {meant}, and this worker stores into {here}; {}",
+        "it is meant for {meant}, and this worker stores into {here}; {}",
         setting_for(meant)
     );
-    let outcome = match delivery.in_doubt {
-        true => Outcome::Uncertain,
-        false => Outcome::Retry,
-    };
-    let doublings = delivery.attempt_no.saturating_sub(1).min(16);
-    let rest = MISDIRECTED_REST.0.saturating_mul(1 << doublings);
-    Verdict::failed(outcome, About::Message, MISDIRECTED, detail)
-        .with_retry_in(Some(rest.min(MISDIRECTED_REST.1)))
+    Verdict::misdirected(delivery, detail)
 }
 
 /// The memory server does not have it, or nobody knows.

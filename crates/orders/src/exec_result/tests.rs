@@ -330,3 +330,14 @@ fn a9_the_ledger_keeps_the_status_of_the_reason() {
         assert_ne!(ended.result_digest, good.result_digest);
     }
 }
+
+/// The paper broker answers with the warnings of the order it was given.
+#[test]
+fn a_warning_of_the_order_is_kept_once() {
+    let mut order = order("IOC");
+    order.warnings = vec!["qty 0.019 is sent as 0.01".to_owned()];
+    let mut result = executed(&[("146.1", "0.1")], "0.1");
+    result.warnings = vec![order.warnings[0].clone(), "thin market".to_owned()];
+    let kept = result.kept(&order, &Masker::default());
+    assert_eq!(kept.warnings, ["qty 0.019 is sent as 0.01", "thin market"]);
+}

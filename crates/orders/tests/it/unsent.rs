@@ -1,7 +1,7 @@
 //! Orders that are not sent, because the ledger says something else.
 
 use consign_kernel::{AttemptOutcome, ManualClock, StateKind, Store};
-use consign_orders::{LedgerStatus, OrdersOptions};
+use consign_orders::{Adapter, LedgerStatus, OrdersOptions};
 use consign_testkit::eventually;
 use jiff::SignedDuration;
 
@@ -158,4 +158,30 @@ async fn o11_a_damaged_order_is_aborted_and_the_ledger_says_422() {
             "{damage}"
         );
     }
+}
+
+/// A worker without settings has the paper adapter.
+#[tokio::test]
+async fn an_order_accepted_for_another_adapter_is_not_sent() {
+    let live = OrdersOptions {
+        broker_adapter: Adapter::Http,
+        broker_url: Some("http://127.0.0.1:9/orders".into()),
+        ..quick()
+    };
+    let mut bench = Bench::new(live).await;
+    bench.place("key-0001", &[]).await;
+    bench.options = quick();
+    let worker = bench.work();
+    eventually("the worker has returned it", SOON, async || {
+        let history = bench.store.history(consign_kernel::MessageId(1)).await;
+        !history.unwrap().is_empty()
+    })
+    .await;
+    worker.drain();
+    worker.finished().await;
+    let returned = (AttemptOutcome::Retry, "misdirected".to_owned());
+    assert_eq!(last_attempt(&bench).await, returned);
+    assert_eq!(bench.desk.sent(), []);
+    let entry = bench.entry("key-0001").await.unwrap();
+    assert_eq!(entry.status, LedgerStatus::Accepted);
 }

@@ -61,7 +61,9 @@ impl PostgresStore {
     }
 
     pub(super) async fn candidate_impl(&self, candidate_id: i64) -> Result<Option<Candidate>> {
-        let sql = "SELECT * FROM analysis.knowledge_candidates WHERE candidate_id = $1";
+        let sql = "SELECT candidate_id, run_id, space, kind, title, content_md, confidence, \
+                   evidence_refs_json, promote_suggested, created_at \
+                   FROM analysis.knowledge_candidates WHERE candidate_id = $1";
         let rows = self.read("read a candidate", sqlx::query(sql).bind(candidate_id));
         rows.await?.first().map(candidate).transpose()
     }

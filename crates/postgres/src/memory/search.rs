@@ -11,6 +11,19 @@ use sqlx::{postgres::PgRow, types::Json};
 use super::at_most;
 use crate::{PostgresStore, rows};
 
+/// The columns of a kept memory by name. A column of a type that sqlx does not know, such as the words
+/// that are searched, is looked up with a question of its own, which destroys a statement without a
+/// name: what there is behind a transaction pooler and on the command line.
+macro_rules! kept_columns {
+    ($from:literal) => {
+        concat!(
+            "SELECT memory_id, payload_md AS content, target_space AS space, kind, actor_user_id, \
+             created_at, meta_json, evidence, supersedes, superseded_by FROM ",
+            $from
+        )
+    };
+}
+
 impl PostgresStore {
     pub(super) async fn search_logbook_impl(
         &self,
@@ -73,7 +86,7 @@ impl PostgresStore {
     }
 
     pub(super) async fn read_kept_impl(&self, memory_id: &str) -> Result<Option<MemoryItem>> {
-        let sql = "SELECT m.*, target_space AS space, payload_md AS content FROM logbook.read_memory($1) m";
+        let sql = kept_columns!("logbook.read_memory($1)");
         let statement = sqlx::query(sql).bind(memory_id);
         let rows = self.read("read a memory", statement).await?;
         rows.first().map(|row| kept_item(row, None)).transpose()
@@ -83,9 +96,9 @@ impl PostgresStore {
         let after = listing.after()?;
         let filter = &listing.filter;
         let limit = listing.limit.min(PAGE_ENTRIES_MAX);
-        let sql = "SELECT m.*, target_space AS space, payload_md AS content \
-                   FROM logbook.list_memory($1, $2, $3, $4, $5, $6, $7, $8) m \
-                   ORDER BY created_at DESC, memory_id DESC";
+        let sql = kept_columns!(
+            "logbook.list_memory($1, $2, $3, $4, $5, $6, $7, $8) ORDER BY created_at DESC, memory_id DESC"
+        );
         let statement = sqlx::query(sql)
             .bind(&listing.spaces)
             .bind(i32::try_from(limit + 1).unwrap_or(i32::MAX))

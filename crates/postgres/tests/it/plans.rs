@@ -63,3 +63,24 @@ async fn what_is_looked_for_is_found_by_an_index() {
         }
     }
 }
+
+#[tokio::test]
+async fn spaces_of_memories_are_found_by_an_index() {
+    let database = database().await;
+    let mut connection = PgConnection::connect(database.url()).await.unwrap();
+    let body: String = sqlx::query_scalar(
+        "SELECT prosrc FROM pg_proc WHERE oid = 'logbook.memory_spaces()'::regprocedure",
+    )
+    .fetch_one(&mut connection)
+    .await
+    .unwrap();
+    let explain = format!("SET enable_seqscan = off; EXPLAIN {body}");
+    let rows = sqlx::raw_sql(sqlx::AssertSqlSafe(explain))
+        .fetch_all(&mut connection)
+        .await
+        .unwrap();
+    let plan: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    let plan = plan.join("\n");
+    assert!(plan.contains("using write_audit_space"), "{plan}");
+    assert!(!plan.contains("Seq Scan on write_audit"), "{plan}");
+}

@@ -6,6 +6,7 @@ use consign_kernel::{
     BeginAnswer, By, Claim, NewMessage, RedrivePlan, ReleaseAnswer, RenewAnswer, Report,
     SettleAnswer, Store as _,
 };
+use consign_memory::{EventFilter, Listing, Logbook as _};
 use consign_postgres::{Pooler, PostgresOptions, PostgresStore, enqueue_in};
 use consign_testkit::PgBouncer;
 use serde_json::json;
@@ -147,4 +148,38 @@ async fn many_workers_share_few_servers() {
     }
     assert_eq!(delivered, 1_000);
     assert_eq!(store.doctor().await.unwrap(), []);
+}
+
+/// Statements have no name there, and on the command line.
+#[tokio::test]
+async fn memories_are_read_with_statements_without_a_name() {
+    let database = database().await;
+    let options = PostgresOptions {
+        pooler: Pooler::Transaction,
+        ..PostgresOptions::new(database.url())
+    };
+    let store = PostgresStore::connect(&options).await.unwrap();
+    sqlx::raw_sql(
+        "INSERT INTO logbook.items (item_type, title) VALUES ('task', 'one');
+         INSERT INTO logbook.events (item_id, event_type) VALUES (1, 'note');
+         INSERT INTO analysis.runs (source_type, source_id, pipeline_version) VALUES ('git', '1', 'v1');
+         INSERT INTO analysis.knowledge_candidates (run_id, space, kind, title, content_md)
+             VALUES (1, 'team:p', 'FACT', 'one', 'two');
+         SELECT logbook.keep_memory('team:p', 'word')",
+    )
+    .execute(store.pool())
+    .await
+    .unwrap();
+    let listing = Listing {
+        spaces: vec!["team:p".to_owned()],
+        limit: 10,
+        ..Listing::default()
+    };
+    let listed = store.list_kept(&listing).await.unwrap().items;
+    let read = store.read_kept(&listed[0].id).await.unwrap();
+    assert_eq!(read.as_ref(), listed.first());
+    let events = store.events(&EventFilter::default(), 10).await.unwrap();
+    assert_eq!(events.len(), 1);
+    let candidate = store.candidate(1).await.unwrap().unwrap();
+    assert_eq!(candidate.title, "one");
 }

@@ -2,10 +2,10 @@
 //!
 //! A wait here lasts a minute unless something wakes it, so that a lost wake-up shows.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use consign_kernel::{By, Claim, LaneName, LanePolicy, NewMessage, Report, Store as _};
-use consign_postgres::{PostgresStore, enqueue_in};
+use consign_postgres::{PostgresOptions, PostgresStore, enqueue_in};
 use consign_testkit::{TestDatabase, eventually};
 use serde_json::json;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, postgres::PgListener};
@@ -304,4 +304,56 @@ async fn a_message_that_waits_for_an_open_turn_wakes() {
     open.commit().await.unwrap();
     wakes(sleeper).await;
     claims(&store, 1).await;
+}
+
+/// Long polls and the worker of one process share a store.
+#[tokio::test]
+async fn a_wait_is_woken_after_a_shorter_one_of_its_process_ended() {
+    let mut fixture = Fixture::new().await;
+    let store = Arc::new(connect(&fixture.database).await);
+    let long = Arc::clone(&store);
+    let sleeper = tokio::spawn(async move { long.wait(&lane(), LONG).await.unwrap() });
+    let registered = "SELECT count(*) FROM consign.idle";
+    fixture.until("the long wait sleeps", registered, 1).await;
+    let short = Duration::from_millis(200);
+    assert!(!store.wait(&lane(), short).await.unwrap());
+    fixture.run("SELECT consign.enqueue('default', '1')").await;
+    wakes(sleeper).await;
+}
+
+/// What producers pay while vacuum cannot remove the registrations of before.
+#[tokio::test]
+async fn a_producer_reads_no_registration_that_is_over() {
+    let mut fixture = Fixture::new().await;
+    let mut dump = fixture.connection().await;
+    let snapshot = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM consign.idle";
+    sqlx::raw_sql(snapshot).execute(&mut dump).await.unwrap();
+    fixture
+        .run(
+            "INSERT INTO consign.idle SELECT 'default', now() - interval '1 hour', gen_random_uuid()
+                 FROM generate_series(1, 500);
+             DELETE FROM consign.idle",
+        )
+        .await;
+    fixture
+        .run("BEGIN; SET CONSTRAINTS ALL IMMEDIATE; SELECT consign.enqueue('default', '1')")
+        .await;
+    let read = "SELECT pg_stat_get_xact_tuples_returned('consign.idle_lane'::regclass)";
+    assert!(fixture.count(read).await < 10);
+}
+
+/// An address that accepts connections and never answers.
+#[tokio::test]
+async fn a_wait_looks_by_itself_where_the_listening_address_is_silent() {
+    let mut fixture = Fixture::new().await;
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = silent.local_addr().unwrap().port();
+    let options = PostgresOptions {
+        listen_url: Some(format!("postgres://postgres@127.0.0.1:{port}/postgres")),
+        ..PostgresOptions::new(fixture.database.url())
+    };
+    let store = PostgresStore::connect(&options).await.unwrap();
+    let sleeper = tokio::spawn(async move { store.wait(&lane(), LONG).await.unwrap() });
+    fixture.run("SELECT consign.enqueue('default', '1')").await;
+    wakes(sleeper).await;
 }

@@ -64,13 +64,16 @@ impl Work<'_> {
         memory_id: &str,
         audit: Option<&NewAudit>,
     ) -> Result<bool> {
+        if let Some(audit) = audit {
+            self.check_audit(audit).await?;
+        }
         let deleted = sqlx::query(sql!("kept_delete"))
             .bind(memory_id)
             .execute(&mut *self.connection)
             .await?;
         let is_deleted = deleted.rows_affected() > 0;
         if let Some(audit) = audit.filter(|_| is_deleted) {
-            self.insert_audit(audit).await?;
+            self.add_audit(audit).await?;
         }
         Ok(is_deleted)
     }

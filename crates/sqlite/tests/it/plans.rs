@@ -15,6 +15,10 @@ async fn what_is_looked_for_is_found_by_an_index() {
             include_str!("../../sql/payment_list_instruction.sql"),
             "SEARCH p USING INDEX payment_idempotency (instruction_id=?)",
         ),
+        (
+            include_str!("../../sql/memory_spaces.sql"),
+            "SEARCH write_audit USING INDEX write_audit_space (target_space>?)",
+        ),
     ];
     for (statement, expected) in plans {
         let explain = sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}"));

@@ -93,13 +93,19 @@ impl Release {
 
 impl Resolve {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
-        let found = match self.rail_reference {
-            Some(_) if self.moving.which.len() > 1 => {
+        // clap waives `requires` where the required argument conflicts with one that is given.
+        let found = match (self.dispatched, self.rail_reference) {
+            (true, Some(_)) if self.moving.which.len() > 1 => {
                 let why = "--rail-reference is about one payment; resolve one at a time";
                 return Err(Failure::usage(why));
             }
-            Some(rail_reference) => RailBooks::Dispatched { rail_reference },
-            None => RailBooks::Failed,
+            (true, Some(rail_reference)) => RailBooks::Dispatched { rail_reference },
+            (true, None) => return Err(Failure::usage("--dispatched needs --rail-reference")),
+            (false, Some(_)) => {
+                let why = "--rail-reference: only a payment that was dispatched has one; nothing was changed";
+                return Err(Failure::usage(why));
+            }
+            (false, None) => RailBooks::Failed,
         };
         self.moving.run(context, Action::Resolve(found)).await
     }

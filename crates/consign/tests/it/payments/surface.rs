@@ -113,6 +113,9 @@ async fn moved(consign: &Consign, done: &str, held: &str) {
     assert_eq!(told, format!("{held}: would be PENDING\n"));
     assert_eq!(state(consign, held), "HELD");
     run("resolve", held, &[], 2);
+    run("resolve", held, &["--failed", "--rail-reference", "R-1"], 2);
+    run("resolve", held, &["--dispatched"], 2);
+    assert_eq!(state(consign, held), "HELD", "nothing was recorded");
     let told = run("resolve", held, &["--failed", "--reason", "withdrawn"], 0);
     assert_eq!(told, format!("{held}: now FAILED\n"));
     let told = run("requeue", held, &["--reason", "after all"], 0);

@@ -1,12 +1,12 @@
 //! What an answer over HTTP means, where money is at stake: only what is said clearly counts.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
+use consign_kernel::Payload;
 use consign_outbound::retry_after;
 use jiff::Timestamp;
 use reqwest::Response;
-use serde::Deserialize;
-use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
@@ -24,8 +24,8 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(3_600);
 pub(super) struct Answer {
     status: u16,
     retry_after: Option<Duration>,
-    /// None if it was too long, broken, late or not JSON.
-    body: Option<Value>,
+    /// None if it was too long, broken, late or not JSON, or says something twice.
+    body: Option<Payload>,
 }
 
 /// Reads an answer to its end, if that comes before `ends` and before it gets too long.
@@ -39,7 +39,7 @@ pub(super) async fn read(mut response: Response, ends: Instant) -> Answer {
             Ok(Ok(Some(chunk))) if bytes.len() + chunk.len() <= BODY_BYTES_MAX => {
                 bytes.extend_from_slice(&chunk);
             }
-            Ok(Ok(None)) => break serde_json::from_slice(&bytes).ok(),
+            Ok(Ok(None)) => break read_body(&bytes),
             Ok(_) | Err(_) => break None,
         }
     };
@@ -50,13 +50,20 @@ pub(super) async fn read(mut response: Response, ends: Instant) -> Answer {
     }
 }
 
+/// Numbers keep their digits, and an answer in which a name comes twice is not believed.
+fn read_body(bytes: &[u8]) -> Option<Payload> {
+    Payload::parse(str::from_utf8(bytes).ok()?).ok()
+}
+
 impl Answer {
     fn reply(&self) -> Option<RailReply> {
-        RailReply::deserialize(self.body.as_ref()?).ok()
+        serde_json::from_str(self.body.as_ref()?.as_str()).ok()
     }
 
     fn flag(&self, name: &str) -> Option<bool> {
-        self.body.as_ref()?.get(name)?.as_bool()
+        let fields: HashMap<String, &RawValue> =
+            serde_json::from_str(self.body.as_ref()?.as_str()).ok()?;
+        serde_json::from_str(fields.get(name)?.get()).ok()
     }
 
     /// What a submission came to.
@@ -126,7 +133,7 @@ fn is_believable(status: u16, reply: &RailReply) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -134,8 +141,32 @@ mod tests {
         Answer {
             status,
             retry_after: None,
-            body,
+            body: body.and_then(|body| read_body(body.to_string().as_bytes())),
         }
+    }
+
+    #[test]
+    fn a_number_keeps_its_digits_and_what_is_said_twice_is_not_believed() {
+        let said = |body: &str| Answer {
+            status: 200,
+            retry_after: None,
+            body: read_body(body.as_bytes()),
+        };
+        let long = r#"{"success":true,"rail_reference":12345678901234567890123}"#;
+        let Submitted::Replied(reply) = said(long).submitted() else {
+            panic!("a clear answer")
+        };
+        let reference = reply.rail_reference.as_deref();
+        assert_eq!(reference, Some("12345678901234567890123"));
+        for twice in [
+            r#"{"success":false,"error_code":"FRAUD_BLOCK","success":true,"rail_reference":"R"}"#,
+            r#"{"success":true,"rail_reference":"R-1","railReference":"R-2"}"#,
+        ] {
+            let submitted = said(twice).submitted();
+            assert!(matches!(submitted, Submitted::Lost { .. }), "{submitted:?}");
+        }
+        let found = said(r#"{"found":false,"found":true,"success":true}"#).known();
+        assert!(matches!(found, Known::CannotTell(_)), "{found:?}");
     }
 
     /// A 5xx never says no, whatever its body says.

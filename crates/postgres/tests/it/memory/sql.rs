@@ -1,6 +1,13 @@
 //! The seed's own SQL works as printed, by position and by the seed's names.
 
+use std::time::Duration;
+
+use consign_testkit::eventually;
+use sqlx::{Connection, PgConnection};
+
 use super::Desk;
+
+const SOON: Duration = Duration::from_secs(15);
 
 #[tokio::test]
 async fn the_seeds_sql_works_as_printed() {
@@ -100,4 +107,52 @@ async fn audits_stay_as_they_are() {
     assert_eq!(desk.refusal(again).await, "23505");
     desk.run("SELECT governance.update_write_audit('corr-1', 'success')")
         .await;
+}
+
+/// A JSON null beside a value that is masked stays what it is.
+#[tokio::test]
+async fn masking_changes_only_what_holds_credentials() {
+    let mut desk = Desk::open().await;
+    desk.run(
+        r#"SELECT logbook.keep_memory('team:p', 'x', p_meta_json => 'null', p_evidence => '[{"uri": "https://u:p@h/x"}]')"#,
+    )
+    .await;
+    let kept =
+        "SELECT meta_json::text || ' ' || (evidence::text !~ 'u:p@')::text FROM logbook.memory";
+    assert_eq!(desk.value(kept).await.as_deref(), Some("null true"));
+}
+
+/// Two agents give each memory the other's text at the same moment.
+#[tokio::test]
+async fn of_two_memories_that_replace_each_other_one_stays() {
+    let mut desk = Desk::open().await;
+    desk.run(
+        "SELECT logbook.keep_memory('team:p', 'a'), logbook.keep_memory('team:p', 'b');
+         CREATE VIEW public.kept AS SELECT min(memory_id) FILTER (WHERE payload_md = 'a') AS a,
+             min(memory_id) FILTER (WHERE payload_md = 'b') AS b FROM logbook.memory",
+    )
+    .await;
+    desk.run(
+        "BEGIN;
+         SELECT logbook.supersede_memory(k.a, k.b) FROM public.kept k",
+    )
+    .await;
+    let mut other = PgConnection::connect(desk.database.url()).await.unwrap();
+    let second = tokio::spawn(async move {
+        let replace = "SELECT logbook.supersede_memory(k.b, k.a) FROM public.kept k";
+        sqlx::raw_sql(replace).execute(&mut other).await.unwrap();
+    });
+    let desk = tokio::sync::Mutex::new(desk);
+    eventually("the second waits for the first", SOON, || async {
+        let waits = "SELECT count(*)::text FROM pg_locks WHERE NOT granted
+            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+            OR NOT granted AND locktype = 'transactionid'";
+        desk.lock().await.value(waits).await.as_deref() != Some("0")
+    })
+    .await;
+    let mut desk = desk.into_inner();
+    desk.run("COMMIT").await;
+    second.await.unwrap();
+    let left = "SELECT string_agg(payload_md, ',') FROM logbook.memory WHERE superseded_by IS NULL";
+    assert_eq!(desk.value(left).await.as_deref(), Some("b"));
 }
