@@ -1,4 +1,4 @@
-//! Legal payloads of many small values: 600 kB of zeros.
+//! Legal payloads of many small values: 960 kB of zeros.
 
 use anyhow::Result;
 use async_trait::async_trait;
@@ -14,7 +14,7 @@ impl Attack for Zeros {
     }
 
     async fn run(&self, target: &Target) -> Result<()> {
-        let body = zeros(600_000);
+        let body = zeros(960_000);
         target.flood(16, "/v1/lanes/attacked/messages", &body).await;
         Ok(())
     }
