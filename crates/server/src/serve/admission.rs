@@ -20,7 +20,12 @@ use tokio::{
 const EXTRA_MAX: usize = 16;
 /// A connection that has had no request for this long may be closed for another that has none
 /// either. Whoever is about to send one has done so by then.
-const IDLE_MIN: Duration = Duration::from_secs(1);
+const IDLE_MIN: Duration = Duration::from_millis(100);
+/// How long it takes to close as many connections as may be open, for others without a request. A
+/// client that opens another as soon as one is closed would keep the processors busy otherwise.
+const CHURN_MIN: Duration = Duration::from_millis(250);
+/// How much of that may be made up for.
+const CHURN_BURST: Duration = Duration::from_millis(10);
 /// When to look again though nothing changed.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
@@ -42,6 +47,8 @@ struct State {
     /// Those that wait for a request: first those that never had one, then by how long they wait.
     idle: BTreeMap<Place, Idle>,
     idle_count: u64,
+    /// When the next may be closed for one without a request.
+    close_at: Option<Instant>,
 }
 
 /// Whether a connection has had a request, and a number that grows.
@@ -117,16 +124,15 @@ impl Connections {
             return Decision::Refuse;
         }
         let now = Instant::now();
-        let idle_since = now.checked_sub(IDLE_MIN);
-        let has_room =
-            state.open < self.open_max || idle_since.is_some_and(|since| state.close_idle(since));
+        let has_room = state.open < self.open_max || state.close_in_time(now, self.open_max);
         if has_room || state.open < self.open_max + EXTRA_MAX {
             return Decision::Admit {
                 is_extra: !has_room,
             };
         }
         let oldest = state.first_idle().map(|(_, idle)| idle.since).min();
-        Decision::WaitUntil(oldest.map_or(now + LOOK_AGAIN, |since| since + IDLE_MIN))
+        let until = oldest.map_or(now + LOOK_AGAIN, |since| since + IDLE_MIN);
+        Decision::WaitUntil(until.max(state.close_at.unwrap_or(now)))
     }
 
     fn enter(self: &Arc<Self>, address: IpAddr, is_extra: bool) -> Arc<Ticket> {
@@ -167,6 +173,19 @@ impl State {
         };
         let closed = self.idle.remove(&place);
         closed.inspect(|idle| idle.close.notify_one()).is_some()
+    }
+
+    /// The same for one that has waited long enough, and not too many at a time.
+    fn close_in_time(&mut self, now: Instant, open_max: usize) -> bool {
+        let at = self.close_at.unwrap_or(now);
+        let since = now.checked_sub(IDLE_MIN);
+        if at > now || !since.is_some_and(|since| self.close_idle(since)) {
+            return false;
+        }
+        let interval = CHURN_MIN / u32::try_from(open_max).unwrap_or(u32::MAX);
+        let made_up = now.checked_sub(CHURN_BURST).unwrap_or(now);
+        self.close_at = Some(at.max(made_up) + interval);
+        true
     }
 }
 
@@ -302,17 +321,22 @@ mod tests {
         assert!(!fifth.is_extra());
         silent.closed().await;
         drop((silent, extra));
+        tokio::time::advance(CHURN_MIN).await;
         let sixth = admit(&connections, "10.0.0.6").await;
+        fifth.closed().await;
+        drop(fifth);
+        tokio::time::advance(CHURN_MIN / 3).await;
+        let seventh = admit(&connections, "10.0.0.7").await;
         kept_alive.closed().await;
         drop(kept_alive);
-        let extra = admit(&connections, "10.0.0.7").await;
+        let extra = admit(&connections, "10.0.0.8").await;
         let _request = extra.begin();
         assert!(
             !extra.is_extra(),
             "a request outranks any connection without one"
         );
-        fifth.closed().await;
-        assert!(!sixth.is_busy(), "still there");
+        sixth.closed().await;
+        assert!(!seventh.is_busy(), "still there");
     }
 
     #[tokio::test(start_paused = true)]
