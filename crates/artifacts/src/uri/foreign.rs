@@ -89,7 +89,7 @@ proptest! {
 
     #[test]
     fn what_is_written_as_evidence_is_read_back(
-        source_id in "[^\\p{Cc}.][^\\p{Cc}]{0,19}",
+        source_id in "[a-z0-9:_ü -]{1,9}[a-z0-9](/[a-z0-9:_ü%-]{1,9}){0,3}",
         id in 1..i64::MAX,
         sha in "[0-9a-f]{64}",
     ) {

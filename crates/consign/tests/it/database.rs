@@ -48,10 +48,12 @@ fn a_file_that_is_no_database_is_refused_and_left_alone() {
         "this is a letter to my aunt, long enough to be a page of its own",
     )
     .unwrap();
-    for command in ["ls", "migrate", "doctor"] {
+    for command in ["ls", "migrate"] {
         let (code, message) = consign.run([command, "--json"]).expect(1).error();
         assert_eq!(code, "corrupt", "{message}");
     }
+    let found = consign.run(["doctor", "--json"]).expect(1).json();
+    assert_eq!(found["findings"][0]["code"], "file", "{found}");
     assert!(
         std::fs::read_to_string(&path)
             .unwrap()

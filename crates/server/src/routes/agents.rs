@@ -10,7 +10,7 @@ use crate::{
 
 impl Routes {
     pub(super) fn remembering(&mut self) {
-        const NOT_HERE: &[&Meaning] = &[codes::NOT_FOUND];
+        const NOT_HERE: &[&Meaning] = &[codes::NOT_FOUND, codes::ORIGIN_NOT_ALLOWED];
         /// Of the tools.
         const READ: &[(u16, &str)] = &[
             (400, "MISSING_REQUIRED_PARAMETER"),
