@@ -2,8 +2,11 @@
 
 mod bodies;
 mod half_open;
+mod large;
+mod locks;
 mod objects;
 mod oversized;
+mod reports;
 mod vitals;
 mod watch;
 mod zeros;
@@ -57,6 +60,10 @@ const ATTACKS: &[&dyn Attack] = &[
     &objects::Objects,
     &bodies::Bodies,
     &half_open::HalfOpen,
+    &locks::LockedKey,
+    &locks::LockedParticipant,
+    &reports::Reports,
+    &large::Large,
 ];
 
 /// What is attacked.
@@ -65,7 +72,6 @@ struct Target {
     /// Host and port of `consign serve`.
     address: String,
     /// URL of its database.
-    #[expect(dead_code, reason = "for attacks by SQL")]
     database: String,
     until: Instant,
 }

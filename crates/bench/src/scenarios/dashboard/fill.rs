@@ -16,7 +16,7 @@ const QUIET: usize = 20;
 const GROUPS: usize = 10;
 const LEASED: u32 = 400;
 /// Longer than any measurement.
-const HELD_FOR: Duration = Duration::from_secs(6 * 60 * 60);
+const HELD_FOR: Duration = Duration::from_secs(60 * 60);
 
 pub(super) async fn postgres(scratch: &Scratch, messages: u32, dead: u32) -> Result<()> {
     let store = scratch.store().await?;

@@ -1,0 +1,29 @@
+//! A backlog of 700 messages of a mebibyte in a lane that the process delivers.
+
+use anyhow::Result;
+use async_trait::async_trait;
+use sqlx::{Connection, PgConnection};
+
+use super::{Attack, Target};
+use crate::receiver::Receiver;
+
+pub(super) struct Large;
+
+#[async_trait]
+impl Attack for Large {
+    fn name(&self) -> &'static str {
+        "large"
+    }
+
+    fn settings(&self, receiver: &Receiver) -> String {
+        receiver.lane("large", "")
+    }
+
+    async fn run(&self, target: &Target) -> Result<()> {
+        let mut connection = PgConnection::connect(&target.database).await?;
+        sqlx::raw_sql(include_str!("../../../sql/attack_large.sql"))
+            .execute(&mut connection)
+            .await?;
+        Ok(())
+    }
+}
