@@ -19,6 +19,7 @@ use std::{
 
 use consign_kernel::Error;
 use consign_scm::ScmLedger;
+use consign_worker::SharedRead;
 use serde_json::{Value, json};
 use tokio::{
     sync::Semaphore,
@@ -66,6 +67,8 @@ struct Inner {
     /// The settings as they were read last. Whatever is decided by them is compared with the
     /// database before it is written.
     settings: Mutex<Option<Arc<Settings>>>,
+    /// The reliability report, which walks all audits: one at a time.
+    report: SharedRead<Value>,
     turns: Turns,
 }
 
@@ -99,6 +102,7 @@ impl MemoryService {
             places: Arc::new(Semaphore::new(PLACES as usize)),
             lingering: Arc::new(Semaphore::new(LINGERING_MAX)),
             settings: Mutex::default(),
+            report: SharedRead::default(),
         });
         Self { inner, scm: None }
     }
@@ -179,8 +183,15 @@ impl MemoryService {
         kept.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The reliability report; `ok` says whether it could be made.
+    /// The reliability report; `ok` says whether it could be made. All who ask at the same time share
+    /// one.
     pub async fn report(&self) -> Value {
+        let service = self.clone();
+        let read = || async move { service.read_report().await };
+        self.inner.report.get(read).await
+    }
+
+    async fn read_report(&self) -> Value {
         match self.logbook().memory_counts().await {
             Ok(counts) => {
                 let report = report::ReliabilityReport::new(
