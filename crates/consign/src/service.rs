@@ -58,6 +58,8 @@ use crate::{
 
 /// What the end may take beyond its grace periods.
 const MARGIN: Duration = Duration::from_secs(5);
+/// How long a report may walk the tables of PostgreSQL.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long policies may take to be read and written when the configuration is read again.
 const RELOAD_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -207,6 +209,7 @@ impl Service {
             pooler: database.pooler,
             listen_url: database.listen_url.clone(),
             connections_max: database.connections_max,
+            report_timeout: REPORT_TIMEOUT,
         }
     }
 
@@ -255,6 +258,7 @@ impl Service {
         let owner = settings.owner.clone().unwrap_or_else(default_owner);
         let options = WorkerOptions {
             grace: Duration::from_millis(settings.grace_ms),
+            claimed_max_bytes: settings.claimed_max_bytes,
             notified: matches!(address, Address::Sqlite { .. }) || self.reach().wakes(),
             span_hook: telemetry.span_hook(),
             ..WorkerOptions::new(owner)

@@ -84,6 +84,14 @@ pub enum Error {
         /// The number that was asked for.
         id: RedriveId,
     },
+    /// No lease has a token that begins like this.
+    #[error(
+        "no lease has a token that begins with {prefix}; `consign leases` lists those there are"
+    )]
+    UnknownLease {
+        /// What was asked for.
+        prefix: String,
+    },
     /// The database's schema does not fit this program.
     #[error("the database schema is at version {found}, this program needs {needed}; {remedy}")]
     Schema {
@@ -120,6 +128,15 @@ pub enum Error {
         /// The cause.
         #[source]
         source: Box<dyn StdError + Send + Sync>,
+    },
+    /// Another transaction holds what the operation needs, and did not end in time.
+    #[error(
+        "{attempted}: timed out waiting for a lock that another transaction holds, such as one that \
+         enqueues the same key and has not ended; nothing was written. Try again when it has ended"
+    )]
+    Locked {
+        /// The operation.
+        attempted: &'static str,
     },
     /// The database holds something no version of consign writes.
     #[error("the database holds something unexpected: {what}")]
@@ -162,7 +179,7 @@ impl Error {
 
     /// Whether the same call may succeed later.
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Unavailable { .. })
+        matches!(self, Self::Unavailable { .. } | Self::Locked { .. })
     }
 
     /// A stable code for programs.
@@ -174,10 +191,12 @@ impl Error {
             Self::InvalidInput { .. } => "invalid_input",
             Self::LaneNotEmpty { .. } => "lane_not_empty",
             Self::UnknownRedrive { .. } => "unknown_redrive",
+            Self::UnknownLease { .. } => "unknown_lease",
             Self::Schema { .. } => "schema_mismatch",
             Self::Migration { .. } => "migration_failed",
             Self::Forbidden { .. } => "forbidden",
             Self::Unavailable { .. } => "database_unavailable",
+            Self::Locked { .. } => "locked",
             Self::Corrupt { .. } => "corrupt",
         }
     }

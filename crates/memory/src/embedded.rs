@@ -133,7 +133,7 @@ fn told(error: &Error) -> BackendError {
     match error {
         Error::InvalidInput { .. } => refusal(400, error),
         Error::PayloadTooLarge { .. } => refusal(413, error),
-        Error::Unavailable { .. } => match error.certainty() {
+        Error::Unavailable { .. } | Error::Locked { .. } => match error.certainty() {
             Certainty::Definite => BackendError::Unreachable(error.to_string()),
             Certainty::Unknown => BackendError::Unknown(error.to_string()),
         },

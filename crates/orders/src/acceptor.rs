@@ -8,10 +8,11 @@
 use std::{
     fmt,
     sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
 };
 
 use consign_kernel::{Certainty, Error, Result};
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, time::timeout};
 
 use crate::{Accepted, Ledger, NewOrder};
 
@@ -24,6 +25,10 @@ const TOGETHER_BYTES_MAX: usize = 512 * 1024;
 const CALLS_MAX: usize = 2;
 /// the second for at least this many orders.
 const SECOND_CALL_MIN: usize = 6;
+
+/// How long the next orders wait for a call of the ledger to end: one that waits for the lock of an
+/// open transaction keeps no others waiting.
+const CALL_WAITED_FOR: Duration = Duration::from_millis(500);
 
 /// What an order is waited for with. The error is shared by all that were in its transaction.
 type Reply = oneshot::Sender<Result<Accepted, Arc<Error>>>;
@@ -145,11 +150,14 @@ impl Drop for Server {
 
 async fn serve(server: Server) {
     while let Some(together) = server.next() {
-        accept_together(server.0.ledger.as_ref(), together).await;
+        let ledger = Arc::clone(&server.0.ledger);
+        let call = tokio::spawn(async move { accept_together(ledger, together).await });
+        // It goes on by itself if it takes longer. A panic in it drops the replies, which answers.
+        drop(timeout(CALL_WAITED_FOR, call).await);
     }
 }
 
-async fn accept_together(ledger: &dyn Ledger, together: Vec<Waiting>) {
+async fn accept_together(ledger: Arc<dyn Ledger>, together: Vec<Waiting>) {
     let (orders, replies): (Vec<NewOrder>, Vec<Reply>) = together
         .into_iter()
         .map(|waiting| (waiting.order, waiting.reply))
@@ -164,15 +172,14 @@ async fn accept_together(ledger: &dyn Ledger, together: Vec<Waiting>) {
         Ok(_) => unavailable("the ledger answered about other orders than it was asked about"),
         Err(error) => error,
     };
-    // One that the store refuses must not take its neighbours along.
-    if orders.len() > 1 && !error.is_retryable() {
+    // One that the store refuses, or that waits for another transaction, must not take its neighbours
+    // along.
+    let is_about_one = !error.is_retryable() || matches!(error, Error::Locked { .. });
+    if orders.len() > 1 && is_about_one {
         for (order, reply) in orders.into_iter().zip(replies) {
-            let alone = ledger.accept(std::slice::from_ref(&order)).await;
-            let answer = alone.and_then(|mut answers| {
-                let none = || unavailable("the ledger did not answer about an order");
-                answers.pop().ok_or_else(none)
-            });
-            tell(reply, answer.map_err(Arc::new));
+            let ledger = Arc::clone(&ledger);
+            let call = tokio::spawn(async move { accept_alone(&*ledger, order, reply).await });
+            drop(timeout(CALL_WAITED_FOR, call).await);
         }
         return;
     }
@@ -180,6 +187,15 @@ async fn accept_together(ledger: &dyn Ledger, together: Vec<Waiting>) {
     for reply in replies {
         tell(reply, Err(Arc::clone(&error)));
     }
+}
+
+async fn accept_alone(ledger: &dyn Ledger, order: NewOrder, reply: Reply) {
+    let alone = ledger.accept(std::slice::from_ref(&order)).await;
+    let answer = alone.and_then(|mut answers| {
+        let none = || unavailable("the ledger did not answer about an order");
+        answers.pop().ok_or_else(none)
+    });
+    tell(reply, answer.map_err(Arc::new));
 }
 
 fn tell(reply: Reply, answer: Result<Accepted, Arc<Error>>) {

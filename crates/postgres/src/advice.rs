@@ -4,7 +4,7 @@
 use consign_kernel::{Error, nearest};
 use sqlx::{PgConnection, postgres::PgRow};
 
-use crate::{PostgresStore, rows};
+use crate::{PostgresStore, pools::Use, rows};
 
 const ROLES: &str = include_str!("../sql/roles_for.sql");
 
@@ -20,7 +20,9 @@ impl PostgresStore {
                 suggestion: None,
             } => self.with_suggestion(lane).await,
             Error::Forbidden { what } => {
-                let roles = self.rows(sqlx::query(ROLES).bind(object(&what))).await;
+                let roles = self
+                    .rows(Use::Request, sqlx::query(ROLES).bind(object(&what)))
+                    .await;
                 with_roles(what, &roles.unwrap_or_default())
             }
             error => error,
@@ -30,7 +32,10 @@ impl PostgresStore {
     /// Adds the nearest known name to an unknown lane, where this role may read lanes at all.
     async fn with_suggestion(&self, lane: String) -> Error {
         let known = self
-            .rows(sqlx::query("SELECT name FROM consign.lane"))
+            .rows(
+                Use::Request,
+                sqlx::query("SELECT name FROM consign.lane LIMIT 1000"),
+            )
             .await;
         let names: Vec<String> = known
             .unwrap_or_default()

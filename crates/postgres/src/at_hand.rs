@@ -1,8 +1,8 @@
 //! Connections kept at hand between statements.
 //!
 //! The pool asks a connection whether it lives each time one is given back: one more exchange with
-//! the server for every claim and every settle. Some connections therefore stay out of the pool
-//! between statements; the others are left to the pool, for the caller's own transactions.
+//! the server for every claim and every settle. Connections therefore stay out of the pool between
+//! statements.
 //!
 //! Statements take turns in the order in which they came. Without that, whoever comes when a
 //! connection has just been put back takes it, and those who wait in the pool starve: the pool never
@@ -74,17 +74,13 @@ pub(crate) struct AtHand {
 }
 
 impl AtHand {
-    /// Runs statements on three quarters of a pool's `connections_max`, and keeps those.
+    /// For a pool of `connections_max` that nobody else uses.
     pub(crate) fn new(connections_max: u32, patience: Duration) -> Self {
-        let turns = (connections_max - connections_max / 4).max(1) as usize;
-        let resting_max = match connections_max {
-            0..4 => connections_max as usize / 2,
-            _ => turns,
-        };
+        let connections_max = connections_max.max(1) as usize;
         Self {
             resting: Mutex::default(),
-            resting_max,
-            turns: Semaphore::new(turns),
+            resting_max: connections_max,
+            turns: Semaphore::new(connections_max),
             patience,
             answered_at: Mutex::new(Instant::now()),
             is_closed: AtomicBool::new(false),

@@ -12,7 +12,8 @@ use uuid::Uuid;
 
 use crate::{
     PostgresStore, claimed,
-    error::{Refusal, fitting, refusal, store_error},
+    error::{Refusal, refusal, store_error},
+    pools::Use,
     rows,
 };
 
@@ -47,23 +48,19 @@ impl PostgresStore {
 
     /// The lease as one row, if anything was claimed.
     async fn claim_from(&self, claim: &Claim, from: Option<Timestamp>) -> Result<Option<PgRow>> {
-        let mut limit = claim.limit;
-        let rows = loop {
-            let statement = sqlx::query(include_str!("../sql/claim.sql"))
-                .bind(claim.lane.as_str())
-                .bind(&claim.owner)
-                .bind(i32::try_from(limit).expect("invariant: validated"))
-                .bind(claim.ttl.map(rows::interval))
-                .bind(from.unwrap_or(Timestamp::UNIX_EPOCH).to_sqlx());
-            match self.rows(statement).await {
-                Ok(rows) => break rows,
-                Err(error) => match fitting(&error, limit) {
-                    Some(fewer) => limit = fewer,
-                    None => {
-                        return Err(self.advised(store_error("claim", error)).await);
-                    }
-                },
-            }
+        let bytes_max = claim
+            .bytes_max
+            .map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
+        let statement = sqlx::query(include_str!("../sql/claim.sql"))
+            .bind(claim.lane.as_str())
+            .bind(&claim.owner)
+            .bind(i32::try_from(claim.limit).expect("invariant: validated"))
+            .bind(claim.ttl.map(rows::interval))
+            .bind(from.unwrap_or(Timestamp::UNIX_EPOCH).to_sqlx())
+            .bind(bytes_max);
+        let rows = match self.rows(Use::Claim, statement).await {
+            Ok(rows) => rows,
+            Err(error) => return Err(self.advised(store_error("claim", error)).await),
         };
         let row = rows
             .into_iter()
@@ -102,7 +99,7 @@ impl PostgresStore {
         let statement = sqlx::query("SELECT consign.renew($1, $2) AS expires_at")
             .bind(token.0)
             .bind(rows::interval(ttl));
-        match self.rows(statement).await {
+        match self.rows(Use::Lease, statement).await {
             Ok(rows) => Ok(RenewAnswer::Renewed {
                 expires_at: rows::time(&rows[0], "expires_at")?,
             }),
@@ -115,7 +112,7 @@ impl PostgresStore {
 
     pub(crate) async fn release_impl(&self, token: Token) -> Result<ReleaseAnswer> {
         let statement = sqlx::query("SELECT consign.release($1) AS ids").bind(token.0);
-        match self.rows(statement).await {
+        match self.rows(Use::Lease, statement).await {
             Ok(rows) => {
                 let ids = rows::column(&rows[0], "ids")?;
                 Ok(ReleaseAnswer::Released(rows::message_ids(ids)))
@@ -131,7 +128,7 @@ impl PostgresStore {
         let statement = sqlx::query("SELECT consign.begin($1, $2)")
             .bind(token.0)
             .bind(rows::ids(ids));
-        match self.rows(statement).await {
+        match self.rows(Use::Lease, statement).await {
             Ok(_) => Ok(BeginAnswer::Begun),
             Err(error) => match refusal(&error) {
                 Some(Refusal::LeaseLost) => Ok(BeginAnswer::LeaseLost),
@@ -144,7 +141,7 @@ impl PostgresStore {
     pub(crate) async fn expire_impl(&self, limit: u32) -> Result<Expired> {
         let statement = sqlx::query("SELECT leases, messages FROM consign.expire($1)")
             .bind(i32::try_from(limit).unwrap_or(i32::MAX));
-        let rows = self.fetch("expire", statement).await?;
+        let rows = self.fetch_as(Use::Claim, "expire", statement).await?;
         Ok(Expired {
             leases: rows::count(&rows[0], "leases")?,
             messages: rows::count(&rows[0], "messages")?,

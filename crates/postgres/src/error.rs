@@ -16,6 +16,7 @@ pub(crate) mod sqlstate {
     pub(crate) const INVALID_INPUT: &str = "CN006";
     pub(crate) const LANE_NOT_EMPTY: &str = "CN007";
     pub(crate) const UNKNOWN_REDRIVE: &str = "CN008";
+    pub(crate) const UNKNOWN_LEASE: &str = "CN012";
     /// Somebody else synchronises the same repository.
     pub(crate) const WATERMARK_MOVED: &str = "CN010";
     pub(crate) const UNKNOWN_REPO: &str = "CN011";
@@ -49,7 +50,7 @@ impl fmt::Display for Cause {
                 match code {
                     // Which language the server speaks must not matter: books about failures tell
                     // a slow database from a broken one by these words.
-                    sqlstate::CANCELED | sqlstate::LOCK_TIMEOUT => {
+                    sqlstate::CANCELED => {
                         write!(f, "the statement timed out (SQLSTATE {code}): {message}")
                     }
                     _ => write!(f, "{message} (SQLSTATE {code})"),
@@ -109,17 +110,6 @@ pub(crate) fn is_recorded_otherwise(error: &sqlx::Error) -> bool {
     database_error(error).is_some_and(|error| detail(error)["reason"] == "recorded_otherwise")
 }
 
-/// How many messages to claim instead of `limit`, where their payloads were too much for one answer.
-pub(crate) fn fitting(error: &sqlx::Error, limit: u32) -> Option<u32> {
-    let database = database_error(error)?;
-    if database.code() != sqlstate::TOO_MUCH || limit <= 1 {
-        return None;
-    }
-    let fits = detail(database)["fits"].as_u64();
-    let fits = fits.and_then(|fits| u32::try_from(fits).ok());
-    Some(fits.unwrap_or(limit / 2).clamp(1, limit - 1))
-}
-
 /// Whether a connection can be used again after this error: the server answered, and goes on.
 pub(crate) fn leaves_the_connection_usable(error: &sqlx::Error) -> bool {
     database_error(error).is_some_and(|error| {
@@ -132,6 +122,7 @@ pub(crate) fn leaves_the_connection_usable(error: &sqlx::Error) -> bool {
 pub(crate) fn store_error(attempted: &'static str, error: sqlx::Error) -> Error {
     match database_error(&error).and_then(asked_wrongly) {
         Some(error) => error,
+        None if state_of(&error) == Some(sqlstate::LOCK_TIMEOUT) => Error::Locked { attempted },
         None => Error::Unavailable {
             attempted,
             certainty: certainty(&error),
@@ -165,6 +156,9 @@ fn asked_wrongly(error: &PgDatabaseError) -> Option<Error> {
         sqlstate::LANE_NOT_EMPTY => Some(Error::LaneNotEmpty { lane: lane()? }),
         sqlstate::UNKNOWN_REDRIVE => Some(Error::UnknownRedrive {
             id: RedriveId(detail["id"].as_i64()?),
+        }),
+        sqlstate::UNKNOWN_LEASE => Some(Error::UnknownLease {
+            prefix: text("prefix"),
         }),
         sqlstate::INVALID_INPUT | sqlstate::MISSING_REFERENCE => {
             let (what, why) = error

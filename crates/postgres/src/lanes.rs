@@ -1,9 +1,9 @@
 //! Lanes and their policy.
 
-use consign_kernel::{By, Counts, Lane, LaneName, LanePolicy, Result};
-use sqlx::types::Json;
+use consign_kernel::{By, Counts, Lane, LaneName, LanePolicy, PAGE_ENTRIES_MAX, Result, Totals};
+use sqlx::{postgres::PgRow, types::Json};
 
-use crate::{PostgresStore, rows};
+use crate::{PostgresStore, pools::Use, rows};
 
 impl PostgresStore {
     pub(crate) async fn put_lane_impl(
@@ -39,22 +39,34 @@ impl PostgresStore {
         rows::column(rows::only(&rows)?, "may_work")
     }
 
-    pub(crate) async fn lanes_impl(&self) -> Result<Vec<(Lane, Counts)>> {
-        let statement = sqlx::query(include_str!("../sql/lanes.sql"));
-        let rows = self.read("read lanes", statement).await?;
-        let counted = |row| {
-            let counts = Counts {
-                waiting: rows::count(row, "waiting")?,
-                ready: rows::count(row, "ready")?,
-                scheduled: rows::count(row, "scheduled")?,
-                leased: rows::count(row, "leased")?,
-                held: rows::count(row, "held")?,
-                dead: rows::count(row, "dead")?,
-                oldest_due_at: rows::optional_time(row, "oldest_due_at")?,
-            };
-            Ok((rows::lane(row)?, counts))
-        };
+    pub(crate) async fn lanes_impl(
+        &self,
+        after: Option<&LaneName>,
+        limit: u32,
+    ) -> Result<Vec<(Lane, Counts)>> {
+        let statement = sqlx::query(include_str!("../sql/lanes.sql"))
+            .bind(after.map(LaneName::as_str))
+            .bind(i64::from(limit.min(PAGE_ENTRIES_MAX)));
+        let rows = self.read_as(Use::Report, "read lanes", statement).await?;
+        let counted = |row| Ok((rows::lane(row)?, counts(row)?));
         rows.iter().map(counted).collect()
+    }
+
+    pub(crate) async fn lane_counts_impl(&self, name: &LaneName) -> Result<Option<(Lane, Counts)>> {
+        let statement = sqlx::query(include_str!("../sql/lane_counts.sql")).bind(name.as_str());
+        let rows = self.read_as(Use::Report, "read lane", statement).await?;
+        let counted = |row| Ok((rows::lane(row)?, counts(row)?));
+        rows.first().map(counted).transpose()
+    }
+
+    pub(crate) async fn totals_impl(&self) -> Result<Totals> {
+        let statement = sqlx::query(include_str!("../sql/totals.sql"));
+        let rows = self.read_as(Use::Report, "read lanes", statement).await?;
+        let row = rows::only(&rows)?;
+        Ok(Totals {
+            lanes: rows::count(row, "lanes")?,
+            counts: counts(row)?,
+        })
     }
 
     pub(crate) async fn set_paused(
@@ -74,4 +86,16 @@ impl PostgresStore {
                 .ok_or_else(|| rows::corrupt("pause answered nothing"))?,
         )
     }
+}
+
+fn counts(row: &PgRow) -> Result<Counts> {
+    Ok(Counts {
+        waiting: rows::count(row, "waiting")?,
+        ready: rows::count(row, "ready")?,
+        scheduled: rows::count(row, "scheduled")?,
+        leased: rows::count(row, "leased")?,
+        held: rows::count(row, "held")?,
+        dead: rows::count(row, "dead")?,
+        oldest_due_at: rows::optional_time(row, "oldest_due_at")?,
+    })
 }

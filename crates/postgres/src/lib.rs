@@ -16,6 +16,7 @@ mod operate;
 mod options;
 mod orders;
 mod payments;
+mod pools;
 mod pulse;
 mod read;
 mod redrive;

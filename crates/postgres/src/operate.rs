@@ -1,6 +1,8 @@
 //! What people do to messages.
 
-use consign_kernel::{By, Error, MessageId, Moved, Resolution, Result};
+use consign_kernel::{
+    By, EndedLease, Error, Fence, MessageId, Moved, Resolution, Result, TokenPrefix,
+};
 use consign_orders::json;
 
 use crate::{PostgresStore, rows};
@@ -19,6 +21,22 @@ impl PostgresStore {
             .bind(&by.reason);
         let rows = self.fetch("move messages", statement).await?;
         rows.iter().map(rows::moved).collect()
+    }
+
+    pub(crate) async fn end_lease_impl(&self, prefix: &TokenPrefix, by: &By) -> Result<EndedLease> {
+        by.validate()?;
+        let statement = sqlx::query("SELECT * FROM consign.terminate_lease($1, $2, $3)")
+            .bind(prefix.as_str())
+            .bind(&by.actor)
+            .bind(&by.reason);
+        let rows = self.fetch("end a lease", statement).await?;
+        let row = rows::only(&rows)?;
+        Ok(EndedLease {
+            fence: Fence(rows::column(row, "fence")?),
+            lane: rows::lane_name(row, "lane")?,
+            owner: rows::column(row, "owner")?,
+            messages: rows::count(row, "messages")?,
+        })
     }
 
     pub(crate) async fn resolve_impl(

@@ -22,10 +22,15 @@ pub struct PostgresOptions {
     /// A direct address for wake-ups, which a transaction pooler cannot carry. Without one, a
     /// store behind such a pooler polls.
     pub listen_url: Option<String>,
-    /// Most connections at once.
+    /// Most connections at once, without the one for wake-ups. They are divided by use: a fifth for
+    /// what is written under leases, a fifth for claims, one for probes, an eighth each for requests
+    /// that wait for a lock and for reports, the rest for requests; at least one for each use.
     pub connections_max: u32,
     /// How long to wait for a connection before giving up.
     pub acquire_timeout: Duration,
+    /// How long a statement of a report may take: counts of lanes, the reliability report,
+    /// reconciling. Of other statements the store knows how long they may take.
+    pub report_timeout: Duration,
     /// Whether claims start at a remembered low-water mark; see `low_water`.
     pub low_water: bool,
     /// How many messages one page of a list walks over, at most; half as many where each is looked
@@ -40,8 +45,9 @@ impl PostgresOptions {
             url: url.into(),
             pooler: Pooler::Session,
             listen_url: None,
-            connections_max: 10,
+            connections_max: 16,
             acquire_timeout: Duration::from_secs(5),
+            report_timeout: Duration::from_secs(60),
             low_water: true,
             list_walk_max: 20_000,
         }

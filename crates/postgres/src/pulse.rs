@@ -6,7 +6,7 @@ use consign_kernel::{
 };
 use sqlx::postgres::PgRow;
 
-use crate::{PostgresStore, rows};
+use crate::{PostgresStore, pools::Use, rows};
 
 impl PostgresStore {
     pub(crate) async fn reveal_impl(&self, id: MessageId, by: &By) -> Result<Option<Message>> {
@@ -38,7 +38,9 @@ impl PostgresStore {
             .bind(numbers(|done| done.dead))
             .bind(numbers(|done| done.uncertain))
             .bind(numbers(|done| done.took_ms));
-        self.fetch("tell of a process", statement).await.map(drop)
+        self.fetch_as(Use::Probe, "tell of a process", statement)
+            .await
+            .map(drop)
     }
 
     pub(crate) async fn pulses_impl(
@@ -51,7 +53,9 @@ impl PostgresStore {
             .bind(lane.map(LaneName::as_str))
             .bind(i64::from(minutes))
             .bind(i64::from(step.clamp(1, PULSE_STEP_MAX)));
-        let rows = self.read("read what was done", statement).await?;
+        let rows = self
+            .read_as(Use::Report, "read what was done", statement)
+            .await?;
         rows.iter().map(minutes_of).collect()
     }
 

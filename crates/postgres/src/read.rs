@@ -185,6 +185,7 @@ pub(crate) fn dead_letter(row: &PgRow) -> Result<DeadLetter> {
 fn lease_view(row: &PgRow) -> Result<LeaseView> {
     Ok(LeaseView {
         fence: Fence(rows::column(row, "fence")?),
+        token_prefix: rows::column(row, "token_prefix")?,
         lane: rows::lane_name(row, "lane")?,
         owner: rows::column(row, "owner")?,
         ids: rows::message_ids(rows::column(row, "ids")?),

@@ -6,7 +6,9 @@ use consign_kernel::{
 };
 use sqlx::postgres::PgRow;
 
-use crate::{PostgresStore, list::holds_nul, read::dead_letter, rows, store::Statement};
+use crate::{
+    PostgresStore, list::holds_nul, pools::Use, read::dead_letter, rows, store::Statement,
+};
 
 impl PostgresStore {
     pub(crate) async fn start_redrive_impl(&self, plan: &RedrivePlan, by: &By) -> Result<Redrive> {
@@ -88,7 +90,7 @@ impl PostgresStore {
             .bind(filter.lane.as_ref().map(LaneName::as_str))
             .bind(filter.code.as_deref())
             .bind(i64::try_from(at_most).unwrap_or(i64::MAX));
-        let rows = self.read("count dead", statement).await?;
+        let rows = self.read_as(Use::Report, "count dead", statement).await?;
         let row = rows.first();
         rows::count(
             row.ok_or_else(|| rows::corrupt("a count answered nothing"))?,

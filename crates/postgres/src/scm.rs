@@ -16,6 +16,7 @@ use sqlx::postgres::PgRow;
 use crate::{
     PostgresStore,
     error::{sqlstate, state_of},
+    pools::Use,
     store::Statement,
 };
 
@@ -91,7 +92,7 @@ struct About<'a> {
 impl PostgresStore {
     /// Runs one statement about a repository, turning failures into the ledger's errors.
     async fn ask(&self, about: About<'_>, statement: Statement<'_>) -> Result<Vec<PgRow>> {
-        let rows = self.rows(statement).await;
+        let rows = self.rows(Use::Request, statement).await;
         rows.map_err(|error| ledger_error(about, &error))
     }
 

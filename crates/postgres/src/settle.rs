@@ -9,6 +9,7 @@ use sqlx::{postgres::PgRow, types::Json};
 use crate::{
     PostgresStore,
     error::{Refusal, refusal, store_error},
+    pools::Use,
     rows,
     store::Statement,
 };
@@ -20,7 +21,7 @@ impl PostgresStore {
         reports: &[Report],
     ) -> Result<SettleAnswer> {
         let reports: Vec<Report> = reports.iter().cloned().map(Report::bounded).collect();
-        match self.rows(statement(token, &reports)).await {
+        match self.rows(Use::Lease, statement(token, &reports)).await {
             Ok(rows) => answer(&rows),
             Err(error) => match refusal(&error) {
                 Some(Refusal::LeaseLost) => Ok(SettleAnswer::LeaseLost),

@@ -2,32 +2,27 @@
 
 use async_trait::async_trait;
 use consign_kernel::{
-    Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DeadLetter, Enqueued, Expired,
-    Explanation, Filter, Finding, Lane, LaneMinutes, LaneName, LanePolicy, LateResult, Lease,
-    LeaseView, Listed, Message, MessageId, Moved, NewMessage, Page, Process, Pulse, Redrive,
+    Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DeadLetter, EndedLease, Enqueued,
+    Expired, Explanation, Filter, Finding, Lane, LaneMinutes, LaneName, LanePolicy, LateResult,
+    Lease, LeaseView, Listed, Message, MessageId, Moved, NewMessage, Page, Process, Pulse, Redrive,
     RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report, Resolution, Result, SettleAnswer,
-    Store, Token,
+    Store, Token, TokenPrefix, Totals,
 };
 use sqlx::{
     Postgres,
-    postgres::{PgArguments, PgConnectOptions, PgPool, PgPoolOptions, PgRow},
+    postgres::{PgArguments, PgConnectOptions, PgPool, PgRow},
     query::Query,
 };
 use std::{str::FromStr, time::Duration};
 
 use crate::{
-    at_hand::{AtHand, PING_AFTER, ping},
     error::store_error,
     low_water::LowWater,
     migrate,
     options::{Pooler, PostgresOptions},
+    pools::{self, Pools, Use},
     wakes::Wakes,
 };
-
-/// Opens a transaction behind a pooler. Should this process freeze inside it, the server lets go of
-/// what it locked; other claims would skip it until then.
-const BEGIN: &str =
-    "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = '15s'";
 
 /// A statement with its arguments.
 pub(crate) type Statement<'q> = Query<'q, Postgres, PgArguments>;
@@ -35,9 +30,9 @@ pub(crate) type Statement<'q> = Query<'q, Postgres, PgArguments>;
 /// consign on PostgreSQL. Cheap to share behind an `Arc`.
 #[derive(Debug)]
 pub struct PostgresStore {
-    pool: PgPool,
-    pooler: Pooler,
-    at_hand: AtHand,
+    pub(crate) pools: Pools,
+    /// For transactions of the caller's own.
+    callers: PgPool,
     /// Where the last claim of each lane found its messages.
     pub(crate) low_water: LowWater,
     /// How many messages a page of a list walks over.
@@ -61,90 +56,77 @@ impl PostgresStore {
             // Poolers refuse such options; every transaction says it itself.
             Pooler::Transaction => connect_options(&options.url)?,
         };
-        let pool = PgPoolOptions::new()
-            .max_connections(options.connections_max)
-            .acquire_timeout(options.acquire_timeout)
-            // Asking every connection whether it lives would double the exchanges of a busy worker.
-            .test_before_acquire(false)
-            .before_acquire(|connection, meta| {
-                Box::pin(async move {
-                    if meta.idle_for > PING_AFTER {
-                        ping(connection).await?;
-                    }
-                    Ok(true)
-                })
-            })
-            // The pool itself asks too, but waits for the answer for ever, holding the place.
-            .after_release(|connection, _| {
-                Box::pin(async move { ping(connection).await.map(|()| true) })
-            })
-            .connect_lazy_with(connect);
         Ok(Self {
-            pool,
-            pooler: options.pooler,
-            at_hand: AtHand::new(options.connections_max, options.acquire_timeout),
+            pools: Pools::new(options, &connect),
+            callers: pools::pool(options, options.connections_max, connect),
             low_water: LowWater::new(options.low_water),
             list_walk_max: options.list_walk_max,
             wakes: Wakes::new(options.wake_url().map(connect_options).transpose()?),
         })
     }
 
-    /// The pool, for transactions of the caller's own (see `enqueue_in`).
+    /// A pool for transactions of the caller's own (see `enqueue_in`).
     ///
-    /// Closing it is left to `close`: the store keeps connections at hand that the pool would wait
-    /// for.
+    /// The store itself does not use it: these connections, `connections_max` at most, come on top
+    /// of the store's and are opened when the caller uses them. They have no time limits.
     pub fn pool(&self) -> &PgPool {
-        &self.pool
+        &self.callers
     }
 
     /// Closes all connections; returns when those in use have been given back.
     pub async fn close(&self) {
-        self.at_hand.close();
-        self.pool.close().await;
+        self.pools.close().await;
+        self.callers.close().await;
     }
 
     /// Runs one statement as a transaction of its own.
     pub(crate) async fn rows(
         &self,
+        use_: Use,
         statement: Statement<'_>,
     ) -> std::result::Result<Vec<PgRow>, sqlx::Error> {
-        match self.pooler {
-            Pooler::Session => {
-                let mut kept = self.at_hand.take(&self.pool).await?;
-                let rows = statement.fetch_all(&mut *kept.connection).await;
-                self.at_hand.put_back(kept, &rows);
-                rows
-            }
-            Pooler::Transaction => {
-                // Parsing and executing are two exchanges; only a transaction keeps both on one
-                // server.
-                let mut tx = self.pool.begin_with(BEGIN).await?;
-                let rows = statement.persistent(false).fetch_all(&mut *tx).await?;
-                tx.commit().await?;
-                Ok(rows)
-            }
-        }
+        self.pools.rows(use_, statement).await
     }
 
-    /// Runs one statement, turning failures into the kernel's errors.
+    /// Runs the statement of a request, turning failures into the kernel's errors.
     pub(crate) async fn fetch(
         &self,
         attempted: &'static str,
         statement: Statement<'_>,
     ) -> Result<Vec<PgRow>> {
-        match self.rows(statement).await {
+        self.fetch_as(Use::Request, attempted, statement).await
+    }
+
+    /// The same for another use.
+    pub(crate) async fn fetch_as(
+        &self,
+        use_: Use,
+        attempted: &'static str,
+        statement: Statement<'_>,
+    ) -> Result<Vec<PgRow>> {
+        match self.rows(use_, statement).await {
             Ok(rows) => Ok(rows),
             Err(error) => Err(self.advised(store_error(attempted, error)).await),
         }
     }
 
-    /// The same for a statement that writes nothing.
+    /// The same for a request that writes nothing.
     pub(crate) async fn read(
         &self,
         attempted: &'static str,
         statement: Statement<'_>,
     ) -> Result<Vec<PgRow>> {
-        let rows = self.fetch(attempted, statement).await;
+        self.read_as(Use::Request, attempted, statement).await
+    }
+
+    /// The same for another use that writes nothing.
+    pub(crate) async fn read_as(
+        &self,
+        use_: Use,
+        attempted: &'static str,
+        statement: Statement<'_>,
+    ) -> Result<Vec<PgRow>> {
+        let rows = self.fetch_as(use_, attempted, statement).await;
         rows.map_err(consign_kernel::Error::of_read)
     }
 }
@@ -167,8 +149,14 @@ impl Store for PostgresStore {
     async fn may_work(&self, name: &LaneName) -> Result<bool> {
         self.may_work_impl(name).await
     }
-    async fn lanes(&self) -> Result<Vec<(Lane, Counts)>> {
-        self.lanes_impl().await
+    async fn lanes(&self, after: Option<&LaneName>, limit: u32) -> Result<Vec<(Lane, Counts)>> {
+        self.lanes_impl(after, limit).await
+    }
+    async fn lane_counts(&self, name: &LaneName) -> Result<Option<(Lane, Counts)>> {
+        self.lane_counts_impl(name).await
+    }
+    async fn totals(&self) -> Result<Totals> {
+        self.totals_impl().await
     }
     async fn pause(&self, name: &LaneName, by: &By) -> Result<Lane> {
         self.set_paused("SELECT * FROM consign.pause($1, $2, $3)", name, by)
@@ -225,6 +213,9 @@ impl Store for PostgresStore {
     ) -> Result<Vec<Moved>> {
         self.resolve_impl(ids, resolution, by).await
     }
+    async fn end_lease(&self, prefix: &TokenPrefix, by: &By) -> Result<EndedLease> {
+        self.end_lease_impl(prefix, by).await
+    }
     async fn reveal(&self, id: MessageId, by: &By) -> Result<Option<Message>> {
         self.reveal_impl(id, by).await
     }
@@ -255,6 +246,10 @@ impl Store for PostgresStore {
     async fn resume_redrive(&self, id: RedriveId, by: &By) -> Result<Redrive> {
         self.turn_redrive("SELECT * FROM consign.resume_redrive($1, $2, $3)", id, by)
             .await
+    }
+    async fn probe(&self) -> Result<()> {
+        let statement = sqlx::query("SELECT FROM consign.lane WHERE name = 'default'");
+        self.read_as(Use::Probe, "probe", statement).await.map(drop)
     }
     async fn explain(&self, id: MessageId) -> Result<Option<Explanation>> {
         self.explain_impl(id).await

@@ -8,7 +8,9 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::{
-    PostgresStore, rows,
+    PostgresStore,
+    pools::Use,
+    rows,
     wakes::{Ears, Heard},
 };
 
@@ -99,7 +101,9 @@ impl PostgresStore {
             .bind(lane.as_str())
             .bind(id)
             .bind(rows::interval(limit));
-        let rows = self.fetch("register as idle", statement).await?;
+        let rows = self
+            .fetch_as(Use::Claim, "register as idle", statement)
+            .await?;
         let row = first(&rows)?;
         let rests_until = Instant::now() + limit;
         let is_registered: bool = rows::column(row, "registered")?;
@@ -173,7 +177,7 @@ impl PostgresStore {
         let statement = sqlx::query("SELECT until, committing FROM consign.look($1, $2)")
             .bind(lane.as_str())
             .bind(committing);
-        let rows = self.read("look for work", statement).await?;
+        let rows = self.read_as(Use::Claim, "look for work", statement).await?;
         let row = first(&rows)?;
         Ok((duration(row)?, rows::column(row, "committing")?))
     }
@@ -181,7 +185,7 @@ impl PostgresStore {
     /// How long until the lane has something to claim, if anything is in sight.
     async fn until_due(&self, lane: &LaneName) -> Result<Option<Duration>> {
         let statement = sqlx::query("SELECT consign.until_due($1) AS until").bind(lane.as_str());
-        let rows = self.read("look for work", statement).await?;
+        let rows = self.read_as(Use::Claim, "look for work", statement).await?;
         rows.first().map_or(Ok(None), duration)
     }
 }

@@ -3,7 +3,7 @@
 use consign_kernel::{AttemptOutcome, Fence, LateResult, MessageId, Report, Result, Token};
 use sqlx::{postgres::PgRow, types::Json};
 
-use crate::{PostgresStore, rows};
+use crate::{PostgresStore, pools::Use, rows};
 
 impl PostgresStore {
     pub(crate) async fn witness_impl(
@@ -30,7 +30,7 @@ impl PostgresStore {
             .bind(codes)
             .bind(details)
             .bind(results);
-        let rows = self.fetch("witness", statement).await?;
+        let rows = self.fetch_as(Use::Lease, "witness", statement).await?;
         let row = rows
             .first()
             .ok_or_else(|| rows::corrupt("witness answered nothing"))?;

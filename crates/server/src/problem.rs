@@ -217,6 +217,7 @@ impl From<Error> for Problem {
                 problem.with("found", found).with("needed", needed)
             }
             Error::Unavailable { certainty, .. } => unavailable(problem, certainty),
+            Error::Locked { .. } => problem.with("outcome", "not_done").retry_after(RETRY_AFTER),
             // What the database says of itself is for the log, not for whoever calls.
             Error::Forbidden { .. } | Error::Corrupt { .. } => Self {
                 detail: meaning.title.to_owned(),

@@ -1,5 +1,7 @@
 //! PostgreSQL: migrated only when asked to, because others may be using it.
 
+use std::time::Duration;
+
 use consign_kernel::Error;
 use consign_postgres::{Pooler, PostgresOptions, PostgresStore, sqlstate_of};
 
@@ -13,6 +15,7 @@ pub(crate) struct Reach {
     /// A direct address for wake-ups.
     pub(crate) listen_url: Option<String>,
     pub(crate) connections_max: u32,
+    pub(crate) report_timeout: Duration,
 }
 
 impl Reach {
@@ -21,7 +24,9 @@ impl Reach {
         Self {
             pooler: Pooler::Transaction,
             listen_url: None,
-            connections_max: 2,
+            connections_max: 6,
+            // Whoever waits for a command can end it.
+            report_timeout: Duration::from_secs(24 * 3600),
         }
     }
 
@@ -36,6 +41,7 @@ pub(super) async fn open(url: &str, reach: &Reach) -> Result<Opened, Failure> {
         pooler: reach.pooler,
         listen_url: reach.listen_url.clone(),
         connections_max: reach.connections_max,
+        report_timeout: reach.report_timeout,
         ..PostgresOptions::new(url)
     };
     let store = PostgresStore::connect(&options).await.map_err(refused)?;

@@ -20,8 +20,10 @@ const MARGIN: Duration = Duration::from_secs(5);
 pub fn lane_policy(options: &OrdersOptions) -> LanePolicy {
     let delays = options.outbox_backoff_sec.iter().copied();
     let timeout = options.broker_timeout_max() + LEDGER_PATIENCE + MARGIN;
+    let lease_ttl_ms = millis(seconds(options.outbox_lock_lease_sec));
     LanePolicy {
-        lease_ttl_ms: millis(seconds(options.outbox_lock_lease_sec)),
+        lease_ttl_ms,
+        lease_ttl_max_ms: lease_ttl_ms.max(LanePolicy::default().lease_ttl_max_ms),
         attempts_max: options.outbox_max_attempts,
         retry: RetrySchedule::Table {
             delays_ms: delays.map(|delay| millis(seconds(delay))).collect(),

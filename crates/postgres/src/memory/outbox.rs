@@ -11,7 +11,7 @@ use jiff_sqlx::ToSqlx as _;
 use sqlx::{postgres::PgRow, types::Json};
 
 use super::at_most;
-use crate::{PostgresStore, rows, store::Statement};
+use crate::{PostgresStore, pools::Use, rows, store::Statement};
 
 impl PostgresStore {
     pub(super) async fn defer_impl(
@@ -114,7 +114,9 @@ impl PostgresStore {
             .bind(worker_id)
             .bind(at_most(limit))
             .bind(seconds);
-        let rows = self.fetch("claim memories", statement).await?;
+        let rows = self
+            .fetch_as(Use::Claim, "claim memories", statement)
+            .await?;
         rows.iter().map(outbox_row).collect()
     }
 
@@ -172,7 +174,7 @@ impl PostgresStore {
     }
 
     async fn is_heard(&self, attempted: &'static str, statement: Statement<'_>) -> Result<bool> {
-        let rows = self.fetch(attempted, statement).await?;
+        let rows = self.fetch_as(Use::Lease, attempted, statement).await?;
         rows::column(rows::only(&rows)?, "is_heard")
     }
 }

@@ -4,7 +4,7 @@ use consign_kernel::Result;
 use consign_memory::{Finding, MemoryCounts, OutboxCounts, ReconcileOptions, Reconciled};
 use sqlx::types::Json;
 
-use crate::{PostgresStore, rows};
+use crate::{PostgresStore, pools::Use, rows};
 
 impl PostgresStore {
     pub(super) async fn reconcile_memory_impl(
@@ -20,7 +20,9 @@ impl PostgresStore {
             .bind(options.is_repairing)
             .bind(options.is_rescheduling)
             .bind(rows::interval(options.reschedule_delay));
-        let rows = self.fetch("reconcile the outbox", statement).await?;
+        let rows = self
+            .fetch_as(Use::Report, "reconcile the outbox", statement)
+            .await?;
         let row = rows::only(&rows)?;
         let Json(findings): Json<Vec<Finding>> = rows::column(row, "findings")?;
         Ok(Reconciled {
@@ -34,7 +36,9 @@ impl PostgresStore {
 
     pub(super) async fn outbox_counts_impl(&self) -> Result<OutboxCounts> {
         let statement = sqlx::query("SELECT * FROM logbook.outbox_counts()");
-        let rows = self.read("count the outbox", statement).await?;
+        let rows = self
+            .read_as(Use::Report, "count the outbox", statement)
+            .await?;
         let row = rows::only(&rows)?;
         Ok(OutboxCounts {
             pending: rows::count(row, "pending")?,
@@ -46,7 +50,9 @@ impl PostgresStore {
 
     pub(super) async fn memory_counts_impl(&self) -> Result<MemoryCounts> {
         let statement = sqlx::query("SELECT logbook.memory_counts() AS counts");
-        let rows = self.read("count memories", statement).await?;
+        let rows = self
+            .read_as(Use::Report, "count memories", statement)
+            .await?;
         let Json(counts) = rows::column(rows::only(&rows)?, "counts")?;
         Ok(counts)
     }

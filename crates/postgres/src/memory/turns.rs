@@ -5,7 +5,7 @@ use std::time::Duration;
 use consign_kernel::{Error, Result};
 use consign_memory::{TURN_PLACE, TurnKept};
 
-use crate::{PostgresStore, rows};
+use crate::{PostgresStore, pools::Use, rows};
 
 impl PostgresStore {
     pub(super) async fn take_turn_impl(
@@ -20,7 +20,7 @@ impl PostgresStore {
             .bind(holder)
             .bind(rows::interval(ttl))
             .bind(rows::interval(TURN_PLACE));
-        let rows = self.fetch("take a turn", statement).await?;
+        let rows = self.fetch_as(Use::Claim, "take a turn", statement).await?;
         rows::column(rows::only(&rows)?, "is_mine")
     }
 
@@ -35,7 +35,7 @@ impl PostgresStore {
             .bind(destination)
             .bind(holder)
             .bind(rows::interval(ttl));
-        let rows = self.fetch("keep a turn", statement).await?;
+        let rows = self.fetch_as(Use::Lease, "keep a turn", statement).await?;
         let kept: String = rows::column(rows::only(&rows)?, "kept")?;
         match kept.as_str() {
             "held" => Ok(TurnKept::Held),
@@ -51,6 +51,8 @@ impl PostgresStore {
         let statement = sqlx::query("SELECT logbook.leave_turn($1, $2)")
             .bind(destination)
             .bind(holder);
-        self.fetch("leave a turn", statement).await.map(drop)
+        self.fetch_as(Use::Lease, "leave a turn", statement)
+            .await
+            .map(drop)
     }
 }

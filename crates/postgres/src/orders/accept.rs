@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use sqlx::{postgres::PgRow, types::Json};
 
 use super::entry::entry;
-use crate::{PostgresStore, rows, store::Statement};
+use crate::{PostgresStore, pools::Use, rows, store::Statement};
 
 /// The columns of a `consign.order_answer`, with the answer's body as the text it was stored as.
 macro_rules! answer_from {
@@ -29,7 +29,14 @@ impl PostgresStore {
         if orders.is_empty() {
             return Ok(Vec::new());
         }
-        let rows = self.fetch("accept orders", statement(orders)).await?;
+        let statement = statement(orders);
+        // Of several, one may have to wait for another transaction: then each is tried alone.
+        let rows = if orders.len() > 1 {
+            self.fetch_as(Use::Batch, "accept orders", statement)
+                .await?
+        } else {
+            self.fetch("accept orders", statement).await?
+        };
         if rows.len() != orders.len() {
             let what = "orders were answered with another number of rows";
             return Err(rows::corrupt(what));

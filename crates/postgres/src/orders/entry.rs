@@ -9,7 +9,7 @@ use jiff_sqlx::ToSqlx;
 use sqlx::postgres::PgRow;
 
 use super::accept::answer_from;
-use crate::{PostgresStore, rows};
+use crate::{PostgresStore, pools::Use, rows};
 
 const STATUSES: [LedgerStatus; 3] = [
     LedgerStatus::Accepted,
@@ -38,7 +38,9 @@ impl PostgresStore {
         let statement = sqlx::query(answer_from!("consign.verify_order($1, $2)"))
             .bind(client.as_str())
             .bind(key.as_str());
-        let rows = self.read("verify an order", statement).await?;
+        let rows = self
+            .read_as(Use::Lease, "verify an order", statement)
+            .await?;
         let verified = |row| {
             Ok(Verified {
                 entry: entry(row)?,
@@ -67,7 +69,9 @@ impl PostgresStore {
 
     pub(crate) async fn count_orders_impl(&self) -> Result<BTreeMap<&'static str, u64>> {
         let sql = "SELECT status, count FROM consign.count_orders()";
-        let rows = self.read("count orders", sqlx::query(sql)).await?;
+        let rows = self
+            .read_as(Use::Report, "count orders", sqlx::query(sql))
+            .await?;
         let mut counts = BTreeMap::from(STATUSES.map(|status| (status.as_str(), 0)));
         for row in &rows {
             let status = status(row)?;

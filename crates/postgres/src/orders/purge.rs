@@ -4,7 +4,7 @@ use consign_kernel::{By, Result};
 use consign_orders::{Client, PurgeReport, Restless};
 use sqlx::postgres::PgRow;
 
-use crate::{PostgresStore, rows};
+use crate::{PostgresStore, pools::Use, rows};
 
 impl PostgresStore {
     pub(crate) async fn purge_impl(
@@ -21,7 +21,9 @@ impl PostgresStore {
             .bind(i32::try_from(limit).unwrap_or(i32::MAX))
             .bind(i64::try_from(conflicts_min).unwrap_or(i64::MAX))
             .bind(is_dry_run);
-        let rows = self.fetch("purge orders", statement).await?;
+        let rows = self
+            .fetch_as(Use::Report, "purge orders", statement)
+            .await?;
         let row = rows.first();
         report(row.ok_or_else(|| rows::corrupt("a purge answered nothing"))?)
     }

@@ -6,7 +6,7 @@ use consign_kernel::{Fence, Result, Token};
 use consign_payments::{ClaimedPayment, ClaimedPayments, OutboxId, claim_of};
 use sqlx::{postgres::PgRow, types::Json};
 
-use crate::{PostgresStore, rows};
+use crate::{PostgresStore, pools::Use, rows};
 
 impl PostgresStore {
     pub(super) async fn claim_payments_impl(
@@ -23,7 +23,9 @@ impl PostgresStore {
             .bind(worker)
             .bind(i32::try_from(seconds).unwrap_or(i32::MAX))
             .bind(begin);
-        let rows = self.fetch("claim payments", statement).await?;
+        let rows = self
+            .fetch_as(Use::Claim, "claim payments", statement)
+            .await?;
         let Some(first) = rows.first() else {
             return Ok(None);
         };

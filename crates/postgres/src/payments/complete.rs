@@ -7,6 +7,7 @@ use sqlx::postgres::PgRow;
 use crate::{
     PostgresStore,
     error::{is_recorded_otherwise, sqlstate, state_of, store_error},
+    pools::Use,
     rows,
     store::Statement,
 };
@@ -30,7 +31,7 @@ impl PostgresStore {
                     .collect::<Vec<_>>(),
             )
             .bind(completions.iter().map(|c| c.in_doubt).collect::<Vec<_>>());
-        match self.rows(statement).await {
+        match self.rows(Use::Lease, statement).await {
             Ok(rows) => {
                 let completed = rows.iter().map(completed).collect::<Result<_>>()?;
                 Ok(CompleteAnswer::Completed(completed))
@@ -54,7 +55,9 @@ impl PostgresStore {
             completion.validate()?;
         }
         let sql = include_str!("../../sql/witness_payments.sql");
-        let rows = self.rows(bound(sql, token, worker, completions)).await;
+        let rows = self
+            .rows(Use::Lease, bound(sql, token, worker, completions))
+            .await;
         let rows = rows.map_err(|error| said_wrongly("keep results of payments", error))?;
         let id = |row| Ok(OutboxId(rows::column(row, "outbox_id")?));
         rows.iter().map(id).collect()
@@ -65,7 +68,9 @@ impl PostgresStore {
                    FROM consign.repair_expired_leases($1, $2)";
         let limit = i32::try_from(limit.clamp(1, 1_000)).unwrap_or(1_000);
         let statement = sqlx::query(sql).bind(limit).bind(REPAIRER);
-        let rows = self.fetch("repair leases of payments", statement).await?;
+        let rows = self
+            .fetch_as(Use::Claim, "repair leases of payments", statement)
+            .await?;
         let repaired = |row| {
             Ok(Repaired {
                 outbox_id: OutboxId(rows::column(row, "outbox_id")?),

@@ -4,7 +4,7 @@ use consign_kernel::Result;
 use consign_payments::ImportReport;
 use sqlx::postgres::PgRow;
 
-use crate::{PostgresStore, rows};
+use crate::{PostgresStore, pools::Use, rows};
 
 /// Most payments that are named, and the reason for each.
 const NAMED_MAX: usize = 100;
@@ -17,7 +17,9 @@ impl PostgresStore {
     ) -> Result<ImportReport> {
         let sql = "SELECT outbox_id::text AS outbox_id, action, detail FROM consign.import_payment_outbox($1, $2)";
         let statement = sqlx::query(sql).bind(from_schema).bind(is_dry_run);
-        let rows = self.fetch("import payments", statement).await?;
+        let rows = self
+            .fetch_as(Use::Report, "import payments", statement)
+            .await?;
         let mut report = ImportReport::default();
         for row in &rows {
             match rows::column::<&str>(row, "action")? {

@@ -12,7 +12,7 @@ use sqlx::{postgres::PgRow, types::Json};
 use uuid::Uuid;
 
 use super::complete::attempt_state;
-use crate::{PostgresStore, list::holds_nul, rows};
+use crate::{PostgresStore, list::holds_nul, pools::Use, rows};
 
 impl PostgresStore {
     pub(super) async fn payment_impl(
@@ -101,7 +101,9 @@ impl PostgresStore {
         tenant_id: Option<Uuid>,
     ) -> Result<PaymentsStatus> {
         let statement = sqlx::query(include_str!("../../sql/payment_status.sql")).bind(tenant_id);
-        let rows = self.read("count payments", statement).await?;
+        let rows = self
+            .read_as(Use::Report, "count payments", statement)
+            .await?;
         let row = rows
             .first()
             .ok_or_else(|| rows::corrupt("the status of payments has no row"))?;
@@ -110,7 +112,9 @@ impl PostgresStore {
         let histogram = histogram.try_into();
         let statement =
             sqlx::query(include_str!("../../sql/payment_last_hour.sql")).bind(tenant_id);
-        let hour = self.read("count attempts of payments", statement).await?;
+        let hour = self
+            .read_as(Use::Report, "count attempts of payments", statement)
+            .await?;
         let mut last_hour = BTreeMap::new();
         for row in &hour {
             last_hour.insert(attempt_state(row)?, rows::count(row, "count")?);

@@ -6,7 +6,7 @@ use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
 use super::read::view;
-use crate::{PostgresStore, rows, witness};
+use crate::{PostgresStore, pools::Use, rows, witness};
 
 impl PostgresStore {
     pub(super) async fn reconcile_impl(&self, limit: u32) -> Result<Reconciliation> {
@@ -45,7 +45,9 @@ impl PostgresStore {
         read: fn(&PgRow) -> Result<T>,
     ) -> Result<Vec<T>> {
         let statement = sqlx::query(sql).bind(i64::from(limit) + 1);
-        let rows = self.fetch("reconcile payments", statement).await?;
+        let rows = self
+            .fetch_as(Use::Report, "reconcile payments", statement)
+            .await?;
         rows.iter().map(read).collect()
     }
 }

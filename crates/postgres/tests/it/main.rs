@@ -19,6 +19,7 @@ mod payload;
 mod payments;
 mod plans;
 mod pooler;
+mod pools;
 mod rights;
 mod roles;
 mod scm;

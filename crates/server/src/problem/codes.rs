@@ -42,12 +42,16 @@ codes! {
         "the lane has unfinished messages" "drain the lane before changing `ordered` or `on_dead`"
     UNKNOWN_REDRIVE "unknown_redrive" NOT_FOUND
         "there is no such redrive" "GET /v1/redrives lists them"
+    UNKNOWN_LEASE "unknown_lease" NOT_FOUND
+        "no lease has a token that begins so" "GET /v1/leases lists them"
     SCHEMA_MISMATCH "schema_mismatch" SERVICE_UNAVAILABLE
         "the database's schema does not fit" "an operator runs `consign migrate`, or a newer program"
     FORBIDDEN "forbidden" INTERNAL_SERVER_ERROR
         "the database refused the server's role" "an operator grants the role what it needs"
     DATABASE_UNAVAILABLE "database_unavailable" SERVICE_UNAVAILABLE
         "the database is not available" "repeat after Retry-After; `outcome` says whether it may have happened"
+    LOCKED "locked" SERVICE_UNAVAILABLE
+        "another transaction holds the same key or row" "repeat after Retry-After; nothing was written"
     CORRUPT "corrupt" INTERNAL_SERVER_ERROR
         "the database holds something unexpected" "an operator runs `consign doctor`"
 

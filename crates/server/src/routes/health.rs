@@ -136,8 +136,5 @@ async fn check(state: &AppState) -> consign_kernel::Result<()> {
     if let Some(schema_fits) = &state.schema_check {
         schema_fits().await?;
     }
-    // The cheapest question that needs a connection and the tables.
-    let default = "default".parse()?;
-    state.store.lane(&default).await?;
-    Ok(())
+    state.store.probe().await
 }

@@ -8,11 +8,11 @@ use std::{
 
 use async_trait::async_trait;
 use consign_kernel::{
-    Attempt, AuditEntry, BeginAnswer, By, Certainty, Claim, Counts, Cursor, DeadLetter, Enqueued,
-    Error, Expired, Explanation, Filter, Finding, Lane, LaneMinutes, LaneName, LanePolicy,
-    LateResult, Lease, LeaseView, Listed, Message, MessageId, Moved, NewMessage, Page, Process,
-    Pulse, Redrive, RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report, Resolution, Result,
-    SettleAnswer, Store, Token,
+    Attempt, AuditEntry, BeginAnswer, By, Certainty, Claim, Counts, Cursor, DeadLetter, EndedLease,
+    Enqueued, Error, Expired, Explanation, Filter, Finding, Lane, LaneMinutes, LaneName,
+    LanePolicy, LateResult, Lease, LeaseView, Listed, Message, MessageId, Moved, NewMessage, Page,
+    Process, Pulse, Redrive, RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report,
+    Resolution, Result, SettleAnswer, Store, Token, TokenPrefix, Totals,
 };
 use tokio::sync::Semaphore;
 
@@ -21,6 +21,8 @@ use tokio::sync::Semaphore;
 pub(crate) enum Fault {
     /// It does not happen.
     Refused,
+    /// It does not happen: another transaction holds what it needs.
+    Locked,
     /// It happens, and its reply is lost.
     ReplyLost,
     /// It panics.
@@ -66,6 +68,9 @@ impl Faulty {
         let fault = self.faults.lock().unwrap().get(operation).cloned();
         match fault {
             Some(Fault::Refused) => Err(unavailable(operation, Certainty::Definite)),
+            Some(Fault::Locked) => Err(Error::Locked {
+                attempted: operation,
+            }),
             Some(Fault::Panics) => panic!("{operation} panics, as told to"),
             Some(Fault::Waits(gate)) => {
                 gate.acquire().await.unwrap().forget();
@@ -117,7 +122,9 @@ macro_rules! pass_on {
 pass_on! {
     put_lane(name: &LaneName, policy: &LanePolicy, by: &By) -> Lane;
     lane(name: &LaneName) -> Option<Lane>;
-    lanes() -> Vec<(Lane, Counts)>;
+    lanes(after: Option<&LaneName>, limit: u32) -> Vec<(Lane, Counts)>;
+    lane_counts(name: &LaneName) -> Option<(Lane, Counts)>;
+    totals() -> Totals;
     pause(name: &LaneName, by: &By) -> Lane;
     resume(name: &LaneName, by: &By) -> Lane;
     enqueue(messages: &[NewMessage]) -> Vec<Enqueued>;
@@ -137,10 +144,12 @@ pass_on! {
     step_redrive(limit: u32) -> Option<Redrive>;
     stop_redrive(id: RedriveId, by: &By) -> Redrive;
     resume_redrive(id: RedriveId, by: &By) -> Redrive;
+    end_lease(prefix: &TokenPrefix, by: &By) -> EndedLease;
     reveal(id: MessageId, by: &By) -> Option<Message>;
     pulse(pulse: &Pulse) -> ();
     pulses(lane: Option<&LaneName>, minutes: u32, step: u32) -> Vec<LaneMinutes>;
     processes() -> Vec<Process>;
+    probe() -> ();
     explain(id: MessageId) -> Option<Explanation>;
     history(id: MessageId) -> Vec<Attempt>;
     late(id: MessageId) -> Vec<LateResult>;

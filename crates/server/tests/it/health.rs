@@ -42,7 +42,7 @@ async fn a_draining_server_is_not_ready(bench: Bench) {
 async fn a_server_without_its_database_is_alive_but_not_ready() {
     let bench = Bench::reference().await;
     let store = Faulty::new(bench.store.clone());
-    store.inject("lane", Fault::Refused);
+    store.inject("probe", Fault::Refused);
     let bench = bench.with_store(store.clone());
     let answer = bench.get("/readyz").await;
     answer.is(503);
@@ -59,7 +59,7 @@ async fn a_database_that_does_not_answer_is_not_waited_for() {
     let bench = Bench::reference().await;
     let store = Faulty::new(bench.store.clone());
     let never = std::sync::Arc::new(tokio::sync::Semaphore::new(0));
-    store.inject("lane", Fault::Waits(never));
+    store.inject("probe", Fault::Waits(never));
     let bench = bench.with_store(store.clone());
     let answer = bench.get("/readyz").await;
     answer.is(503);
@@ -77,9 +77,9 @@ async fn anybody_may_probe_without_wearing_out_the_database() {
     for _ in 0..100 {
         bench.get("/readyz").await.is(200);
     }
-    assert_eq!(store.calls("lane"), 1);
+    assert_eq!(store.calls("probe"), 1);
     tokio::time::advance(Duration::from_secs(1)).await;
-    store.inject("lane", Fault::Refused);
+    store.inject("probe", Fault::Refused);
     bench.get("/readyz").await.is(503);
 }
 

@@ -257,7 +257,7 @@ async fn too_much_at_once_is_refused_and_probes_still_answer() {
     let bench = Bench::reference().await;
     let store = Faulty::new(bench.store.clone());
     let gate = Arc::new(Semaphore::new(0));
-    store.inject("lanes", Fault::Waits(gate.clone()));
+    store.inject("leases", Fault::Waits(gate.clone()));
     let options = ServerOptions {
         concurrency_max: 2,
         ..ServerOptions::default()
@@ -266,11 +266,11 @@ async fn too_much_at_once_is_refused_and_probes_still_answer() {
     let busy: Vec<_> = (0..2)
         .map(|_| {
             let bench = Arc::clone(&bench);
-            tokio::spawn(async move { bench.get("/v1/lanes").await })
+            tokio::spawn(async move { bench.get("/v1/leases").await })
         })
         .collect();
     eventually("both are being worked on", SOON, || async {
-        store.calls("lanes") == 2
+        store.calls("leases") == 2
     })
     .await;
     let refused = bench.post(PATH, json!({"payload": 1})).await;
@@ -292,7 +292,7 @@ async fn a_write_that_takes_too_long_goes_on_and_its_outcome_is_called_unknown()
     let (inner, gate) = (bench.store.clone(), Arc::new(Semaphore::new(0)));
     let store = Faulty::new(inner.clone());
     store.inject("enqueue", Fault::Waits(gate.clone()));
-    store.inject("lanes", Fault::Waits(gate.clone()));
+    store.inject("leases", Fault::Waits(gate.clone()));
     let options = ServerOptions {
         request_timeout_ms: 50,
         ..ServerOptions::default()
@@ -301,7 +301,7 @@ async fn a_write_that_takes_too_long_goes_on_and_its_outcome_is_called_unknown()
     let late = bench.post(PATH, json!({"payload": 1})).await;
     late.is_problem(504, "request_timeout");
     assert_eq!(late.json["outcome"], "unknown");
-    let reading = bench.get("/v1/lanes").await;
+    let reading = bench.get("/v1/leases").await;
     reading.is_problem(504, "request_timeout");
     assert!(reading.json["outcome"].is_null(), "{}", reading.text);
     gate.add_permits(1);
@@ -363,6 +363,11 @@ async fn a_database_that_is_away_is_503_and_says_whether_it_may_have_happened() 
     assert_eq!(refused.json["outcome"], "not_done");
     assert_eq!(refused.header("retry-after"), "1");
     assert!(!refused.text.contains("secret-host"), "{}", refused.text);
+    store.inject("enqueue", Fault::Locked);
+    let locked = bench.post(PATH, body.clone()).await;
+    locked.is_problem(503, "locked");
+    assert_eq!(locked.json["outcome"], "not_done");
+    assert_eq!(locked.header("retry-after"), "1");
     store.inject("enqueue", Fault::ReplyLost);
     let unknown = bench.post(PATH, body.clone()).await;
     unknown.is_problem(503, "database_unavailable");

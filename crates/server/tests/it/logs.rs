@@ -65,7 +65,7 @@ async fn a_failure_is_one_line_without_secrets() {
     store.inject("enqueue", Fault::Panics);
     let body = json!({"payload": "top-secret-payload"});
     bench.post("/v1/lanes/mail/messages", body).await.is(500);
-    store.inject("lane", Fault::Refused);
+    store.inject("probe", Fault::Refused);
     bench.get("/readyz").await.is(503);
     bench.get("/v1/messages/99").await.is(404);
     let text = log.text();
