@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    LEASE_TTL_MAX, PAYLOAD_BYTES_MAX,
+    CLAIM_BYTES_MAX, LEASE_TTL_MAX, PAYLOAD_BYTES_MAX,
     error::{Error, Result},
     retry::RetrySchedule,
 };
@@ -90,6 +90,8 @@ pub enum OnDead {
 pub struct LanePolicy {
     /// How long a lease lives unless the claimer asks for another time.
     pub lease_ttl_ms: u64,
+    /// The longest time a claimer may ask for, in a claim or a renewal.
+    pub lease_ttl_max_ms: u64,
     /// Tries before a message is dead.
     pub attempts_max: u32,
     /// How long a message rests after a failed try.
@@ -104,6 +106,9 @@ pub struct LanePolicy {
     pub notify: bool,
     /// Largest payload, as compact JSON.
     pub payload_max_bytes: usize,
+    /// Most bytes of payloads and headers in one claim, and of the lane in one worker process at any
+    /// time. One message fits always.
+    pub claim_max_bytes: usize,
     /// Most deliveries at once in one worker process.
     pub concurrency: u32,
     /// Most deliveries a second in one worker process; none for no limit.
@@ -119,6 +124,7 @@ impl Default for LanePolicy {
     fn default() -> Self {
         Self {
             lease_ttl_ms: 15_000,
+            lease_ttl_max_ms: 60 * 60 * 1_000,
             attempts_max: 10,
             retry: RetrySchedule::default(),
             on_uncertain: OnUncertain::Resend,
@@ -126,6 +132,7 @@ impl Default for LanePolicy {
             on_dead: OnDead::Block,
             notify: true,
             payload_max_bytes: 1024 * 1024,
+            claim_max_bytes: 16 * 1024 * 1024,
             concurrency: 16,
             rate_per_second: None,
             timeout_ms: 10_000,
@@ -138,6 +145,22 @@ impl LanePolicy {
     /// The default lease time.
     pub fn lease_ttl(&self) -> Duration {
         Duration::from_millis(self.lease_ttl_ms)
+    }
+
+    /// Refuses a lease that would live longer than the lane allows.
+    pub fn check_ttl(&self, lane: &LaneName, ttl: Duration) -> Result<()> {
+        if ttl <= Duration::from_millis(self.lease_ttl_max_ms) {
+            return Ok(());
+        }
+        Err(Error::invalid(
+            "ttl",
+            format!(
+                "{} ms is more than lane {lane} allows, {} ms; renew the lease in time, or raise \
+                 lease_ttl_max_ms",
+                ttl.as_millis(),
+                self.lease_ttl_max_ms
+            ),
+        ))
     }
 
     /// How long one delivery may take.
@@ -153,6 +176,17 @@ impl LanePolicy {
     /// Refuses values that no store could honour.
     pub fn validate(&self) -> Result<()> {
         validate_ttl("policy.lease_ttl_ms", self.lease_ttl())?;
+        validate_ttl(
+            "policy.lease_ttl_max_ms",
+            Duration::from_millis(self.lease_ttl_max_ms),
+        )?;
+        if self.lease_ttl_ms > self.lease_ttl_max_ms {
+            let why = format!(
+                "must not be more than lease_ttl_max_ms, {}",
+                self.lease_ttl_max_ms
+            );
+            return Err(Error::invalid("policy.lease_ttl_ms", why));
+        }
         if !(1..=10_000).contains(&self.attempts_max) {
             return Err(Error::invalid(
                 "policy.attempts_max",
@@ -163,6 +197,12 @@ impl LanePolicy {
             return Err(Error::invalid(
                 "policy.payload_max_bytes",
                 "must be from 1 to 64 MiB",
+            ));
+        }
+        if !(1..=CLAIM_BYTES_MAX).contains(&self.claim_max_bytes) {
+            return Err(Error::invalid(
+                "policy.claim_max_bytes",
+                "must be from 1 to 256 MiB",
             ));
         }
         if !(1..=1_000).contains(&self.concurrency) {

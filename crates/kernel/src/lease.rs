@@ -1,13 +1,14 @@
 //! Leases: who may speak for which messages, and until when.
 
-use std::{fmt, time::Duration};
+use std::{fmt, str::FromStr, time::Duration};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::{
-    LEASE_MESSAGES_MAX, LaneName, Message, MessageId, OWNER_BYTES_MAX,
+    LEASE_MESSAGES_MAX, LaneName, LanePolicy, Message, MessageId, OWNER_BYTES_MAX,
+    TOKEN_PREFIX_MIN,
     error::{Error, Result},
     lane::validate_ttl,
 };
@@ -16,6 +17,13 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Token(pub Uuid);
+
+impl Token {
+    /// Its first characters: enough to name a lease, not to speak for it.
+    pub fn shown(&self) -> String {
+        self.0.to_string()[..TOKEN_SHOWN].to_owned()
+    }
+}
 
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -44,8 +52,12 @@ pub struct Claim {
     pub owner: String,
     /// At most this many messages.
     pub limit: u32,
-    /// How long the lease shall live; the lane's policy decides when absent.
+    /// How long the lease shall live; the lane's policy decides when absent, and refuses more than
+    /// its `lease_ttl_max_ms`.
     pub ttl: Option<Duration>,
+    /// At most this many bytes of payloads and headers, as the store keeps them, and never more than
+    /// the lane's `claim_max_bytes`. The first message is claimed whatever its size.
+    pub bytes_max: Option<u64>,
 }
 
 impl Claim {
@@ -56,6 +68,7 @@ impl Claim {
             owner: owner.into(),
             limit,
             ttl: None,
+            bytes_max: None,
         }
     }
 
@@ -65,6 +78,20 @@ impl Claim {
             ttl: Some(ttl),
             ..self
         }
+    }
+
+    /// The same claim of at most so many bytes.
+    pub fn with_bytes_max(self, bytes_max: u64) -> Self {
+        Self {
+            bytes_max: Some(bytes_max),
+            ..self
+        }
+    }
+
+    /// How many bytes it may take from a lane with this policy.
+    pub fn bytes_allowed(&self, policy: &LanePolicy) -> u64 {
+        let lane = policy.claim_max_bytes as u64;
+        self.bytes_max.map_or(lane, |own| own.min(lane))
     }
 
     /// Refuses what no store could honour.
@@ -154,11 +181,75 @@ pub struct Expired {
     pub messages: u64,
 }
 
+/// The first characters of a token, by which an operator names a lease. Lower case.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TokenPrefix(String);
+
+impl TokenPrefix {
+    /// As in a token's text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The one lease it names, of those it could.
+    pub fn only<T: Copy>(&self, named: &[T]) -> Result<T> {
+        match named {
+            [only] => Ok(*only),
+            [] => Err(Error::UnknownLease {
+                prefix: self.0.clone(),
+            }),
+            several => Err(Error::invalid(
+                format!("token {:?}", self.0),
+                format!(
+                    "{} leases have a token that begins so; give more of it",
+                    several.len()
+                ),
+            )),
+        }
+    }
+}
+
+impl FromStr for TokenPrefix {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let is_part = text.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
+        if is_part && (TOKEN_PREFIX_MIN..=36).contains(&text.len()) {
+            return Ok(Self(text.to_ascii_lowercase()));
+        }
+        Err(Error::invalid(
+            format!("token {text:?}"),
+            format!(
+                "must be the first {TOKEN_PREFIX_MIN} to 36 characters of a lease's token; \
+                 `consign leases` shows them"
+            ),
+        ))
+    }
+}
+
+/// A lease that an operator ended.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct EndedLease {
+    /// Its number.
+    pub fence: Fence,
+    /// Its lane.
+    pub lane: LaneName,
+    /// Who held it.
+    pub owner: String,
+    /// Messages it held.
+    pub messages: u64,
+}
+
+/// How many characters of a token are shown.
+pub const TOKEN_SHOWN: usize = 8;
+
 /// A lease as seen by an operator. Carries no token: a token is a permission.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LeaseView {
     /// Its number.
     pub fence: Fence,
+    /// The first characters of its token, to end it by.
+    pub token_prefix: String,
     /// Its lane.
     pub lane: LaneName,
     /// Who holds it.

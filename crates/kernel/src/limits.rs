@@ -10,6 +10,10 @@ pub const RUN_MESSAGES_MAX: usize = 200;
 pub const LEASE_MESSAGES_MAX: u32 = 1_000;
 /// Longest lease.
 pub const LEASE_TTL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// Most bytes of messages that a lane can allow in one claim.
+pub const CLAIM_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Shortest part of a lease's token by which an operator can name the lease.
+pub const TOKEN_PREFIX_MIN: usize = 4;
 /// Longest idempotency key or group, in bytes.
 pub const KEY_BYTES_MAX: usize = 512;
 /// Longest owner name, in bytes.

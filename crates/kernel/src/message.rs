@@ -150,6 +150,11 @@ pub struct Message {
 pub const CORRELATION_ID: &str = "correlation_id";
 
 impl Message {
+    /// How many bytes its payload and headers take as compact JSON.
+    pub fn bytes(&self) -> usize {
+        self.payload.as_str().len() + json_bytes(&self.headers)
+    }
+
     /// What it has in common with other messages, by its headers.
     pub fn correlation_id(&self) -> Option<&str> {
         self.headers.get(CORRELATION_ID)?.as_str()

@@ -56,12 +56,14 @@ CREATE INDEX message_correlation ON consign.message (left(headers->>'correlation
     WHERE headers ? 'correlation_id';
 
 -- ids, tries and attempts run in parallel: tries count toward the lane's limit, attempts are the
--- attempt rows written so far. `apart`: came back from an expiry, to be leased alone.
+-- attempt rows written so far. `apart`: came back from an expiry, to be leased alone. `bytes`: its payloads and
+-- headers have no more together, as text; NULL where nobody has counted.
 CREATE TABLE consign.ready (
     lane     text NOT NULL,
     due_at   timestamptz NOT NULL,
     -- In steps longer than a run, so that its pieces find their places behind it.
     run      bigint GENERATED ALWAYS AS IDENTITY (INCREMENT BY 256),
+    bytes    bigint,
     apart    boolean NOT NULL,
     ids      bigint[] NOT NULL,
     tries    int[] NOT NULL,
@@ -81,7 +83,8 @@ CREATE TABLE consign.lease (
     tries      int[] NOT NULL,
     attempts   int[] NOT NULL,
     begun      bigint[] NOT NULL DEFAULT '{}',
-    presumed_begun boolean NOT NULL DEFAULT false
+    presumed_begun boolean NOT NULL DEFAULT false,
+    bytes      bigint
 );
 
 CREATE TABLE consign.attempt (
@@ -130,6 +133,7 @@ CREATE TABLE consign.waiting (
     "group"    text NOT NULL,
     message_id bigint NOT NULL UNIQUE,
     due_at     timestamptz NOT NULL,
+    bytes      bigint,
     tries      int NOT NULL,
     attempts   int NOT NULL,
     PRIMARY KEY (lane, "group", message_id)

@@ -15,19 +15,20 @@ CREATE FUNCTION consign.state_of(p_id bigint) RETURNS text
     END;
 REVOKE ALL ON FUNCTION consign.state_of(bigint) FROM PUBLIC;
 
--- Puts messages into ready runs of at most 200, so that a row stays below the TOAST threshold.
+-- Puts messages into ready runs of at most 200, so that a row stays below the TOAST threshold. They have no more than
+-- p_bytes together.
 CREATE FUNCTION consign.make_ready(p_lane text, p_due_at timestamptz, p_ids bigint[], p_tries int[],
-                                   p_attempts int[], p_apart boolean) RETURNS void
+                                   p_attempts int[], p_apart boolean, p_bytes bigint DEFAULT NULL) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
     FOR v_from IN 1 .. coalesce(cardinality(p_ids), 0) BY 200 LOOP
-        INSERT INTO consign.ready (lane, due_at, apart, ids, tries, attempts)
-            VALUES (p_lane, p_due_at, p_apart, p_ids[v_from : v_from + 199],
+        INSERT INTO consign.ready (lane, due_at, apart, bytes, ids, tries, attempts)
+            VALUES (p_lane, p_due_at, p_apart, p_bytes, p_ids[v_from : v_from + 199],
                     p_tries[v_from : v_from + 199], p_attempts[v_from : v_from + 199]);
     END LOOP;
 END $$;
-REVOKE ALL ON FUNCTION consign.make_ready(text, timestamptz, bigint[], int[], int[], boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.make_ready(text, timestamptz, bigint[], int[], int[], boolean, bigint) FROM PUBLIC;
 
 -- Takes the turn of a group for a message if it is free. False: it must wait.
 --
@@ -93,26 +94,36 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.payload_limits(text[]) FROM PUBLIC;
 
+-- Refuses messages that their lane does not take; returns how many bytes of payloads and headers the others have.
 CREATE FUNCTION consign.check_messages(p_lane consign.lane, p_payloads jsonb[], p_keys text[], p_groups text[],
-                                       p_headers jsonb[], p_delay interval, p_delays interval[], p_positions int[]) RETURNS void
+                                       p_headers jsonb[], p_delay interval, p_delays interval[], p_positions int[]) RETURNS bigint
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     v_bytes_max bigint := (p_lane.policy->>'payload_max_bytes')::bigint;
+    v_bytes     bigint;
+    v_first     int;
     v_wrong     record;
 BEGIN
     -- The text is what is sent, and only it tells its length: 1e1000 is a few bytes of jsonb. Its spaces do not
     -- count, and are taken off where they could matter.
-    SELECT coalesce(p_positions[m.index], m.index) - 1 AS index, m.bytes > v_bytes_max AS too_large, m.bytes, m.is_deep INTO v_wrong
-        FROM (SELECT *, CASE WHEN octet_length(payload::text) > v_bytes_max THEN consign.compact_bytes(payload::text) END AS bytes,
-                     jsonb_path_exists(payload, 'strict $.**{100} ? (@.type() == "array" || @.type() == "object")') AS is_deep
-                  FROM unnest(p_payloads, p_keys, p_groups, p_headers)
-                      WITH ORDINALITY AS u (payload, key, "group", headers, index)) m
-        WHERE m.payload IS NULL OR m.bytes > v_bytes_max OR m.is_deep
+    SELECT sum(m.bytes + m.header_bytes), min(m.index) FILTER (WHERE m.payload IS NULL
+            OR CASE WHEN m.bytes > v_bytes_max THEN consign.compact_bytes(m.payload::text) > v_bytes_max ELSE false END
+            OR jsonb_path_exists(m.payload, 'strict $.**{100} ? (@.type() == "array" || @.type() == "object")')
             OR m.key = '' OR octet_length(m.key) > 512 OR m."group" = '' OR octet_length(m."group") > 512
             OR jsonb_typeof(m.headers) <> 'object'
-            OR CASE WHEN octet_length(m.headers::text) > 65536 THEN consign.compact_bytes(m.headers::text) > 65536 ELSE false END
-        ORDER BY m.index LIMIT 1;
+            OR CASE WHEN m.header_bytes > 65536 THEN consign.compact_bytes(m.headers::text) > 65536 ELSE false END)
+        INTO v_bytes, v_first
+        -- OFFSET 0: each text is made once.
+        FROM (SELECT *, octet_length(u.payload::text) AS bytes, coalesce(octet_length(u.headers::text), 2) AS header_bytes
+                  FROM unnest(p_payloads, p_keys, p_groups, p_headers)
+                      WITH ORDINALITY AS u (payload, key, "group", headers, index) OFFSET 0) m;
+    -- What is wrong with the first that is.
+    SELECT coalesce(p_positions[v_first], v_first) - 1 AS index, m.bytes > v_bytes_max AS too_large, m.bytes,
+           jsonb_path_exists(p_payloads[v_first], 'strict $.**{100} ? (@.type() == "array" || @.type() == "object")') AS is_deep
+        INTO v_wrong
+        FROM (SELECT consign.compact_bytes(p_payloads[v_first]::text) AS bytes) m
+        WHERE v_first IS NOT NULL;
     IF FOUND AND v_wrong.too_large THEN
         RAISE EXCEPTION 'message %: payload is % bytes, the lane allows %', v_wrong.index, v_wrong.bytes, v_bytes_max
             USING ERRCODE = 'CN005', HINT = 'Store the data elsewhere and send a reference, or raise payload_max_bytes.',
@@ -128,6 +139,7 @@ BEGIN
     THEN
         RAISE EXCEPTION 'delay must be from 0 to a year' USING ERRCODE = 'CN006';
     END IF;
+    RETURN v_bytes;
 END $$;
 REVOKE ALL ON FUNCTION consign.check_messages(consign.lane, jsonb[], text[], text[], jsonb[], interval, interval[], int[]) FROM PUBLIC;
 
@@ -161,9 +173,10 @@ DECLARE
     v_new      bigint[];
     v_ready    bigint[];
     v_zeros    int[];
+    v_bytes    bigint;
     v_conflict record;
 BEGIN
-    PERFORM consign.check_messages(v_lane, p_payloads, p_keys, p_groups, p_headers, p_delay, p_delays, p_positions);
+    v_bytes := consign.check_messages(v_lane, p_payloads, p_keys, p_groups, p_headers, p_delay, p_delays, p_positions);
     WITH fresh AS (
         INSERT INTO consign.message (id, created_at, lane, key, "group", payload, headers)
         SELECT m.id, v_now, p_lane, m.key, m."group", m.payload, coalesce(m.headers, '{}')
@@ -189,15 +202,15 @@ BEGIN
 
     v_ready := v_new;
     IF (v_lane.policy->>'ordered')::boolean AND p_groups IS NOT NULL THEN
-        v_ready := consign.take_turns(p_lane, v_new, p_ids, v_now, p_delay, p_delays);
+        v_ready := consign.take_turns(p_lane, v_new, p_ids, v_now, p_delay, p_delays, v_bytes);
     END IF;
     IF cardinality(v_ready) > 0 AND p_delays IS NULL THEN
         v_zeros := array_fill(0, ARRAY[cardinality(v_ready)]);
-        PERFORM consign.make_ready(p_lane, v_now + p_delay, v_ready, v_zeros, v_zeros, false);
+        PERFORM consign.make_ready(p_lane, v_now + p_delay, v_ready, v_zeros, v_zeros, false, v_bytes);
     ELSIF cardinality(v_ready) > 0 THEN
         -- One run per delay, in order of first appearance.
         PERFORM consign.make_ready(p_lane, v_now + run.delay, run.ids, array_fill(0, ARRAY[cardinality(run.ids)]),
-                                   array_fill(0, ARRAY[cardinality(run.ids)]), false)
+                                   array_fill(0, ARRAY[cardinality(run.ids)]), false, v_bytes)
             FROM (SELECT m.delay, array_agg(m.id ORDER BY m.id) AS ids
                       FROM unnest(p_ids, p_delays) AS m (id, delay) WHERE m.id = ANY (v_ready)
                       GROUP BY m.delay ORDER BY min(m.id)) run;
@@ -316,9 +329,10 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.enqueue_mixed(text[], jsonb[], text[], text[], jsonb[], interval[]) FROM PUBLIC;
 
--- Of new messages (p_new, out of p_ids), those whose turn has come; the others are put into waiting.
+-- Of new messages (p_new, out of p_ids, no more than p_bytes together), those whose turn has come; the others are put
+-- into waiting.
 CREATE FUNCTION consign.take_turns(p_lane text, p_new bigint[], p_ids bigint[], p_now timestamptz, p_delay interval,
-                                   p_delays interval[]) RETURNS bigint[]
+                                   p_delays interval[], p_bytes bigint) RETURNS bigint[]
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_hashjoin = on
     AS $$
 DECLARE
@@ -334,13 +348,13 @@ BEGIN
         IF v_message."group" IS NULL OR consign.take_turn(p_lane, v_message."group", v_message.id) THEN
             v_ready := v_ready || v_message.id;
         ELSE
-            INSERT INTO consign.waiting (lane, "group", message_id, due_at, tries, attempts)
-                VALUES (p_lane, v_message."group", v_message.id, v_message.due_at, 0, 0);
+            INSERT INTO consign.waiting (lane, "group", message_id, due_at, bytes, tries, attempts)
+                VALUES (p_lane, v_message."group", v_message.id, v_message.due_at, p_bytes, 0, 0);
         END IF;
     END LOOP;
     RETURN ARRAY(SELECT u FROM unnest(v_ready) u ORDER BY u);
 END $$;
-REVOKE ALL ON FUNCTION consign.take_turns(text, bigint[], bigint[], timestamptz, interval, interval[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.take_turns(text, bigint[], bigint[], timestamptz, interval, interval[], bigint) FROM PUBLIC;
 
 -- Enqueues one message and answers with its id.
 CREATE FUNCTION consign.enqueue(p_lane text, p_payload jsonb, p_key text DEFAULT NULL, p_group text DEFAULT NULL,

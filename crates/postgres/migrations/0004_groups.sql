@@ -43,7 +43,7 @@ BEGIN
     UPDATE consign.turn SET message_id = v_next.message_id WHERE lane = p_lane AND "group" = p_group;
     IF v_next.message_id IS NOT NULL THEN
         PERFORM consign.make_ready(p_lane, greatest(p_now, v_next.due_at), ARRAY[v_next.message_id],
-                                   ARRAY[v_next.tries], ARRAY[v_next.attempts], false);
+                                   ARRAY[v_next.tries], ARRAY[v_next.attempts], false, v_next.bytes);
     END IF;
 END $$;
 REVOKE ALL ON FUNCTION consign.pass_turn(text, text, timestamptz) FROM PUBLIC;

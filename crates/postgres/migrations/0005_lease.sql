@@ -54,9 +54,9 @@ BEGIN
         INTO v_ids, v_tries, v_attempts, v_died FROM fate;
 
     v_half := (coalesce(cardinality(v_ids), 0) + 1) / 2;
-    PERFORM consign.make_ready(p_lease.lane, v_due_at, v_ids[: v_half], v_tries[: v_half], v_attempts[: v_half], true);
+    PERFORM consign.make_ready(p_lease.lane, v_due_at, v_ids[: v_half], v_tries[: v_half], v_attempts[: v_half], true, p_lease.bytes);
     PERFORM consign.make_ready(p_lease.lane, v_due_at, v_ids[v_half + 1 :], v_tries[v_half + 1 :],
-                               v_attempts[v_half + 1 :], true);
+                               v_attempts[v_half + 1 :], true, p_lease.bytes);
     IF v_died IS NOT NULL AND (v_policy->>'ordered')::boolean AND v_policy->>'on_dead' = 'continue' THEN
         PERFORM consign.pass_turns(p_lease.lane, v_died, p_now);
     END IF;
@@ -100,9 +100,30 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.expire(int) FROM PUBLIC;
 
-CREATE TYPE consign.entries AS (ids bigint[], tries int[], attempts int[], due_at timestamptz);
+CREATE TYPE consign.entries AS (ids bigint[], tries int[], attempts int[], due_at timestamptz, bytes bigint);
 
--- Takes up to p_limit of the oldest due messages out of their runs.
+-- How many of the first of these messages have no more than p_bytes together, and how many they have. Reads no more
+-- documents than that, and a few.
+CREATE FUNCTION consign.fitting(p_ids bigint[], p_bytes bigint, OUT fits int, OUT bytes bigint)
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_length bigint;
+BEGIN
+    fits := 0;
+    bytes := 0;
+    FOR v_length IN
+        SELECT (SELECT octet_length(m.payload::text) + octet_length(m.headers::text) FROM consign.message m WHERE m.id = u)
+            FROM unnest(p_ids) u
+    LOOP
+        EXIT WHEN bytes + v_length > p_bytes;
+        fits := fits + 1;
+        bytes := bytes + v_length;
+    END LOOP;
+END $$;
+REVOKE ALL ON FUNCTION consign.fitting(bigint[], bigint) FROM PUBLIC;
+
+-- Takes up to p_limit of the oldest due messages out of their runs, and no more than p_bytes but for the first.
 --
 -- A long run is taken by itself, in two cheap statements. For short ones the number needed is
 -- estimated from the length of the first, and only the last one is split: locking p_limit runs and
@@ -112,30 +133,43 @@ CREATE TYPE consign.entries AS (ids bigint[], tries int[], attempts int[], due_a
 -- The rest of a run that is split stays locked until the transaction ends, and other claims skip it. p_in_pieces: it
 -- comes back in pieces of p_limit, so that the next claims of that size, in transactions that may stay open, hide
 -- nothing but what they take.
-CREATE FUNCTION consign.take_due(p_lane text, p_limit int, p_from timestamptz, p_now timestamptz, p_in_pieces boolean)
+CREATE FUNCTION consign.take_due(p_lane text, p_limit int, p_bytes bigint, p_from timestamptz, p_now timestamptz, p_in_pieces boolean)
     RETURNS consign.entries
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
-    v_taken consign.entries := ROW('{}', '{}', '{}', NULL);
+    v_taken consign.entries := ROW('{}', '{}', '{}', NULL, 0);
     v_more  consign.entries;
     v_run   record;
     v_first boolean := true;
     v_left  int;
+    v_room  int;
+    v_fits  int;
+    v_bytes bigint;
     v_piece int;
 BEGIN
     LOOP
         v_left := p_limit - cardinality(v_taken.ids);
         EXIT WHEN v_left <= 0;
-        SELECT ctid AS place, due_at, run, apart, ids, tries, attempts, cardinality(ids) AS length INTO v_run
+        SELECT ctid AS place, due_at, run, apart, bytes, ids, tries, attempts, cardinality(ids) AS length INTO v_run
             FROM consign.ready
             WHERE lane = p_lane AND due_at >= p_from AND due_at <= p_now AND (v_first OR NOT apart)
             ORDER BY due_at, run LIMIT 1 FOR UPDATE SKIP LOCKED;
         EXIT WHEN NOT FOUND;
-        IF v_run.apart OR v_run.length >= v_left OR v_run.length >= 50 THEN
+        v_room := least(v_left, v_run.length);
+        v_fits := v_room;
+        v_bytes := v_run.bytes;
+        -- Most messages are small: what a run cannot exceed is known, and is little.
+        IF p_limit > 1 AND (v_bytes IS NULL OR v_bytes > p_bytes - v_taken.bytes) THEN
+            SELECT f.fits, f.bytes INTO v_fits, v_bytes FROM consign.fitting(v_run.ids[: v_room], p_bytes - v_taken.bytes) f;
+            EXIT WHEN v_fits = 0 AND cardinality(v_taken.ids) > 0;
+        END IF;
+        IF v_run.apart OR v_run.length >= v_left OR v_run.length >= 50 OR v_fits < v_room THEN
+            -- One message is taken whatever its size.
+            v_left := greatest(v_fits, 1);
             IF v_run.length <= v_left THEN
                 DELETE FROM consign.ready WHERE ctid = v_run.place;
-                v_more := ROW(v_run.ids, v_run.tries, v_run.attempts, NULL);
+                v_more := ROW(v_run.ids, v_run.tries, v_run.attempts, NULL, v_bytes);
             ELSE
                 v_piece := CASE WHEN p_in_pieces AND NOT v_run.apart THEN p_limit ELSE 200 END;
                 UPDATE consign.ready SET ids = v_run.ids[v_left + 1 : v_left + v_piece],
@@ -143,64 +177,96 @@ BEGIN
                                          attempts = v_run.attempts[v_left + 1 : v_left + v_piece]
                     WHERE ctid = v_run.place;
                 IF v_run.length > v_left + v_piece THEN
-                    INSERT INTO consign.ready (lane, due_at, run, apart, ids, tries, attempts) OVERRIDING SYSTEM VALUE
-                        SELECT p_lane, v_run.due_at, v_run.run + f, false, v_run.ids[f + 1 : f + v_piece],
+                    INSERT INTO consign.ready (lane, due_at, run, apart, bytes, ids, tries, attempts) OVERRIDING SYSTEM VALUE
+                        SELECT p_lane, v_run.due_at, v_run.run + f, false, v_run.bytes, v_run.ids[f + 1 : f + v_piece],
                                v_run.tries[f + 1 : f + v_piece], v_run.attempts[f + 1 : f + v_piece]
                             FROM generate_series(v_left + v_piece, v_run.length - 1, v_piece) f;
                 END IF;
-                v_more := ROW(v_run.ids[: v_left], v_run.tries[: v_left], v_run.attempts[: v_left], NULL);
+                v_more := ROW(v_run.ids[: v_left], v_run.tries[: v_left], v_run.attempts[: v_left], NULL, v_bytes);
             END IF;
         ELSE
-            v_more := consign.take_short_runs(p_lane, v_left, (v_left + v_run.length - 1) / v_run.length, p_from, p_now);
+            v_more := consign.take_short_runs(p_lane, v_left, (v_left + v_run.length - 1) / v_run.length,
+                                              p_bytes - v_taken.bytes, p_from, p_now);
         END IF;
         IF v_more.ids IS NOT NULL THEN
             v_taken := ROW(v_taken.ids || v_more.ids, v_taken.tries || v_more.tries, v_taken.attempts || v_more.attempts,
-                           coalesce(v_taken.due_at, v_run.due_at));
-            EXIT WHEN v_run.apart;
+                           coalesce(v_taken.due_at, v_run.due_at), v_taken.bytes + v_more.bytes);
+            EXIT WHEN v_run.apart OR v_fits < v_room;
             v_first := false;
         END IF;
     END LOOP;
     RETURN v_taken;
 END $$;
-REVOKE ALL ON FUNCTION consign.take_due(text, int, timestamptz, timestamptz, boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.take_due(text, int, bigint, timestamptz, timestamptz, boolean) FROM PUBLIC;
 
--- Takes up to p_left messages out of at most p_runs runs, none of them apart.
-CREATE FUNCTION consign.take_short_runs(p_lane text, p_left int, p_runs int, p_from timestamptz, p_now timestamptz)
+-- Takes up to p_left messages of p_bytes out of at most p_runs runs, none of them apart.
+CREATE FUNCTION consign.take_short_runs(p_lane text, p_left int, p_runs int, p_bytes bigint, p_from timestamptz, p_now timestamptz)
     RETURNS consign.entries
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     v_places  tid[];
     v_lengths int[];
+    v_ids     bigint[];
     v_sum     int;
+    v_fits    int;
+    v_counted boolean;
     v_more    consign.entries;
 BEGIN
     -- Locked by one statement, deleted by the next: a run that another claim split meanwhile is
     -- locked in its new form, which the snapshot of the locking statement could not delete.
-    SELECT array_agg(place), array_agg(length), sum(length) INTO v_places, v_lengths, v_sum
-        FROM (SELECT ctid AS place, cardinality(ids) AS length FROM consign.ready
+    SELECT array_agg(place), array_agg(length), sum(length), CASE WHEN count(bytes) = count(*) THEN sum(bytes) END
+        INTO v_places, v_lengths, v_sum, v_more.bytes
+        FROM (SELECT ctid AS place, cardinality(ids) AS length, bytes FROM consign.ready
                   WHERE lane = p_lane AND due_at >= p_from AND due_at <= p_now AND NOT apart
                   ORDER BY due_at, run LIMIT p_runs FOR UPDATE SKIP LOCKED) picked;
-    IF v_sum > p_left THEN
-        -- Some are longer than the first: take those that fit. The next round splits the one after.
+    IF v_places IS NULL THEN
+        RETURN v_more;
+    END IF;
+    v_fits := least(v_sum, p_left);
+    v_counted := v_more.bytes IS NULL OR v_more.bytes > p_bytes;
+    IF v_counted THEN
+        v_ids := ARRAY(SELECT e.id FROM consign.ready r, unnest(r.ids) WITH ORDINALITY AS e (id, ord)
+                           WHERE r.ctid = ANY (v_places) ORDER BY r.due_at, r.run, e.ord);
+        SELECT f.fits, f.bytes INTO v_fits, v_more.bytes FROM consign.fitting(v_ids[: p_left], p_bytes) f;
+    END IF;
+    IF v_sum > v_fits THEN
+        -- Some are longer than the first, or too large: take those that fit. The next round splits the one after.
         SELECT array_agg(place ORDER BY ord) INTO v_places
             FROM (SELECT place, ord, sum(length) OVER (ORDER BY ord) AS so_far
                       FROM unnest(v_places, v_lengths) WITH ORDINALITY AS u (place, length, ord)) measured
-            WHERE so_far <= p_left;
+            WHERE so_far <= v_fits;
     END IF;
     WITH gone AS (DELETE FROM consign.ready WHERE ctid = ANY (v_places) RETURNING due_at, run, ids, tries, attempts)
     SELECT array_agg(e.id ORDER BY g.due_at, g.run, e.ord), array_agg(e.tries ORDER BY g.due_at, g.run, e.ord),
            array_agg(e.attempts ORDER BY g.due_at, g.run, e.ord)
         INTO v_more.ids, v_more.tries, v_more.attempts
         FROM gone g, unnest(g.ids, g.tries, g.attempts) WITH ORDINALITY AS e (id, tries, attempts, ord);
+    IF v_counted AND v_sum > v_fits AND v_more.ids IS NOT NULL THEN
+        SELECT f.bytes INTO v_more.bytes FROM consign.fitting(v_more.ids, p_bytes) f;
+    END IF;
     RETURN v_more;
 END $$;
-REVOKE ALL ON FUNCTION consign.take_short_runs(text, int, int, timestamptz, timestamptz) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.take_short_runs(text, int, int, bigint, timestamptz, timestamptz) FROM PUBLIC;
+
+-- Refuses a lease that would live longer than its lane allows.
+CREATE FUNCTION consign.require_ttl(p_lane text, p_policy jsonb, p_ttl interval) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    IF p_ttl > interval '1 millisecond' * (p_policy->>'lease_ttl_max_ms')::bigint THEN
+        RAISE EXCEPTION 'ttl: % ms is more than lane % allows, % ms', round(extract(epoch FROM p_ttl) * 1000), p_lane,
+                p_policy->>'lease_ttl_max_ms'
+            USING ERRCODE = 'CN006', HINT = 'Renew the lease in time, or raise lease_ttl_max_ms.';
+    END IF;
+END $$;
+REVOKE ALL ON FUNCTION consign.require_ttl(text, jsonb, interval) FROM PUBLIC;
 
 -- Leases up to p_limit of the oldest due messages of a lane; a lease of NULLs when there are none.
--- p_presumed_begun: the sink may be called from now on without a word. p_in_pieces: see take_due.
+-- p_presumed_begun: the sink may be called from now on without a word. p_in_pieces: see take_due. p_bytes_max: fewer
+-- bytes than the lane's policy allows, if not NULL.
 CREATE FUNCTION consign.lease_due(p_lane text, p_owner text, p_limit int, p_ttl interval, p_from timestamptz,
-                                  p_presumed_begun boolean, p_in_pieces boolean, OUT lease consign.lease, OUT scan_from timestamptz)
+                                  p_presumed_begun boolean, p_in_pieces boolean, p_bytes_max bigint, OUT lease consign.lease, OUT scan_from timestamptz)
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
@@ -226,6 +292,7 @@ BEGIN
         RAISE EXCEPTION 'claim: limit must be from 1 to 1000, ttl from 1 ms to 24 h, owner 1 to 256 bytes'
             USING ERRCODE = 'CN006';
     END IF;
+    PERFORM consign.require_ttl(p_lane, v_policy, v_ttl);
     IF v_ended THEN
         PERFORM consign.expire_lane(p_lane, v_now);
     END IF;
@@ -236,17 +303,17 @@ BEGIN
         RETURN;
     END IF;
     -- A hint from before the clock was set back would hide what was enqueued since.
-    v_taken := consign.take_due(p_lane, p_limit, CASE WHEN p_from <= v_now THEN p_from ELSE '-infinity' END, v_now, p_in_pieces);
+    v_taken := consign.take_due(p_lane, p_limit, least(p_bytes_max, (v_policy->>'claim_max_bytes')::bigint), CASE WHEN p_from <= v_now THEN p_from ELSE '-infinity' END, v_now, p_in_pieces);
     IF cardinality(v_taken.ids) = 0 THEN
         RETURN;
     END IF;
     scan_from := v_taken.due_at;
-    INSERT INTO consign.lease (claimed_at, expires_at, token, lane, owner, ids, tries, attempts, presumed_begun)
+    INSERT INTO consign.lease (claimed_at, expires_at, token, lane, owner, ids, tries, attempts, presumed_begun, bytes)
         VALUES (v_now, v_now + v_ttl, gen_random_uuid(), p_lane, p_owner, v_taken.ids, v_taken.tries, v_taken.attempts,
-                p_presumed_begun)
+                p_presumed_begun, v_taken.bytes)
         RETURNING * INTO lease;
 END $$;
-REVOKE ALL ON FUNCTION consign.lease_due(text, text, int, interval, timestamptz, boolean, boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.lease_due(text, text, int, interval, timestamptz, boolean, boolean, bigint) FROM PUBLIC;
 
 -- Whether an earlier delivery of a message may have happened: the last attempt that reached the sink, or
 -- may have, ended without anybody knowing; or somebody who had lost the message says that it was
@@ -265,7 +332,10 @@ REVOKE ALL ON FUNCTION consign.is_in_doubt(bigint) FROM PUBLIC;
 -- Leases up to p_limit of the oldest due messages of a lane; no rows when there are none.
 --
 -- Takes back what has expired in the lane first, so that a crashed worker's messages return without
--- any other process running. p_ttl defaults to the lane's policy.
+-- any other process running. p_ttl defaults to the lane's policy, and may not be more than that allows.
+--
+-- Payloads and headers have no more bytes than the lane's claim_max_bytes and p_bytes_max allow; the first message is
+-- leased whatever its size, and what would follow stays where it is.
 --
 -- p_from is a hint for busy workers: start looking at runs due then or later. While somebody holds
 -- a snapshot open, vacuum cannot remove the index entries of runs already claimed and every claim
@@ -275,7 +345,7 @@ REVOKE ALL ON FUNCTION consign.is_in_doubt(bigint) FROM PUBLIC;
 --
 -- Whoever claims payments so is presumed to call the rail, as with claim_outbox_batch.
 CREATE FUNCTION consign.claim(p_lane text, p_owner text, p_limit int, p_ttl interval DEFAULT NULL,
-                              p_from timestamptz DEFAULT '-infinity')
+                              p_from timestamptz DEFAULT '-infinity', p_bytes_max bigint DEFAULT NULL)
     RETURNS TABLE (token uuid, fence bigint, claimed_at timestamptz, expires_at timestamptz, id bigint, key text,
                    "group" text, payload jsonb, headers jsonb, created_at timestamptz, attempt_no int, tries int,
                    in_doubt boolean, scan_from timestamptz)
@@ -291,7 +361,7 @@ BEGIN
     IF NOT consign.may_work(p_lane) THEN
         PERFORM consign.refuse_lane(p_lane);
     END IF;
-    SELECT * INTO v_due FROM consign.lease_due(p_lane, p_owner, p_limit, p_ttl, p_from, p_lane = 'payments', true);
+    SELECT * INTO v_due FROM consign.lease_due(p_lane, p_owner, p_limit, p_ttl, p_from, p_lane = 'payments', true, p_bytes_max);
     v_lease := v_due.lease;
     RETURN QUERY
         SELECT v_lease.token, v_lease.fence, v_lease.claimed_at, v_lease.expires_at, m.id, m.key, m."group", m.payload,
@@ -301,44 +371,12 @@ BEGIN
             JOIN consign.message m ON m.id = e.id
             ORDER BY e.ord;
 END $$;
-REVOKE ALL ON FUNCTION consign.claim(text, text, int, interval, timestamptz) FROM PUBLIC;
-
--- Refuses (54000) a claim whose payloads would not fit into one answer, and says how many would.
--- Nobody looks at payloads where the lane's limit keeps them small enough.
-CREATE FUNCTION consign.require_one_answer(p_lane text, p_ids bigint[]) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
-    AS $$
-DECLARE
-    v_bytes_max CONSTANT bigint := 256 * 1024 * 1024;
-    v_bytes     bigint := 0;
-    v_fits      int := 0;
-    v_length    bigint;
-BEGIN
-    IF cardinality(p_ids) = 1 OR cardinality(p_ids) * (
-        SELECT (n.policy->>'payload_max_bytes')::bigint FROM consign.lane n WHERE n.name = p_lane) <= 3 * v_bytes_max
-    THEN
-        RETURN;
-    END IF;
-    FOR v_length IN
-        SELECT octet_length(m.payload::text) FROM unnest(p_ids) WITH ORDINALITY AS e (id, ord)
-            JOIN consign.message m ON m.id = e.id ORDER BY e.ord
-    LOOP
-        v_bytes := v_bytes + v_length;
-        IF v_bytes > v_bytes_max THEN
-            RAISE EXCEPTION 'the payloads of % messages are too much for one answer', cardinality(p_ids)
-                USING ERRCODE = 'program_limit_exceeded',
-                      DETAIL = jsonb_build_object('fits', greatest(v_fits, 1))::text,
-                      HINT = 'Nothing was leased. Claim fewer at a time, or use consign.claim.';
-        END IF;
-        v_fits := v_fits + 1;
-    END LOOP;
-END $$;
-REVOKE ALL ON FUNCTION consign.require_one_answer(text, bigint[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.claim(text, text, int, interval, timestamptz, bigint) FROM PUBLIC;
 
 -- consign.claim as one row, for drivers to whom a row of fourteen columns per message costs more
 -- than the claim itself: what every message has travels in arrays, and documents as lists to be put
 -- in brackets. Columns nobody used are NULL; no lease is a row of NULLs.
-CREATE FUNCTION consign.claim_packed(p_lane text, p_owner text, p_limit int, p_ttl interval, p_from timestamptz,
+CREATE FUNCTION consign.claim_packed(p_lane text, p_owner text, p_limit int, p_ttl interval, p_from timestamptz, p_bytes_max bigint DEFAULT NULL,
                                      OUT token uuid, OUT fence bigint, OUT claimed_at timestamptz,
                                      OUT expires_at timestamptz, OUT scan_from timestamptz, OUT ids bigint[],
                                      OUT tries int[], OUT attempts int[], OUT in_doubt boolean[], OUT created_at timestamptz[],
@@ -357,7 +395,7 @@ BEGIN
     IF NOT consign.may_work(p_lane) THEN
         PERFORM consign.refuse_lane(p_lane);
     END IF;
-    SELECT * INTO v_due FROM consign.lease_due(p_lane, p_owner, p_limit, p_ttl, p_from, false, false);
+    SELECT * INTO v_due FROM consign.lease_due(p_lane, p_owner, p_limit, p_ttl, p_from, false, false, p_bytes_max);
     v_lease := v_due.lease;
     scan_from := v_due.scan_from;
     IF v_lease.token IS NULL THEN
@@ -370,7 +408,6 @@ BEGIN
     ids := v_lease.ids;
     tries := v_lease.tries;
     attempts := v_lease.attempts;
-    PERFORM consign.require_one_answer(p_lane, ids);
     v_first := ids[1];
     v_last := ids[cardinality(ids)];
     IF v_last - v_first = cardinality(ids) - 1 AND ids = ARRAY(SELECT generate_series(v_first, v_last)) THEN
@@ -393,7 +430,7 @@ BEGIN
                               FROM unnest(ids, attempts) WITH ORDINALITY AS e (id, attempts, ord) ORDER BY e.ord);
     END IF;
 END $$;
-REVOKE ALL ON FUNCTION consign.claim_packed(text, text, int, interval, timestamptz) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.claim_packed(text, text, int, interval, timestamptz, bigint) FROM PUBLIC;
 
 -- The lease a token may speak for now, locked; CN003 when there is none.
 CREATE FUNCTION consign.live_lease(p_token uuid, p_now timestamptz) RETURNS consign.lease
@@ -426,7 +463,7 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.require_in_lease(consign.lease, bigint[]) FROM PUBLIC;
 
--- Prolongs a lease to p_ttl from now; never shortens it.
+-- Prolongs a lease to p_ttl from now, if its lane allows so much; never shortens it.
 CREATE FUNCTION consign.renew(p_token uuid, p_ttl interval) RETURNS timestamptz
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
@@ -441,6 +478,7 @@ BEGIN
     PERFORM FROM consign.lease WHERE token = p_token FOR UPDATE;
     v_now := consign.clock();
     v_lease := consign.live_lease(p_token, v_now);
+    PERFORM consign.require_ttl(v_lease.lane, (consign.known_lane(v_lease.lane)).policy, p_ttl);
     UPDATE consign.lease SET expires_at = greatest(expires_at, v_now + p_ttl)
         WHERE fence = v_lease.fence RETURNING * INTO v_lease;
     RETURN v_lease.expires_at;
@@ -465,7 +503,7 @@ BEGIN
         INTO v_ids, v_tries, v_attempts
         FROM unnest(v_lease.ids, v_lease.tries, v_lease.attempts) WITH ORDINALITY AS e (id, tries, attempts, ord)
         WHERE NOT id = ANY (v_lease.begun);
-    PERFORM consign.make_ready(v_lease.lane, v_now, v_ids, v_tries, v_attempts, false);
+    PERFORM consign.make_ready(v_lease.lane, v_now, v_ids, v_tries, v_attempts, false, v_lease.bytes);
     PERFORM consign.shrink_lease(v_lease, v_ids);
     RETURN coalesce(v_ids, '{}');
 END $$;

@@ -60,8 +60,8 @@ BEGIN
             FROM fate WHERE next = 'held'),
     returned AS (
         -- One run per due time, of at most 200 messages.
-        INSERT INTO consign.ready (lane, due_at, apart, ids, tries, attempts)
-        SELECT p_lease.lane, due_at, false, array_agg(id ORDER BY ord), array_agg(tries ORDER BY ord),
+        INSERT INTO consign.ready (lane, due_at, apart, bytes, ids, tries, attempts)
+        SELECT p_lease.lane, due_at, false, p_lease.bytes, array_agg(id ORDER BY ord), array_agg(tries ORDER BY ord),
                array_agg(attempts ORDER BY ord)
             FROM (SELECT *, (row_number() OVER (PARTITION BY due_at ORDER BY ord) - 1) / 200 AS part
                       FROM fate WHERE next = 'ready') back

@@ -75,7 +75,7 @@ BEGIN
     END IF;
     SELECT (d.lease).* INTO v_lease
         FROM consign.lease_due('payments', p_worker_id, p_batch_size, make_interval(secs => p_lease_seconds), '-infinity',
-                               p_begin IS NOT FALSE, true) d;
+                               p_begin IS NOT FALSE, true, NULL) d;
     RETURN QUERY
         SELECT p.outbox_id, p.instruction_id, p.participant_id, p.sequence_id, p.idempotency_key, p.rail_type,
                m.payload->'payload', e.attempts, v_lease.token, v_lease.expires_at,

@@ -392,7 +392,7 @@ BEGIN
     END IF;
     PERFORM logbook.make_lane();
     FOR v_nth IN 1 .. $2 LOOP
-        SELECT (d.lease).* INTO v_lease FROM consign.lease_due('memory', $1, 1, v_length, '-infinity', true, true) d;
+        SELECT (d.lease).* INTO v_lease FROM consign.lease_due('memory', $1, 1, v_length, '-infinity', true, true, NULL) d;
         EXIT WHEN v_lease.fence IS NULL;
         INSERT INTO logbook.claimed_for (fence, length) VALUES (v_lease.fence, v_length);
         v_ids := v_ids || v_lease.ids;

@@ -11,11 +11,10 @@ use sqlx::{FromRow, Row, sqlite::SqliteRow};
 use uuid::Uuid;
 
 use crate::{
-    error::{Failure, Result, is_too_big},
+    error::{Failure, Result},
     groups::NewRun,
     job::{Work, arguments},
     lanes::unknown_lane,
-    read::message,
     rows::{self, Arrays, Entry, LeaseColumns, LeaseRow, later},
     sql,
 };
@@ -30,7 +29,11 @@ impl Work<'_> {
         run_length: usize,
     ) -> Result<Option<(Lease, usize)>> {
         claim.validate()?;
-        let arguments = arguments!(claim.lane.as_str(), runs_wanted(claim.limit, run_length))?;
+        let arguments = arguments!(
+            claim.lane.as_str(),
+            runs_wanted(claim.limit, run_length),
+            claim.limit
+        )?;
         let first = [
             sql!("begin", "lane_for_claim", "ready_first"),
             sql!("lane_for_claim", "ready_first"),
@@ -42,23 +45,28 @@ impl Work<'_> {
             return Err(unknown_lane(self.connection, &claim.lane).await);
         };
         let (policy, paused, first_ends_at) = <(String, bool, Option<i64>)>::from_row(&lane)?;
+        let policy = rows::policy(claim.lane.as_str(), &policy)?;
+        if let Some(ttl) = claim.ttl {
+            policy.check_ttl(&claim.lane, ttl)?;
+        }
         if first_ends_at.is_some_and(|ends_at| ends_at <= rows::micros(self.now)) {
             self.expire(u32::MAX, Some(&claim.lane), Duration::ZERO)
                 .await?;
             runs = sqlx::query(sql!("ready_first"))
                 .bind(claim.lane.as_str())
                 .bind(runs_wanted(claim.limit, run_length))
+                .bind(claim.limit)
                 .fetch_all(&mut *self.connection)
                 .await?;
         }
         if paused {
             return Ok(None);
         }
-        let taken = self.take_due(claim, runs).await?;
+        let bytes_max = claim.bytes_allowed(&policy);
+        let taken = self.take_due(claim, bytes_max, runs).await?;
         if taken.entries.is_empty() {
             return Ok(None);
         }
-        let policy = rows::policy(claim.lane.as_str(), &policy)?;
         let ttl = claim.ttl.unwrap_or(policy.lease_ttl());
         let run_length = taken.entries.len().div_ceil(taken.runs);
         let lease = self.lease(claim, presumed_begun, ttl, taken).await?;
@@ -90,13 +98,7 @@ impl Work<'_> {
             presumed_begun
         )?;
         let statements = sql!("ready_remove", "lease_append", "message_claimed");
-        let (fence, messages) = match self.rows_of(statements, arguments).await {
-            Ok(answers) => together(&answers)?,
-            Err(Failure::Database(error)) if is_too_big(&error) => {
-                self.one_by_one(token, &taken.entries).await?
-            }
-            Err(failure) => return Err(failure),
-        };
+        let (fence, messages) = together(&self.rows_of(statements, arguments).await?)?;
         Ok(Lease {
             token,
             fence,
@@ -106,26 +108,14 @@ impl Work<'_> {
         })
     }
 
-    /// The new lease's fence and messages where these are too large to be read as one text: SQLite
-    /// takes no more than a gigabyte. The lease is written by then.
-    async fn one_by_one(
-        &mut self,
-        token: Token,
-        entries: &[Entry],
-    ) -> Result<(Fence, Vec<Message>)> {
-        let Some(lease) = self.live(token).await? else {
-            return Err(Failure::corrupt("a new lease is gone"));
-        };
-        let mut messages = Vec::with_capacity(entries.len());
-        for entry in entries {
-            messages.extend(message(self.connection, entry.id).await?);
-        }
-        Ok((lease.fence, messages))
-    }
-
     /// Takes the oldest due entries out of their runs: one `apart` run alone if it is the oldest,
     /// otherwise any others, the last one split to respect the limit. `first` are the first runs.
-    async fn take_due(&mut self, claim: &Claim, first: Vec<SqliteRow>) -> Result<Taken> {
+    async fn take_due(
+        &mut self,
+        claim: &Claim,
+        bytes_max: u64,
+        first: Vec<SqliteRow>,
+    ) -> Result<Taken> {
         let limit = claim.limit as usize;
         let now = rows::micros(self.now);
         let mut runs = Vec::with_capacity(first.len());
@@ -155,6 +145,7 @@ impl Work<'_> {
                 .bind(last.due_at)
                 .bind(last.run)
                 .bind(runs_wanted(missing, last.entries.len()))
+                .bind(claim.limit)
                 .fetch_all(&mut *self.connection)
                 .await?;
             if more.is_empty() {
@@ -166,27 +157,57 @@ impl Work<'_> {
                 runs.push(run);
             }
         }
-        self.take(runs, limit).await
+        self.take(runs, limit, bytes_max).await
     }
 
-    /// Takes `limit` entries out of these runs; those it empties are left to be removed.
-    async fn take(&mut self, runs: Vec<Run>, limit: usize) -> Result<Taken> {
+    /// Takes `limit` entries of `bytes_max` out of these runs, but one at least; those it empties are
+    /// left to be removed.
+    async fn take(&mut self, runs: Vec<Run>, limit: usize, bytes_max: u64) -> Result<Taken> {
         let mut taken = Taken::default();
+        let mut bytes_left = bytes_max;
         for mut run in runs {
-            let room = limit - taken.entries.len();
+            let room = run.entries.len().min(limit - taken.entries.len());
             if room == 0 {
                 break;
             }
+            let fits = if run.bytes <= bytes_left {
+                bytes_left -= run.bytes;
+                room
+            } else {
+                let is_first = taken.entries.is_empty();
+                let fits = self.fitting(&run.entries[..room], bytes_left).await?;
+                bytes_left = 0;
+                fits.max(usize::from(is_first))
+            };
+            if fits == 0 {
+                break;
+            }
             taken.runs += 1;
-            if run.entries.len() <= room {
+            if fits == run.entries.len() {
                 taken.entries.append(&mut run.entries);
                 taken.emptied.push(run.run);
             } else {
-                taken.entries.extend(run.entries.drain(..room));
+                taken.entries.extend(run.entries.drain(..fits));
                 self.shrink_run(run.run, &run.entries).await?;
+                break;
             }
         }
         Ok(taken)
+    }
+
+    /// How many of the first of these messages have no more than `bytes_max` together.
+    async fn fitting(&mut self, entries: &[Entry], bytes_max: u64) -> Result<usize> {
+        let bytes: Vec<i64> = sqlx::query_scalar(sql!("message_bytes"))
+            .bind(rows::array(entries.iter().map(|entry| entry.id.0)))
+            .fetch_all(&mut *self.connection)
+            .await?;
+        let mut left = bytes_max;
+        let fits = bytes.into_iter().take_while(|bytes| {
+            let rest = left.checked_sub(bytes.unsigned_abs());
+            left = rest.unwrap_or(left);
+            rest.is_some()
+        });
+        Ok(fits.count())
     }
 
     pub(crate) async fn remove_runs(&mut self, runs: &[i64]) -> Result<()> {
@@ -224,6 +245,10 @@ impl Work<'_> {
     }
 
     pub(crate) async fn renew(&mut self, token: Token, ttl: Duration) -> Result<RenewAnswer> {
+        let Some(lease) = self.live(token).await? else {
+            return Ok(RenewAnswer::LeaseLost);
+        };
+        lease.policy.check_ttl(&lease.lane, ttl)?;
         let expires_at: Option<i64> = sqlx::query_scalar(sql!("lease_renew"))
             .bind(token.0)
             .bind(rows::micros(self.now))
@@ -379,7 +404,7 @@ struct Taken {
     emptied: Vec<i64>,
 }
 
-type RunColumns = (i64, i64, bool, String, String, String);
+type RunColumns = (i64, i64, bool, String, String, String, i64);
 /// A message as `message_claimed` writes it. The documents are taken apart one by one, so that
 /// their nesting counts from where they begin.
 type ClaimedColumns<'t> = (
@@ -398,16 +423,19 @@ struct Run {
     due_at: i64,
     apart: bool,
     entries: Vec<Entry>,
+    /// Of its first messages, as many as the claim wants.
+    bytes: u64,
 }
 
 impl Run {
-    fn new((run, due_at, apart, ids, tries, attempts): RunColumns) -> Result<Self> {
+    fn new((run, due_at, apart, ids, tries, attempts, bytes): RunColumns) -> Result<Self> {
         let what = || format!("ready run {run}");
         Ok(Self {
             run,
             due_at,
             apart,
             entries: rows::entries(&what, &ids, &tries, &attempts)?,
+            bytes: bytes.unsigned_abs(),
         })
     }
 

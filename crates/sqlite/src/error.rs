@@ -166,11 +166,6 @@ pub(crate) fn is_busy(error: &sqlx::Error) -> bool {
     primary_code(error) == Some(BUSY)
 }
 
-/// Whether SQLite refused to make so long a text.
-pub(crate) fn is_too_big(error: &sqlx::Error) -> bool {
-    primary_code(error) == Some(TOO_BIG)
-}
-
 /// Whether SQLite refused what was to be written, as a trigger or a constraint makes it do: trying again
 /// does not help.
 pub(crate) fn is_refusal(error: &sqlx::Error) -> bool {

@@ -16,7 +16,8 @@ use consign_kernel::{Error, LaneName, LanePolicy, Store};
 use tracing::{info, warn};
 
 use crate::{
-    LaneStatus, LaneWork, Sink, WorkerOptions, breaker::SharedBreaker, face::Face, meters::Meters,
+    LaneStatus, LaneWork, Sink, WorkerOptions, breaker::SharedBreaker, budget::Budget, face::Face,
+    meters::Meters,
 };
 
 const POLL_MIN: Duration = Duration::from_millis(1);
@@ -28,6 +29,8 @@ pub(crate) struct Context {
     pub(crate) sink: Arc<dyn Sink>,
     pub(crate) breaker: Arc<SharedBreaker>,
     pub(crate) options: Arc<WorkerOptions>,
+    /// The bytes that all lanes of the worker may hold.
+    pub(crate) budget: Arc<Budget>,
     pub(crate) only_free_slots: bool,
     pub(crate) whole_batches: bool,
     pub(crate) poll_max: Option<Duration>,
@@ -44,6 +47,7 @@ impl Context {
         work: LaneWork,
         breaker: Arc<SharedBreaker>,
         options: Arc<WorkerOptions>,
+        budget: Arc<Budget>,
     ) -> Self {
         Self {
             store,
@@ -52,6 +56,7 @@ impl Context {
             sink: work.sink,
             breaker,
             options,
+            budget,
             only_free_slots: work.only_free_slots,
             whole_batches: work.whole_batches,
             // A rest of no length would spin.

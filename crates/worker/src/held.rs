@@ -13,6 +13,8 @@ use consign_kernel::{ClaimedMessage, Fence, Lease, MessageId, Report, Token};
 use futures_util::future::AbortHandle;
 use tokio::time::Instant;
 
+use crate::budget::Reserved;
+
 /// Until when a lease lives for certain, by this machine's monotonic clock.
 ///
 /// Only for not starting what is probably in vain: the database decides who may speak.
@@ -55,6 +57,8 @@ pub(crate) struct Held {
     pub(crate) token: Token,
     pub(crate) fence: Fence,
     pub(crate) clock: Arc<LeaseClock>,
+    /// The bytes of its messages that have no result yet.
+    pub(crate) reserved: Reserved,
     /// Claimed, not started.
     pub(crate) waiting: VecDeque<ClaimedMessage>,
     /// On their way to being recorded as begun; they hold slots.
@@ -107,11 +111,12 @@ pub(crate) enum Step {
 }
 
 impl Held {
-    pub(crate) fn new(lease: Lease, clock: Arc<LeaseClock>) -> Self {
+    pub(crate) fn new(lease: Lease, clock: Arc<LeaseClock>, reserved: Reserved) -> Self {
         Self {
             token: lease.token,
             fence: lease.fence,
             clock,
+            reserved,
             waiting: lease.messages.into(),
             beginning: Vec::new(),
             flying: Vec::new(),

@@ -56,8 +56,9 @@ pub(crate) enum Event {
     },
 }
 
-pub(crate) async fn claim(context: Arc<Context>, limit: u32) -> Event {
-    let request = Claim::new(context.lane.clone(), context.options.owner.clone(), limit);
+pub(crate) async fn claim(context: Arc<Context>, limit: u32, bytes_max: usize) -> Event {
+    let request = Claim::new(context.lane.clone(), context.options.owner.clone(), limit)
+        .with_bytes_max(bytes_max as u64);
     let sent = Instant::now();
     let answer = guarded(&context, "claim", context.store.claim(&request)).await;
     Event::Claimed { sent, answer }

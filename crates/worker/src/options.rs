@@ -106,6 +106,9 @@ pub struct WorkerOptions {
     pub wait_max: Duration,
     /// Most messages of a lane claimed at once, and waiting for their delivery at any time.
     pub prefetch_max: u32,
+    /// Most bytes of messages claimed and not yet delivered, in all lanes together. A lane that has
+    /// none may claim one message all the same.
+    pub claimed_max_bytes: usize,
     /// How old a lane's policy may get.
     pub policy_refresh: Duration,
     /// How long one store operation may take before it counts as failed, its outcome unknown.
@@ -126,6 +129,7 @@ impl WorkerOptions {
             poll_max: Duration::from_secs(1),
             wait_max: Duration::from_secs(5),
             prefetch_max: 500,
+            claimed_max_bytes: 64 * 1024 * 1024,
             policy_refresh: Duration::from_secs(3),
             store_timeout: Duration::from_secs(10),
             span_hook: None,

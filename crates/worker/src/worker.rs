@@ -14,6 +14,7 @@ use crate::{
     LaneWork, Summary, WorkerHandle, WorkerOptions,
     attempt::panic_text,
     breaker::SharedBreaker,
+    budget::Budget,
     context::Context,
     handle::{Order, Shared},
     lane::LaneLoop,
@@ -37,11 +38,13 @@ impl Worker {
         options: WorkerOptions,
     ) -> WorkerHandle {
         let options = Arc::new(options.bounded());
+        let budget = Budget::new(options.claimed_max_bytes);
         let lanes: Vec<Arc<Context>> = breakers(&lanes)
             .into_iter()
             .zip(lanes)
             .map(|(breaker, work)| {
-                let context = Context::new(Arc::clone(&store), work, breaker, Arc::clone(&options));
+                let (options, budget) = (Arc::clone(&options), Arc::clone(&budget));
+                let context = Context::new(Arc::clone(&store), work, breaker, options, budget);
                 Arc::new(context)
             })
             .collect();

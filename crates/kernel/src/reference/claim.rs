@@ -15,14 +15,18 @@ impl Reference {
     /// Leases the oldest due messages of a lane under a fresh `token`.
     pub fn claim(&mut self, now: Timestamp, token: Token, claim: &Claim) -> Result<Option<Lease>> {
         claim.validate()?;
-        self.known_lane(&claim.lane)?;
+        let policy = &self.known_lane(&claim.lane)?.policy;
+        if let Some(ttl) = claim.ttl {
+            policy.check_ttl(&claim.lane, ttl)?;
+        }
         self.expire_where(now, u32::MAX, |lease| lease.lane == claim.lane);
         let lane = self.known_lane(&claim.lane)?;
         if lane.paused_at.is_some() {
             return Ok(None);
         }
         let ttl = claim.ttl.unwrap_or(lane.policy.lease_ttl());
-        let entries = self.take_due(now, claim);
+        let bytes_max = claim.bytes_allowed(&lane.policy);
+        let entries = self.take_due(now, claim, bytes_max);
         if entries.is_empty() {
             return Ok(None);
         }
@@ -55,7 +59,8 @@ impl Reference {
 
     /// Takes the oldest due entries out of their runs: one `apart` run alone if it is the oldest,
     /// otherwise any others, the last one split to respect the limit.
-    fn take_due(&mut self, now: Timestamp, claim: &Claim) -> Vec<Entry> {
+    fn take_due(&mut self, now: Timestamp, claim: &Claim, bytes_max: u64) -> Vec<Entry> {
+        let mut bytes = 0;
         let limit = claim.limit as usize;
         let due: Vec<RunKey> = self
             .ready
@@ -73,11 +78,19 @@ impl Reference {
                 continue;
             }
             let run = self.ready.get_mut(&key).expect("invariant: just listed");
-            let count = run.entries.len().min(limit - taken.len());
+            let length = run.entries.len();
+            let room = run.entries.iter().take(limit - taken.len());
+            let fitting = room.take_while(|entry| {
+                let is_first = bytes == 0;
+                bytes += self.messages[&entry.id].bytes() as u64;
+                is_first || bytes <= bytes_max
+            });
+            let count = fitting.count();
             taken.extend(run.entries.drain(..count));
-            if run.entries.is_empty() {
-                self.ready.remove(&key);
+            if count < length {
+                break;
             }
+            self.ready.remove(&key);
         }
         taken
     }
@@ -118,6 +131,8 @@ impl Reference {
         let Some(fence) = self.live(now, token) else {
             return Ok(RenewAnswer::LeaseLost);
         };
+        let lane = &self.leases[&fence].lane;
+        self.policy(lane).check_ttl(lane, ttl)?;
         let lease = self.lease_mut(fence);
         lease.expires_at = lease.expires_at.max(later(now, ttl));
         Ok(RenewAnswer::Renewed {

@@ -3,6 +3,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::*;
+use crate::budget::Budget;
 
 fn message(id: i64) -> ClaimedMessage {
     ClaimedMessage {
@@ -39,7 +40,7 @@ fn held(change: impl FnOnce(&mut Held)) -> Held {
         messages: Vec::new(),
     };
     let clock = LeaseClock::new(Instant::now(), Duration::from_secs(1));
-    let mut held = Held::new(lease, Arc::new(clock));
+    let mut held = Held::new(lease, Arc::new(clock), Budget::new(0).reserve(0));
     change(&mut held);
     held
 }

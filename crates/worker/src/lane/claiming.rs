@@ -12,6 +12,7 @@ use crate::{
     backoff::Backoff,
     breaker::Admission,
     bucket::Bucket,
+    budget::Reserved,
     chance::chance,
     held::{Held, LeaseClock},
     ops,
@@ -28,6 +29,12 @@ const PAUSED_WAIT: Duration = Duration::from_secs(1);
 /// Messages held in all, in parts of the largest claim: results pile up while the database is
 /// gone, and must not pile up for ever.
 const HELD_CLAIMS_MAX: usize = 4;
+
+/// No message is expected to weigh less. A claim that expects too little brings fewer messages, and the
+/// next one knows better.
+const MESSAGE_BYTES_MIN: usize = 4 * 1024;
+/// The part of the bytes it wants that is worth a claim, while the lane has something to do.
+const BYTES_WORTH: usize = 4;
 
 /// Where the search for work stands.
 #[derive(Debug)]
@@ -47,6 +54,10 @@ pub(crate) struct Claiming {
     breaker_at: Option<Instant>,
     /// Whether the claim under way is for the breaker's probe.
     is_probe: bool,
+    /// The bytes the claim under way may bring.
+    reserved: Option<Reserved>,
+    /// What a message of the lane is expected to weigh, from the last claim.
+    message_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -72,6 +83,8 @@ impl Claiming {
             claimed_at: now,
             breaker_at: None,
             is_probe: false,
+            reserved: None,
+            message_bytes: MESSAGE_BYTES_MIN,
         }
     }
 
@@ -143,10 +156,28 @@ impl LaneLoop {
             // A change of the breaker wakes the loop.
             Admission::WaitForProbe => return,
         };
+        let Some(reserved) = self.reserve(limit) else {
+            return;
+        };
         self.claiming.phase = Phase::Claiming;
         self.context.face.claiming.store(true, super::Relaxed);
-        let claim = ops::claim(Arc::clone(&self.context), limit);
+        let claim = ops::claim(Arc::clone(&self.context), limit, reserved.bytes());
+        self.claiming.reserved = Some(reserved);
         self.operations.spawn(claim);
+    }
+
+    /// Room for the bytes of a claim; none where it must wait for deliveries to end. A lane that holds
+    /// nothing always gets one message, so that no other lane can stop it.
+    fn reserve(&self, limit: u32) -> Option<Reserved> {
+        let held: usize = self.leases.values().map(|held| held.reserved.held()).sum();
+        let lane_max = self.policy.as_ref()?.claim_max_bytes;
+        let wanted = self.claiming.message_bytes.saturating_mul(limit as usize);
+        let wanted = wanted.min(lane_max);
+        let room = wanted.min(lane_max.saturating_sub(held));
+        let reserved = self.context.budget.reserve(room);
+        let is_worth_it = reserved.bytes() > 0 && reserved.bytes() >= wanted / BYTES_WORTH;
+        // The breaker's probe is one message too.
+        (held == 0 || self.claiming.is_probe || is_worth_it).then_some(reserved)
     }
 
     /// How many messages there is room for; none if none, or if nothing may start anyway.
@@ -226,6 +257,7 @@ impl LaneLoop {
 
     pub(super) fn claimed(&mut self, sent: Instant, answer: Result<Option<Lease>>) {
         let is_probe = std::mem::take(&mut self.claiming.is_probe);
+        let reserved = self.claiming.reserved.take();
         let meters = &self.context.meters;
         meters.claim_seconds.record(sent.elapsed().as_secs_f64());
         self.claiming.phase = Phase::Idle;
@@ -235,7 +267,8 @@ impl LaneLoop {
                 self.claiming.outage.reset();
                 self.claiming.poll.reset();
                 self.claiming.found = true;
-                self.hold(lease, sent, is_probe);
+                let reserved = reserved.expect("invariant: every claim reserves its bytes");
+                self.hold(lease, sent, is_probe, reserved);
             }
             Ok(None) => {
                 self.claiming.outage.reset();
@@ -259,8 +292,12 @@ impl LaneLoop {
     }
 
     /// Takes a lease in.
-    fn hold(&mut self, lease: Lease, sent: Instant, is_probe: bool) {
+    fn hold(&mut self, lease: Lease, sent: Instant, is_probe: bool, mut reserved: Reserved) {
         let (fence, count) = (lease.fence, lease.messages.len());
+        let bytes = lease.messages.iter().map(|claimed| claimed.message.bytes());
+        let bytes: usize = bytes.sum();
+        reserved.settle(bytes);
+        self.claiming.message_bytes = (2 * bytes / count.max(1)).max(MESSAGE_BYTES_MIN);
         let meters = &self.context.meters;
         meters.claimed.increment(count as u64);
         meters.claim_messages.record(count as f64);
@@ -279,7 +316,7 @@ impl LaneLoop {
         self.keeper
             .keep(fence, lease.token, Arc::clone(&clock), sent, ttl);
         debug!(lane = %self.context.lane, %fence, count, "claimed");
-        let mut held = Held::new(lease, clock);
+        let mut held = Held::new(lease, clock, reserved);
         held.is_probe = is_probe;
         held.gives_back = self.ending.is_some();
         self.waiting += count;

@@ -38,6 +38,8 @@ pub(crate) struct Landed {
     attempt_no: u32,
     verdict: Verdict,
     took: Duration,
+    /// Of the message, which nobody holds any more.
+    bytes: usize,
 }
 
 impl LaneLoop {
@@ -174,7 +176,7 @@ impl LaneLoop {
             message: Arc::new(claimed.message),
         };
         let (fence, id) = (held.fence, delivery.message.id);
-        let attempt_no = delivery.attempt_no;
+        let (attempt_no, bytes) = (delivery.attempt_no, delivery.message.bytes());
         let since = Instant::now();
         let work = attempt(Arc::clone(&self.context), delivery, policy.on_uncertain);
         let mut flight: Pin<Box<dyn Future<Output = Landed> + Send>> = Box::pin(async move {
@@ -185,6 +187,7 @@ impl LaneLoop {
                 attempt_no,
                 verdict,
                 took: since.elapsed(),
+                bytes,
             }
         });
         // Polled again with a real waker if it is not done.
@@ -226,6 +229,7 @@ impl LaneLoop {
     /// Takes note of a verdict.
     fn finish(&mut self, held: &mut Held, landed: Landed, now: Instant) {
         let verdict = landed.verdict;
+        held.reserved.give_back(landed.bytes);
         self.speed.observe(landed.took);
         self.context.face.took(landed.took);
         let seconds = self.context.meters.delivery_seconds(verdict.outcome);

@@ -5,6 +5,7 @@
     reason = "a test that unwraps nothing fails, as it should"
 )]
 
+mod bytes;
 mod delivering;
 mod ending;
 mod health;

@@ -8,11 +8,11 @@ use std::{
 
 use async_trait::async_trait;
 use consign_kernel::{
-    Attempt, AuditEntry, BeginAnswer, By, Certainty, Claim, Counts, Cursor, DeadLetter, Enqueued,
-    Error, Expired, Explanation, Filter, Finding, Lane, LaneMinutes, LaneName, LanePolicy,
-    LateResult, Lease, LeaseView, Listed, Message, MessageId, Moved, NewMessage, Page, Process,
-    Pulse, Redrive, RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report, Resolution, Result,
-    SettleAnswer, Store, Token,
+    Attempt, AuditEntry, BeginAnswer, By, Certainty, Claim, Counts, Cursor, DeadLetter, EndedLease,
+    Enqueued, Error, Expired, Explanation, Filter, Finding, Lane, LaneMinutes, LaneName,
+    LanePolicy, LateResult, Lease, LeaseView, Listed, Message, MessageId, Moved, NewMessage, Page,
+    Process, Pulse, Redrive, RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report,
+    Resolution, Result, SettleAnswer, Store, Token, TokenPrefix, Totals,
 };
 
 use super::Gate;
@@ -145,7 +145,9 @@ macro_rules! pass_on {
 pass_on! {
     put_lane(name: &LaneName, policy: &LanePolicy, by: &By) -> Lane;
     lane(name: &LaneName) -> Option<Lane>;
-    lanes() -> Vec<(Lane, Counts)>;
+    lanes(after: Option<&LaneName>, limit: u32) -> Vec<(Lane, Counts)>;
+    lane_counts(name: &LaneName) -> Option<(Lane, Counts)>;
+    totals() -> Totals;
     pause(name: &LaneName, by: &By) -> Lane;
     resume(name: &LaneName, by: &By) -> Lane;
     enqueue(messages: &[NewMessage]) -> Vec<Enqueued>;
@@ -165,10 +167,12 @@ pass_on! {
     step_redrive(limit: u32) -> Option<Redrive>;
     stop_redrive(id: RedriveId, by: &By) -> Redrive;
     resume_redrive(id: RedriveId, by: &By) -> Redrive;
+    end_lease(prefix: &TokenPrefix, by: &By) -> EndedLease;
     reveal(id: MessageId, by: &By) -> Option<Message>;
     pulse(pulse: &Pulse) -> ();
     pulses(lane: Option<&LaneName>, minutes: u32, step: u32) -> Vec<LaneMinutes>;
     processes() -> Vec<Process>;
+    probe() -> ();
     explain(id: MessageId) -> Option<Explanation>;
     history(id: MessageId) -> Vec<Attempt>;
     late(id: MessageId) -> Vec<LateResult>;
