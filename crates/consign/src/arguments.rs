@@ -12,10 +12,10 @@ use serde_json::Value;
 pub(crate) struct ByArgs {
     /// Who does this [default: $USER]
     #[arg(long, value_name = "NAME")]
-    actor: Option<String>,
+    pub(crate) actor: Option<String>,
     /// Why; kept in the audit record
     #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
+    pub(crate) reason: Option<String>,
 }
 
 impl ByArgs {

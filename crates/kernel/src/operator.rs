@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    LaneName, MessageId, OWNER_BYTES_MAX, Outcome, StateKind,
+    Fence, LaneName, MessageId, OWNER_BYTES_MAX, Outcome, StateKind,
     error::{Error, Result},
 };
 
@@ -38,6 +38,18 @@ impl By {
             }
         }
         Ok(())
+    }
+}
+
+impl By {
+    /// The same for a lease, which the record names.
+    pub fn of_lease(&self, fence: Fence, owner: &str) -> Result<Self> {
+        let by = Self {
+            actor: self.actor.clone(),
+            reason: format!("{} (lease {fence} of {owner})", self.reason),
+        };
+        by.validate()?;
+        Ok(by)
     }
 }
 
@@ -162,8 +174,8 @@ pub struct AuditEntry {
     pub at: Timestamp,
     /// Who.
     pub actor: String,
-    /// What: `requeue`, `hold`, `unhold`, `resolve`, `pause`, `resume`, `lane`, `start_redrive`,
-    /// `stop_redrive`, `resume_redrive`.
+    /// What: `requeue`, `hold`, `unhold`, `resolve`, `pause`, `resume`, `lane`, `end_lease`,
+    /// `start_redrive`, `stop_redrive`, `resume_redrive`.
     pub action: String,
     /// On which lane; none for a redrive of all lanes.
     pub lane: Option<LaneName>,

@@ -263,3 +263,54 @@ BEGIN
     END LOOP;
 END $$;
 REVOKE ALL ON FUNCTION consign.resolve(bigint[], text, text, text, jsonb) FROM PUBLIC;
+
+-- The first characters of a lease's token, which name it to operators. They are too few to speak for it.
+CREATE FUNCTION consign.token_prefix(p_fence bigint) RETURNS text
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$ SELECT left(token::text, 8) FROM consign.lease WHERE fence = p_fence $$;
+REVOKE ALL ON FUNCTION consign.token_prefix(bigint) FROM PUBLIC;
+
+-- Ends the lease whose token begins with p_token_prefix as if it had expired: its messages come back, and what its
+-- holder reports from now on is a late result. CN012: there is none.
+CREATE FUNCTION consign.terminate_lease(p_token_prefix text, p_actor text, p_reason text,
+                                        OUT fence bigint, OUT lane text, OUT owner text, OUT messages bigint)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_prefix text := lower(p_token_prefix);
+    v_lease  consign.lease;
+    v_found  consign.lease;
+    v_count  int := 0;
+    v_now    timestamptz;
+    v_reason text;
+BEGIN
+    PERFORM consign.require_read_committed();
+    PERFORM consign.require_reason(p_actor, p_reason);
+    IF (v_prefix ~ '^[0-9a-f-]{4,36}$') IS NOT TRUE THEN
+        RAISE EXCEPTION 'token %: must be the first 4 to 36 characters of a lease''s token', quote_nullable(p_token_prefix)
+            USING ERRCODE = 'CN006';
+    END IF;
+    FOR v_found IN SELECT l.* FROM consign.lease l WHERE starts_with(l.token::text, v_prefix) ORDER BY l.fence FOR UPDATE LOOP
+        v_lease := v_found;
+        v_count := v_count + 1;
+    END LOOP;
+    IF v_count = 0 THEN
+        RAISE EXCEPTION 'no lease has a token that begins with %', v_prefix
+            USING ERRCODE = 'CN012', DETAIL = jsonb_build_object('prefix', v_prefix)::text;
+    ELSIF v_count > 1 THEN
+        RAISE EXCEPTION 'token "%": % leases have a token that begins so; give more of it', v_prefix, v_count
+            USING ERRCODE = 'CN006';
+    END IF;
+    -- Read under the lock, as by an expiry.
+    v_now := consign.clock();
+    v_reason := format('%s (lease %s of %s)', p_reason, v_lease.fence, v_lease.owner);
+    PERFORM consign.require_reason(p_actor, v_reason);
+    PERFORM consign.end_lease(v_lease, v_now);
+    INSERT INTO consign.audit (at, actor, action, lane, reason) VALUES (v_now, p_actor, 'end_lease', v_lease.lane, v_reason);
+    fence := v_lease.fence;
+    lane := v_lease.lane;
+    owner := v_lease.owner;
+    messages := cardinality(v_lease.ids);
+END $$;
+REVOKE ALL ON FUNCTION consign.terminate_lease(text, text, text) FROM PUBLIC;

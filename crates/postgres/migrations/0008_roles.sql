@@ -33,8 +33,8 @@ GRANT EXECUTE ON FUNCTION
     TO consign_producer;
 
 GRANT EXECUTE ON FUNCTION
-    consign.claim(text, text, int, interval, timestamptz),
-    consign.claim_packed(text, text, int, interval, timestamptz),
+    consign.claim(text, text, int, interval, timestamptz, bigint),
+    consign.claim_packed(text, text, int, interval, timestamptz, bigint),
     consign.renew(uuid, interval),
     consign.release(uuid),
     consign.begin(uuid, bigint[]),
@@ -51,7 +51,8 @@ GRANT EXECUTE ON FUNCTION
     consign.resume(text, text, text),
     consign.requeue(bigint[], text, text),
     consign.hold(bigint[], text, text),
-    consign.unhold(bigint[], text, text)
+    consign.unhold(bigint[], text, text),
+    consign.terminate_lease(text, text, text)
     TO consign_operator;
 
 -- Attempts as readers see them: with the token once its whole lease has ended. Before, whoever has it could speak
@@ -71,7 +72,8 @@ GRANT SELECT (fence, claimed_at, expires_at, lane, owner, ids, tries, attempts, 
 GRANT SELECT (message_id, fence, claimed_at, finished_at, next_due_at, attempt_no, outcome, owner, code, detail, result)
     ON consign.attempt TO consign_auditor, consign_operator;
 GRANT SELECT ON consign.attempt_view TO consign_auditor, consign_operator;
-GRANT EXECUTE ON FUNCTION consign.clock(), consign.state_of(bigint) TO consign_auditor, consign_operator;
+GRANT EXECUTE ON FUNCTION consign.clock(), consign.state_of(bigint), consign.token_prefix(bigint)
+    TO consign_auditor, consign_operator;
 -- A worker follows the policy of its lanes.
 GRANT SELECT ON consign.lane TO consign_worker;
 GRANT SELECT ON consign.schema_version TO consign_producer, consign_worker, consign_operator, consign_auditor;

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use consign_kernel::{AttemptOutcome, Expired, LaneName, Next, after_expiry, codes};
+use consign_kernel::{
+    AttemptOutcome, By, EndedLease, Expired, Fence, LaneName, Next, TokenPrefix, after_expiry,
+    codes,
+};
 use consign_payments::MAY_HAVE_BEGUN;
 use serde_json::json;
 
@@ -38,6 +41,37 @@ impl Work<'_> {
             self.end(lease, rest).await?;
         }
         Ok(expired)
+    }
+
+    /// Ends the lease an operator names as if it had expired.
+    pub(crate) async fn end_lease(&mut self, prefix: &TokenPrefix, by: &By) -> Result<EndedLease> {
+        by.validate()?;
+        let named: Vec<LeaseColumns> = sqlx::query_as(sql!("lease_by_prefix"))
+            .bind(prefix.as_str().replace('-', ""))
+            .fetch_all(&mut *self.connection)
+            .await?;
+        let mut leases = Vec::with_capacity(named.len());
+        for columns in named {
+            let lease = LeaseRow::new(columns)?;
+            // Hyphens have their places.
+            if lease.token.to_string().starts_with(prefix.as_str()) {
+                leases.push(lease);
+            }
+        }
+        let fences: Vec<Fence> = leases.iter().map(|lease| lease.fence).collect();
+        let fence = prefix.only(&fences)?;
+        let lease = leases.remove(0);
+        let by = by.of_lease(fence, &lease.owner)?;
+        let ended = EndedLease {
+            fence,
+            lane: lease.lane.clone(),
+            owner: lease.owner.clone(),
+            messages: lease.entries.len() as u64,
+        };
+        self.end(lease, Duration::ZERO).await?;
+        self.record_actions(&by, "end_lease", &[(Some(&ended.lane), None)])
+            .await?;
+        Ok(ended)
     }
 
     /// Ends one lease: an attempt for every message, and everything that goes back goes back in

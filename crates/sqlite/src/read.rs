@@ -4,10 +4,11 @@ use std::collections::{BTreeSet, HashMap};
 
 use consign_kernel::{
     Attempt, AttemptOutcome, AuditEntry, Cursor, DeadLetter, Explanation, Fence, Filter, LaneName,
-    LastAttempt, LeaseView, Message, MessageId, PAGE_ENTRIES_MAX, Page, State, StateKind,
+    LastAttempt, LeaseView, Message, MessageId, PAGE_ENTRIES_MAX, Page, State, StateKind, Token,
 };
 use jiff::Timestamp;
 use sqlx::SqliteConnection;
+use uuid::Uuid;
 
 use crate::{
     error::{Failure, Result},
@@ -277,12 +278,12 @@ pub(crate) async fn leases(
     connection: &mut SqliteConnection,
     limit: u32,
 ) -> Result<Vec<LeaseView>> {
-    type Columns = (i64, String, String, i64, i64, String, String);
+    type Columns = (i64, Uuid, String, String, i64, i64, String, String);
     let found: Vec<Columns> = sqlx::query_as(sql!("lease_list"))
         .bind(limit)
         .fetch_all(connection)
         .await?;
-    let view = |(fence, lane, owner, claimed_at, expires_at, ids, begun): Columns| {
+    let view = |(fence, token, lane, owner, claimed_at, expires_at, ids, begun): Columns| {
         let what = || format!("lease {fence}");
         let ids_of = |text: &str| -> Result<Vec<MessageId>> {
             Ok(rows::numbers(&what, text)?
@@ -292,6 +293,7 @@ pub(crate) async fn leases(
         };
         Ok(LeaseView {
             fence: Fence(fence),
+            token_prefix: Token(token).shown(),
             lane: rows::lane_name(&lane)?,
             owner,
             ids: ids_of(&ids)?,

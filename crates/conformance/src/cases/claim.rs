@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use consign_kernel::{
-    Claim, LEASE_MESSAGES_MAX, LEASE_TTL_MAX, OWNER_BYTES_MAX, RUN_MESSAGES_MAX, State,
+    Claim, LEASE_MESSAGES_MAX, LEASE_TTL_MAX, LanePolicy, OWNER_BYTES_MAX, RUN_MESSAGES_MAX, State,
 };
 
 use crate::{
@@ -170,7 +170,11 @@ pub(crate) async fn an_unknown_lane_cannot_be_claimed(harness: &dyn Harness) {
 }
 
 pub(crate) async fn a_claim_outside_the_limits_is_refused(harness: &dyn Harness) {
-    let stage = Stage::new(harness).await;
+    let rules = LanePolicy {
+        lease_ttl_max_ms: LEASE_TTL_MAX.as_millis() as u64,
+        ..policy()
+    };
+    let stage = Stage::with(harness, rules).await;
     let id = stage.enqueue_one().await;
     let named = |owner: &str| Claim::new(stage.lane.clone(), owner, 1);
     let bad = [

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use consign_kernel::{LEASE_TTL_MAX, RenewAnswer, Report};
+use consign_kernel::{LEASE_TTL_MAX, LanePolicy, RenewAnswer, Report};
 
 use crate::{
     Harness,
-    stage::{Stage, TTL, after, ids, refused, s, settled, stranger},
+    stage::{Stage, TTL, after, ids, policy, refused, s, settled, stranger},
 };
 
 pub(crate) async fn a_renewal_runs_from_now(harness: &dyn Harness) {
@@ -107,7 +107,11 @@ pub(crate) async fn a_renewed_lease_outlives_its_first_term(harness: &dyn Harnes
 }
 
 pub(crate) async fn a_renewal_outside_the_limits_is_refused(harness: &dyn Harness) {
-    let stage = Stage::new(harness).await;
+    let rules = LanePolicy {
+        lease_ttl_max_ms: LEASE_TTL_MAX.as_millis() as u64,
+        ..policy()
+    };
+    let stage = Stage::with(harness, rules).await;
     stage.enqueue_one().await;
     let lease = stage.claim(1).await;
     for ttl in [

@@ -161,13 +161,32 @@ async fn leases_show_who_holds_what_without_the_token() {
         .begin(lease.token, &[lease.messages[0].message.id])
         .await
         .unwrap();
-    assert_stable("leases", &consign.run(["leases"]).expect(0).stdout);
+    let listed = consign.run(["leases"]).expect(0).stdout;
+    assert_stable("leases", &listed.replace(&lease.token.shown(), "[token]"));
     let ran = consign.run(["leases", "--json"]).expect(0);
     assert!(!ran.stdout.contains(&lease.token.to_string()), "{ran:#?}");
     let item = &ran.json()["items"][0];
     assert_eq!(item["owner"], "worker-1");
     assert_eq!(item["ids"], json!([1]));
     assert_eq!(item["begun"], json!([1]));
+    let prefix = item["token_prefix"].as_str().unwrap();
+    assert!(lease.token.to_string().starts_with(prefix) && prefix.len() == 8);
+    consign.run(["leases", "end", prefix]).expect(2);
+    let why = ["--reason", "its host is gone"];
+    let ran = consign
+        .run(["leases", "end", prefix, why[0], why[1]])
+        .expect(0);
+    assert_eq!(
+        ran.stderr,
+        "lease 1 of worker-1 in lane default was ended; 1 message came back\n"
+    );
+    consign
+        .run(["leases", "end", prefix, why[0], why[1]])
+        .expect(4);
+    assert_eq!(
+        consign.run(["leases"]).expect(0).stderr,
+        "nothing is leased\n"
+    );
 }
 
 #[test]

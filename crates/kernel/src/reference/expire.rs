@@ -3,7 +3,9 @@
 use jiff::Timestamp;
 
 use super::{Entry, LeaseRow, Reference};
-use crate::{AttemptOutcome, Expired, Fence, Next, after_expiry};
+use crate::{
+    AttemptOutcome, By, EndedLease, Expired, Fence, Next, TokenPrefix, after_expiry, error::Result,
+};
 
 impl Reference {
     /// Ends up to `limit` expired leases, oldest first.
@@ -30,6 +32,34 @@ impl Reference {
             expired.messages += self.end(now, fence);
         }
         expired
+    }
+
+    /// Ends the lease an operator names as if it had expired.
+    pub fn end_lease(
+        &mut self,
+        now: Timestamp,
+        prefix: &TokenPrefix,
+        by: &By,
+    ) -> Result<EndedLease> {
+        by.validate()?;
+        let named: Vec<Fence> = self
+            .leases
+            .iter()
+            .filter(|(_, lease)| lease.token.to_string().starts_with(prefix.as_str()))
+            .map(|(fence, _)| *fence)
+            .collect();
+        let fence = prefix.only(&named)?;
+        let lease = &self.leases[&fence];
+        let (lane, owner) = (lease.lane.clone(), lease.owner.clone());
+        let by = by.of_lease(fence, &owner)?;
+        let messages = self.end(now, fence);
+        self.record_action(now, &by, "end_lease", Some(&lane), None);
+        Ok(EndedLease {
+            fence,
+            lane,
+            owner,
+            messages,
+        })
     }
 
     /// Ends one lease: an attempt for every message, and everything that goes back goes back in

@@ -2,22 +2,25 @@
 
 use std::time::Duration;
 
-use axum::{Json as Answer, extract::State};
+use axum::{Extension, Json as Answer, extract::State};
 use consign_kernel::{
     BeginAnswer, MessageId, Recorded, ReleaseAnswer, RenewAnswer, Report, SettleAnswer, Token,
+    TokenPrefix,
 };
 use serde_json::json;
 
 use crate::{
     extract::{InPath, Json, MaybeJson, Params},
+    gate::access::Caller,
     problem::{Problem, codes},
     state::AppState,
     wire::{
         leases::{
-            BeginBody, BegunBody, LeaseList, ReleaseBody, ReleasedBody, RenewBody, RenewedBody,
-            SettleBody, SettledBody,
+            BeginBody, BegunBody, EndedBody, LeaseList, ReleaseBody, ReleasedBody, RenewBody,
+            RenewedBody, SettleBody, SettledBody,
         },
         messages::LimitParams,
+        operate::{ReasonBody, by},
     },
 };
 
@@ -127,6 +130,27 @@ fn count(state: &AppState, token: Token, recorded: &[Recorded]) {
         }
         drop(turn);
     });
+}
+
+/// End a lease by hand
+///
+/// As if it had expired: its messages come back, and what its holder reports from now on is kept as
+/// evidence.
+#[utoipa::path(
+    post, path = "/v1/leases/{token}/end", operation_id = "end_lease", tag = "work",
+    params(("token" = String, Path, description = "The first characters of the lease's token, 4 at least")),
+    request_body = ReasonBody,
+    responses((status = 200, description = "Ended", body = EndedBody)),
+)]
+pub(crate) async fn end(
+    State(state): State<AppState>,
+    Extension(caller): Extension<Caller>,
+    InPath(prefix): InPath<String>,
+    MaybeJson(body): MaybeJson<ReasonBody>,
+) -> Result<Answer<EndedBody>, Problem> {
+    let by = by(&caller, body.reason)?;
+    let prefix: TokenPrefix = prefix.parse()?;
+    Ok(Answer(state.store.end_lease(&prefix, &by).await?.into()))
 }
 
 /// Give back what has not begun, uncounted

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use consign_kernel::{
-    ClaimedMessage, Fence, LaneName, Lease, LeaseView, Message, MessageId, Outcome, Payload,
-    Recorded, Report, Token,
+    ClaimedMessage, EndedLease, Fence, LaneName, Lease, LeaseView, Message, MessageId, Outcome,
+    Payload, Recorded, Report, Token,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -25,8 +25,12 @@ pub(crate) struct ClaimBody {
     /// At most this many messages; 1 unless said.
     #[serde(default = "one")]
     pub(crate) limit: u32,
-    /// How long the lease shall live; the lane's policy decides unless said.
+    /// How long the lease shall live; the lane's policy decides unless said, and refuses more than
+    /// its `lease_ttl_max_ms`.
     pub(crate) ttl_ms: Option<u64>,
+    /// At most this many bytes of payloads and headers, but one message at least; the lane's
+    /// `claim_max_bytes` unless less is said.
+    pub(crate) bytes_max: Option<u64>,
     /// How long to wait for messages if there are none; not at all unless said.
     #[serde(default)]
     pub(crate) wait_ms: u64,
@@ -214,4 +218,28 @@ pub(crate) struct SettledBody {
 pub(crate) struct LeaseList {
     #[schema(value_type = Vec<shapes::LeaseView>)]
     pub(crate) leases: Vec<LeaseView>,
+}
+
+/// A lease that an operator ended.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct EndedBody {
+    #[schema(value_type = i64)]
+    fence: Fence,
+    #[schema(value_type = String)]
+    lane: LaneName,
+    /// Who held it.
+    owner: String,
+    /// Messages it held.
+    messages: u64,
+}
+
+impl From<EndedLease> for EndedBody {
+    fn from(ended: EndedLease) -> Self {
+        Self {
+            fence: ended.fence,
+            lane: ended.lane,
+            owner: ended.owner,
+            messages: ended.messages,
+        }
+    }
 }

@@ -84,6 +84,7 @@ const ROUTES: &[(&str, &str, &[Scope])] = {
         ("POST", "/v1/redrives/{id}/stop", OPERATE),
         ("POST", "/v1/redrives/{id}/resume", OPERATE),
         ("POST", "/v1/claims", WORK),
+        ("POST", "/v1/leases/{token}/end", OPERATE),
         ("POST", "/v1/leases/{token}/renew", WORK),
         ("POST", "/v1/leases/{token}/begin", WORK),
         ("POST", "/v1/leases/{token}/settle", WORK),

@@ -29,6 +29,8 @@ on_stores!(
     leases_are_listed_without_their_tokens,
     claims_are_checked,
     a_lease_of_another_server_is_settled_without_a_wait,
+    an_operator_ends_a_lease,
+    a_lease_cannot_outlast_its_lane,
 );
 
 async fn under(bench: &Bench, lease: &Value, action: &str, body: Value) -> Answer {
@@ -36,6 +38,55 @@ async fn under(bench: &Bench, lease: &Value, action: &str, body: Value) -> Answe
     bench
         .post(&format!("/v1/leases/{token}/{action}"), body)
         .await
+}
+
+async fn an_operator_ends_a_lease(bench: Bench) {
+    let id = bench.enqueue("mail", json!({"n": 1})).await;
+    let claim = json!({"lane": "mail", "owner": "w1"});
+    let lease = bench.post("/v1/claims", claim).await.json;
+    let shown = bench.get("/v1/leases").await.json;
+    let prefix = shown["leases"][0]["token_prefix"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(lease["token"].as_str().unwrap().starts_with(&prefix));
+    let path = format!("/v1/leases/{prefix}/end");
+    bench
+        .post(&path, json!({}))
+        .await
+        .is_problem(400, "reason_required");
+    let ended = bench
+        .post(&path, json!({"reason": "its host is gone"}))
+        .await;
+    ended.is(200);
+    assert_eq!(ended.json["owner"], "w1");
+    assert_eq!(ended.json["messages"], 1);
+    let again = bench.post(&path, json!({"reason": "again"})).await;
+    again.is_problem(404, "unknown_lease");
+    let wrong = bench
+        .post("/v1/leases/zz/end", json!({"reason": "again"}))
+        .await;
+    wrong.is_problem(400, "invalid_input");
+    let late = json!({"reports": [{"id": id, "outcome": "delivered"}]});
+    let late = under(&bench, &lease, "settle", late).await;
+    late.is_problem(409, "lease_lost");
+    assert_eq!(late.json["kept_as_evidence"], json!([id]));
+    let audit = bench.get("/v1/audit").await.json;
+    assert_eq!(audit["audit"][0]["action"], "end_lease", "{audit}");
+}
+
+async fn a_lease_cannot_outlast_its_lane(bench: Bench) {
+    bench.enqueue("mail", json!({"n": 1})).await;
+    let long = json!({"lane": "mail", "ttl_ms": 24 * 3_600_000});
+    bench
+        .post("/v1/claims", long)
+        .await
+        .is_problem(400, "invalid_input");
+    let lease = bench.post("/v1/claims", json!({"lane": "mail"})).await.json;
+    let long = json!({"ttl_ms": 24 * 3_600_000});
+    under(&bench, &lease, "renew", long)
+        .await
+        .is_problem(400, "invalid_input");
 }
 
 async fn a_worker_claims_and_settles(bench: Bench) {
