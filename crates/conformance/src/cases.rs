@@ -2,9 +2,11 @@
 
 pub(crate) mod audit;
 pub(crate) mod begin;
+pub(crate) mod bytes;
 pub(crate) mod claim;
 pub(crate) mod clock;
 pub(crate) mod concurrency;
+pub(crate) mod ending;
 pub(crate) mod enqueue;
 pub(crate) mod expire;
 pub(crate) mod fence;
@@ -72,6 +74,22 @@ macro_rules! each_case {
                 a_claim_leaves_other_lanes_leases_alone
                 an_unknown_lane_cannot_be_claimed
                 a_claim_outside_the_limits_is_refused;
+            bytes:
+                a_claim_takes_no_more_bytes_than_its_lane_allows
+                a_claim_may_ask_for_fewer_bytes
+                a_message_beyond_the_bytes_is_claimed_alone
+                bytes_are_counted_over_several_runs
+                headers_count_too
+                a_suspect_run_split_by_bytes_stays_suspect
+                small_messages_are_claimed_as_before;
+            ending:
+                a_claim_cannot_ask_for_more_time_than_its_lane_allows
+                a_renewal_cannot_ask_for_more_time_than_its_lane_allows
+                an_ended_lease_comes_back_as_by_expiry
+                results_of_an_ended_lease_are_late
+                what_had_begun_is_uncertain_when_its_lease_is_ended
+                an_ended_lease_is_recorded_with_who_and_why
+                a_lease_is_named_by_its_token_alone;
             renew:
                 a_renewal_runs_from_now
                 a_renewal_never_shortens
@@ -256,6 +274,7 @@ macro_rules! each_case {
                 a_lane_keeps_every_rule_it_was_given
                 a_lane_nobody_made_is_not_there
                 lanes_are_listed_by_name_with_their_counts
+                lanes_are_listed_in_pages
                 counts_take_ended_leases_as_leased
                 new_rules_leave_a_pause_in_place
                 rules_no_store_could_honour_are_refused

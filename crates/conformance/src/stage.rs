@@ -309,8 +309,8 @@ impl<'a> Stage<'a> {
     }
 
     pub(crate) async fn counts_of(&self, name: &LaneName) -> Counts {
-        let lanes = self.store.lanes().await.expect("lanes answers");
-        let found = lanes.into_iter().find(|(lane, _)| lane.name == *name);
+        let found = self.store.lane_counts(name).await;
+        let found = found.expect("lane_counts answers");
         found.unwrap_or_else(|| panic!("lane {name} is listed")).1
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use consign_kernel::{Error, Lane, LaneName, Store, nearest};
+use consign_kernel::{Error, Lane, LaneName, PAGE_ENTRIES_MAX, Store, nearest};
 
 use crate::{
     config::{Config, Flags, Origin, Sources},
@@ -94,7 +94,7 @@ pub(crate) async fn known_lane(store: &dyn Store, name: &LaneName) -> Result<Lan
     if let Some(lane) = store.lane(name).await? {
         return Ok(lane);
     }
-    let lanes = store.lanes().await?;
+    let lanes = store.lanes(None, PAGE_ENTRIES_MAX).await?;
     let names = lanes.iter().map(|(lane, _)| lane.name.as_str());
     let error = Error::UnknownLane {
         lane: name.to_string(),

@@ -138,7 +138,7 @@ impl From<Error> for Failure {
             | Error::PayloadTooLarge { .. }
             | Error::InvalidInput { .. }
             | Error::LaneNotEmpty { .. } => Exit::Refused,
-            Error::UnknownRedrive { .. } => Exit::NotFound,
+            Error::UnknownRedrive { .. } | Error::UnknownLease { .. } => Exit::NotFound,
             Error::Corrupt { .. } => Exit::Wrong,
             _ => Exit::Unavailable,
         };

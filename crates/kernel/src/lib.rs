@@ -25,13 +25,13 @@ pub use error::{Certainty, Error, Result, with_causes};
 pub use lane::{Lane, LaneName, LanePolicy, OnDead, OnUncertain};
 pub use late::LateResult;
 pub use lease::{
-    BeginAnswer, Claim, ClaimedMessage, Expired, Fence, Lease, LeaseView, ReleaseAnswer,
-    RenewAnswer, Token,
+    BeginAnswer, Claim, ClaimedMessage, EndedLease, Expired, Fence, Lease, LeaseView,
+    ReleaseAnswer, RenewAnswer, TOKEN_SHOWN, Token, TokenPrefix,
 };
 pub use limits::{
-    CODE_BYTES_MAX, DELAY_MAX, DETAIL_BYTES_MAX, HEADERS_BYTES_MAX, KEY_BYTES_MAX,
+    CLAIM_BYTES_MAX, CODE_BYTES_MAX, DELAY_MAX, DETAIL_BYTES_MAX, HEADERS_BYTES_MAX, KEY_BYTES_MAX,
     LEASE_MESSAGES_MAX, LEASE_TTL_MAX, OWNER_BYTES_MAX, PAGE_ENTRIES_MAX, PAYLOAD_BYTES_MAX,
-    PAYLOAD_DEPTH_MAX, RUN_MESSAGES_MAX,
+    PAYLOAD_DEPTH_MAX, RUN_MESSAGES_MAX, TOKEN_PREFIX_MIN,
 };
 pub use message::{CORRELATION_ID, Enqueued, Message, MessageId, NewMessage};
 pub use operator::{AuditEntry, By, Move, Moved, Resolution};
@@ -42,7 +42,7 @@ pub use reference_store::{ManualClock, ReferenceStore};
 pub use retry::RetrySchedule;
 pub use state::{
     Counts, Cursor, DeadLetter, Explanation, Filter, Finding, Listed, NOT_CHECKED, Page, State,
-    StateKind,
+    StateKind, Totals,
 };
 pub use store::Store;
 pub use suggest::nearest;

@@ -10,11 +10,11 @@ use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
 use crate::{
-    Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DeadLetter, Enqueued, Expired,
-    Explanation, Filter, Finding, Lane, LaneMinutes, LaneName, LanePolicy, LateResult, Lease,
-    LeaseView, Listed, Message, MessageId, Moved, NewMessage, Page, Process, Pulse, Redrive,
+    Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DeadLetter, EndedLease, Enqueued,
+    Expired, Explanation, Filter, Finding, Lane, LaneMinutes, LaneName, LanePolicy, LateResult,
+    Lease, LeaseView, Listed, Message, MessageId, Moved, NewMessage, Page, Process, Pulse, Redrive,
     RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report, Resolution, SettleAnswer, Store,
-    Token, error::Result, reference::Reference,
+    Token, TokenPrefix, Totals, error::Result, reference::Reference,
 };
 
 /// A clock that moves only when told to. Clones share the time.
@@ -138,9 +138,19 @@ impl Store for ReferenceStore {
         Ok(self.inner().reference.lane(name))
     }
 
-    async fn lanes(&self) -> Result<Vec<(Lane, Counts)>> {
+    async fn lanes(&self, after: Option<&LaneName>, limit: u32) -> Result<Vec<(Lane, Counts)>> {
         let now = self.now();
-        Ok(self.inner().reference.lanes(now))
+        Ok(self.inner().reference.lanes(now, after, limit))
+    }
+
+    async fn lane_counts(&self, name: &LaneName) -> Result<Option<(Lane, Counts)>> {
+        let now = self.now();
+        Ok(self.inner().reference.lane_counts(now, name))
+    }
+
+    async fn totals(&self) -> Result<Totals> {
+        let now = self.now();
+        Ok(self.inner().reference.totals(now))
     }
 
     async fn pause(&self, name: &LaneName, by: &By) -> Result<Lane> {
@@ -276,6 +286,15 @@ impl Store for ReferenceStore {
     async fn processes(&self) -> Result<Vec<Process>> {
         let now = self.now();
         Ok(self.inner().reference.processes(now))
+    }
+
+    async fn end_lease(&self, prefix: &TokenPrefix, by: &By) -> Result<EndedLease> {
+        let now = self.now();
+        self.inner().reference.end_lease(now, prefix, by)
+    }
+
+    async fn probe(&self) -> Result<()> {
+        Ok(())
     }
 
     async fn explain(&self, id: MessageId) -> Result<Option<Explanation>> {

@@ -254,6 +254,30 @@ impl Counts {
     pub fn unfinished(&self) -> u64 {
         self.waiting + self.ready + self.scheduled + self.leased + self.held
     }
+
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let oldest = [self.oldest_due_at, other.oldest_due_at];
+        Self {
+            waiting: self.waiting + other.waiting,
+            ready: self.ready + other.ready,
+            scheduled: self.scheduled + other.scheduled,
+            leased: self.leased + other.leased,
+            held: self.held + other.held,
+            dead: self.dead + other.dead,
+            oldest_due_at: oldest.into_iter().flatten().min(),
+        }
+    }
+}
+
+/// All lanes together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Totals {
+    /// How many lanes there are.
+    pub lanes: u64,
+    /// How many of their messages are where.
+    pub counts: Counts,
 }
 
 /// Which messages to list.

@@ -5,11 +5,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::{
-    Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DeadLetter, Enqueued, Expired,
-    Explanation, Filter, Finding, Lane, LaneMinutes, LaneName, LanePolicy, LateResult, Lease,
-    LeaseView, Listed, Message, MessageId, Moved, NewMessage, Page, Process, Pulse, Redrive,
+    Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DeadLetter, EndedLease, Enqueued,
+    Expired, Explanation, Filter, Finding, Lane, LaneMinutes, LaneName, LanePolicy, LateResult,
+    Lease, LeaseView, Listed, Message, MessageId, Moved, NewMessage, Page, Process, Pulse, Redrive,
     RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report, Resolution, SettleAnswer, Token,
-    error::Result,
+    TokenPrefix, Totals, error::Result,
 };
 
 /// Everything the engine asks of a database.
@@ -35,8 +35,14 @@ pub trait Store: Send + Sync {
         Ok(true)
     }
 
-    /// Every lane with its counts, by name.
-    async fn lanes(&self) -> Result<Vec<(Lane, Counts)>>;
+    /// Lanes with their counts by name, those after `after`; at most `limit`, and at most 1,000.
+    async fn lanes(&self, after: Option<&LaneName>, limit: u32) -> Result<Vec<(Lane, Counts)>>;
+
+    /// One lane with its counts.
+    async fn lane_counts(&self, name: &LaneName) -> Result<Option<(Lane, Counts)>>;
+
+    /// How many lanes there are, and what is in all of them together.
+    async fn totals(&self) -> Result<Totals>;
 
     /// Stops claims from the lane; leases in flight may finish. Pausing twice keeps the first time.
     async fn pause(&self, name: &LaneName, by: &By) -> Result<Lane>;
@@ -57,11 +63,16 @@ pub trait Store: Send + Sync {
 
     /// Leases the oldest due messages of a lane, or answers `None` when there are none.
     ///
+    /// Takes no more bytes than the lane's `claim_max_bytes` and the claim allow, but one message at
+    /// least; what would follow stays where it is. A longer `ttl` than the lane's `lease_ttl_max_ms`
+    /// is `InvalidInput`.
+    ///
     /// Takes back what has expired in the lane first. A run that came back from an expiry is
     /// leased alone, so that a poison message ends up alone in its lease.
     async fn claim(&self, claim: &Claim) -> Result<Option<Lease>>;
 
-    /// Prolongs a lease to `ttl` from now. Never shortens it.
+    /// Prolongs a lease to `ttl` from now. Never shortens it. More than the lane's
+    /// `lease_ttl_max_ms` is `InvalidInput`.
     async fn renew(&self, token: Token, ttl: Duration) -> Result<RenewAnswer>;
 
     /// Gives back the messages of a lease that have not begun. No attempt is recorded.
@@ -139,6 +150,13 @@ pub trait Store: Send + Sync {
     /// Lets a stopped redrive go on from where it was. One that is not stopped stays as it is.
     async fn resume_redrive(&self, id: RedriveId, by: &By) -> Result<Redrive>;
 
+    /// Ends the lease whose token begins with `prefix` as if it had expired: its messages come back,
+    /// and what its holder reports from now on is a late result.
+    ///
+    /// None is `UnknownLease`; more than one is `InvalidInput`, and nothing is written. The record of
+    /// it names the lease and its owner beside the reason, which must leave room for them.
+    async fn end_lease(&self, prefix: &TokenPrefix, by: &By) -> Result<EndedLease>;
+
     /// Shows a message with its payload, and records that somebody looked.
     async fn reveal(&self, id: MessageId, by: &By) -> Result<Option<Message>>;
 
@@ -159,6 +177,10 @@ pub trait Store: Send + Sync {
 
     /// The processes that were heard of lately, by name.
     async fn processes(&self) -> Result<Vec<Process>>;
+
+    /// Returns if the database answers and has the store's tables. For probes, which must get an
+    /// answer however busy the other operations are.
+    async fn probe(&self) -> Result<()>;
 
     // --- reading
 

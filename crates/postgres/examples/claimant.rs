@@ -19,9 +19,8 @@ async fn main() -> Result<(), AnyError> {
         ..PostgresOptions::new(url)
     };
     let store = PostgresStore::connect(&options).await?;
-    // Prepared now, so that the settle to come is one message each way.
+    // Prepared now, so that the settle to come is one message each way; the store keeps its connection.
     store.settle(Token(Uuid::nil()), &[]).await?;
-    at_rest(&store).await;
     println!("connected");
     let mut lease: Option<Lease> = None;
     for line in stdin().lock().lines() {
@@ -30,7 +29,6 @@ async fn main() -> Result<(), AnyError> {
             ("enqueue", key) => {
                 let message = NewMessage::new("default".parse()?, serde_json::json!(1));
                 let enqueued = store.enqueue(&[message.with_key(key)]).await?;
-                at_rest(&store).await;
                 println!("enqueued {}", enqueued[0].id);
             }
             ("claim", _) => {
@@ -39,7 +37,6 @@ async fn main() -> Result<(), AnyError> {
                     .claim(&claim.with_ttl(Duration::from_millis(500)))
                     .await?;
                 let held = lease.as_ref().ok_or("nothing to claim")?;
-                at_rest(&store).await;
                 println!("claimed {}", held.token);
             }
             ("settle", _) => {
@@ -52,19 +49,10 @@ async fn main() -> Result<(), AnyError> {
             }
             ("step", count) => {
                 let stepped = store.step_redrive(count.parse()?).await?;
-                at_rest(&store).await;
                 println!("stepped {:?}", stepped.map(|redrive| redrive.moved));
             }
             (word, _) => return Err(format!("do not know {word:?}").into()),
         }
     }
     Ok(())
-}
-
-/// Returns once the only connection is back in the pool, which checks it on the way: the next
-/// exchange with the database is then the next thing asked for.
-async fn at_rest(store: &PostgresStore) {
-    while store.pool().num_idle() == 0 {
-        tokio::task::yield_now().await;
-    }
 }

@@ -5,6 +5,7 @@ CREATE FUNCTION consign.default_policy() RETURNS jsonb
     LANGUAGE sql IMMUTABLE
     RETURN '{
         "lease_ttl_ms": 15000,
+        "lease_ttl_max_ms": 3600000,
         "attempts_max": 10,
         "retry": {"kind": "exponential", "base_ms": 1000, "factor": 2.0, "max_ms": 3600000, "jitter": 0.2},
         "on_uncertain": "resend",
@@ -12,6 +13,7 @@ CREATE FUNCTION consign.default_policy() RETURNS jsonb
         "on_dead": "block",
         "notify": true,
         "payload_max_bytes": 1048576,
+        "claim_max_bytes": 16777216,
         "concurrency": 16,
         "rate_per_second": null,
         "timeout_ms": 10000,
@@ -125,9 +127,15 @@ BEGIN
     v_wrong := CASE
         WHEN NOT consign.is_between(p_policy->'lease_ttl_ms', 1, 86400000)
             THEN 'lease_ttl_ms: a lease lives from 1 ms to 24 h'
+        WHEN NOT consign.is_between(p_policy->'lease_ttl_max_ms', 1, 86400000)
+            THEN 'lease_ttl_max_ms: a lease lives from 1 ms to 24 h'
+        WHEN (p_policy->>'lease_ttl_ms')::numeric > (p_policy->>'lease_ttl_max_ms')::numeric
+            THEN 'lease_ttl_ms: must not be more than lease_ttl_max_ms, ' || (p_policy->>'lease_ttl_max_ms')
         WHEN NOT consign.is_between(p_policy->'attempts_max', 1, 10000) THEN 'attempts_max: must be from 1 to 10000'
         WHEN NOT consign.is_between(p_policy->'payload_max_bytes', 1, 67108864)
             THEN 'payload_max_bytes: must be from 1 to 64 MiB'
+        WHEN NOT consign.is_between(p_policy->'claim_max_bytes', 1, 268435456)
+            THEN 'claim_max_bytes: must be from 1 to 256 MiB'
         WHEN NOT coalesce(p_policy->>'on_uncertain' IN ('resend', 'probe', 'hold'), false)
             THEN 'on_uncertain: must be resend, probe or hold'
         WHEN NOT coalesce(p_policy->>'on_dead' IN ('block', 'continue'), false)
@@ -140,10 +148,10 @@ BEGIN
         -- JSON's null says that there is no limit; the stored policy has the field all the same.
         WHEN p_policy->'rate_per_second' <> 'null' AND NOT consign.is_between(p_policy->'rate_per_second', 1, 4294967295)
             THEN 'rate_per_second: must be at least 1, or null for no limit; consign.pause() stops a lane'
-        WHEN EXISTS (SELECT FROM unnest(ARRAY['lease_ttl_ms', 'attempts_max', 'payload_max_bytes', 'concurrency',
-                                              'rate_per_second', 'timeout_ms']) f
+        WHEN EXISTS (SELECT FROM unnest(ARRAY['lease_ttl_ms', 'lease_ttl_max_ms', 'attempts_max', 'payload_max_bytes', 'claim_max_bytes',
+                                              'concurrency', 'rate_per_second', 'timeout_ms']) f
                          WHERE (p_policy->>f)::numeric <> trunc((p_policy->>f)::numeric))
-            THEN 'lease_ttl_ms, attempts_max, payload_max_bytes, concurrency, rate_per_second and timeout_ms: must be whole numbers'
+            THEN 'lease_ttl_ms, lease_ttl_max_ms, attempts_max, payload_max_bytes, claim_max_bytes, concurrency, rate_per_second and timeout_ms: must be whole numbers'
     END;
     IF v_wrong IS NOT NULL THEN
         RAISE EXCEPTION 'policy.%', v_wrong USING ERRCODE = 'CN006';

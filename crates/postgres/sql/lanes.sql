@@ -1,16 +1,17 @@
--- Every lane with its counts. Walks all ready runs, leases, held, dead and waiting rows: for people,
--- not for hot paths. Delivered messages are not counted.
+-- Lanes after a name with their counts ($1 name, $2 how many). Walks their ready runs, leases, held, dead and waiting rows:
+-- for people, not for hot paths. Delivered messages are not counted.
 SELECT l.name, l.policy, l.paused_at,
        coalesce(r.ready, 0)::bigint AS ready, coalesce(r.scheduled, 0)::bigint AS scheduled, r.oldest_due_at,
        (SELECT coalesce(sum(cardinality(ids)), 0) FROM consign.lease WHERE lane = l.name)::bigint AS leased,
        (SELECT count(*) FROM consign.waiting WHERE lane = l.name) AS waiting,
        (SELECT count(*) FROM consign.held WHERE lane = l.name) AS held,
        (SELECT count(*) FROM consign.dead WHERE lane = l.name) AS dead
-    FROM consign.lane l
-    LEFT JOIN (
-        SELECT lane, sum(cardinality(ids)) FILTER (WHERE due_at <= clock.now) AS ready,
+    FROM (SELECT * FROM consign.lane WHERE $1::text IS NULL OR name COLLATE "C" > $1
+              ORDER BY name COLLATE "C" LIMIT $2) l
+    CROSS JOIN (SELECT consign.clock() AS now OFFSET 0) clock
+    CROSS JOIN LATERAL (
+        SELECT sum(cardinality(ids)) FILTER (WHERE due_at <= clock.now) AS ready,
                sum(cardinality(ids)) FILTER (WHERE due_at > clock.now) AS scheduled,
                min(due_at) FILTER (WHERE due_at <= clock.now) AS oldest_due_at
-            FROM consign.ready, (SELECT consign.clock() AS now OFFSET 0) clock
-            GROUP BY lane) r ON r.lane = l.name
+            FROM consign.ready WHERE lane = l.name) r
     ORDER BY l.name COLLATE "C"

@@ -102,6 +102,7 @@ const JSON: &str = "application/json";
         memory::store, memory::query, memory::get, memory::list, memory::update, memory::delete,
         memory::spaces, memory::report, memory::gate, memory::settings, memory::change_settings,
         leases::list, leases::renew, leases::begin, leases::settle, leases::release,
+        leases::end,
         redrives::start, redrives::list, redrives::show, redrives::stop, redrives::resume,
         audit::list,
     ),

@@ -209,7 +209,7 @@ impl Routes {
         let attempts = "/v1/messages/{id}/attempts";
         self.add(GET, attempts, read, MESSAGE, messages::attempts);
         self.add(GET, "/v1/dead", read, IN_LANE, messages::dead);
-        self.add(GET, "/v1/lanes", read, &[], lanes::list);
+        self.add(GET, "/v1/lanes", read, QUERY, lanes::list);
         self.add(GET, "/v1/lanes/{lane}", read, LANE, lanes::show);
         self.add(GET, "/v1/leases", read, QUERY, leases::list);
         self.add(GET, "/v1/redrives", read, QUERY, redrives::list);
@@ -223,6 +223,7 @@ impl Routes {
             hold, hold_many, requeue, requeue_many, resolve, resolve_many, unhold, unhold_many,
         };
         const REASON: &Meaning = codes::REASON_REQUIRED;
+        const LEASE: &[&Meaning] = &[REASON, codes::UNKNOWN_LEASE];
         const MANY: &[&Meaning] = &[REASON, codes::BATCH_TOO_LARGE];
         const REQUEUE: &[&Meaning] = &[REASON, codes::NO_SUCH_MESSAGE, codes::NOT_DEAD];
         const HOLD: &[&Meaning] = &[REASON, codes::NO_SUCH_MESSAGE, codes::NOT_HOLDABLE];
@@ -250,6 +251,7 @@ impl Routes {
             LANE,
             lanes::resume,
         );
+        self.add(POST, "/v1/leases/{token}/end", operate, LEASE, leases::end);
         self.add(POST, "/v1/redrives", operate, LANE, redrives::start);
         self.add(
             POST,

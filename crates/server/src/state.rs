@@ -2,11 +2,11 @@
 
 use std::{collections::BTreeMap, fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
-use consign_kernel::{LanePulse, Store};
+use consign_kernel::{Counts, Lane, LaneName, LanePulse, PAGE_ENTRIES_MAX, Store};
 use consign_memory::{GatewayToken, MemoryOptions, MemoryService, Secret};
 use consign_orders::OrderService;
 use consign_payments::{PaymentService, Payments};
-use consign_worker::WorkerStatus;
+use consign_worker::{SharedRead, WorkerStatus};
 use jiff::Timestamp;
 use tokio::{
     sync::{Mutex, Notify, Semaphore, watch},
@@ -18,6 +18,7 @@ use crate::{
     dashboard::{live::Live, memory::Watch},
     mcp::Mcp,
     options::ServerOptions,
+    problem::Problem,
     tally::Tally,
 };
 
@@ -118,6 +119,9 @@ pub struct AppState {
     pub(crate) exports: Arc<Semaphore>,
     /// What is being looked at in browsers.
     pub(crate) live: Arc<Live>,
+    /// The first page of lanes with their counts, which takes long where there are many messages: one
+    /// read at a time.
+    first_lanes: Arc<SharedRead<Result<Vec<(Lane, Counts)>, Problem>>>,
     draining: Arc<watch::Sender<bool>>,
 }
 
@@ -143,6 +147,7 @@ impl AppState {
             tally: Arc::default(),
             exports: Arc::new(Semaphore::new(EXPORTS_MAX)),
             live: Arc::default(),
+            first_lanes: Arc::default(),
             draining: Arc::new(watch::Sender::new(false)),
         }
     }
@@ -247,6 +252,23 @@ impl AppState {
 
     pub(crate) fn failed_write(&self) -> Option<String> {
         self.failed_write.borrow().clone()
+    }
+
+    /// Lanes with their counts by name, those after `after`; at most `limit`. All who ask for the
+    /// first at the same time share one read.
+    pub(crate) async fn lanes(
+        &self,
+        after: Option<&LaneName>,
+        limit: u32,
+    ) -> Result<Vec<(Lane, Counts)>, Problem> {
+        if after.is_some() {
+            return Ok(self.store.lanes(after, limit).await?);
+        }
+        let store = Arc::clone(&self.store);
+        let read = || async move { Ok(store.lanes(None, PAGE_ENTRIES_MAX).await?) };
+        let mut lanes = self.first_lanes.get(read).await?;
+        lanes.truncate(limit as usize);
+        Ok(lanes)
     }
 
     /// The tokens that only the gateway of memories knows.

@@ -1,2 +1,2 @@
--- Every lane's name, for suggestions.
-SELECT name FROM lane ORDER BY name
+-- Names of lanes, for suggestions.
+SELECT name FROM lane ORDER BY name LIMIT 1000

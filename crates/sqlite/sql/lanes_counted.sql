@@ -1,4 +1,4 @@
--- Every lane with its counts, by name. ?1 now.
+-- Lanes with their counts, by name. ?1 now, ?2 the name after which, or null, ?3 at most this many.
 -- Each count uses the index or primary key that begins with the lane. Delivered messages are not
 -- counted: there may be billions.
 SELECT l.name, l.policy, l.paused_at,
@@ -11,5 +11,5 @@ SELECT l.name, l.policy, l.paused_at,
        (SELECT count(*) FROM held WHERE lane = l.name),
        (SELECT count(*) FROM dead WHERE lane = l.name),
        (SELECT min(due_at) FROM ready WHERE lane = l.name AND apart IN (0, 1) AND due_at <= ?1)
-FROM lane AS l
+FROM (SELECT * FROM lane WHERE ?2 IS NULL OR name > ?2 ORDER BY name LIMIT ?3) AS l
 ORDER BY l.name

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use consign_kernel::{
-    By, Counts, Error, Lane, LaneName, LanePolicy, MessageId, OnUncertain, nearest,
+    By, Counts, Error, Lane, LaneName, LanePolicy, MessageId, OnUncertain, PAGE_ENTRIES_MAX,
+    Totals, nearest,
 };
 use jiff::Timestamp;
 use sqlx::{FromRow, SqliteConnection, sqlite::SqliteRow};
@@ -154,17 +155,54 @@ type CountColumns = (
 pub(crate) async fn lanes(
     connection: &mut SqliteConnection,
     now: Timestamp,
+    after: Option<&LaneName>,
+    limit: u32,
 ) -> Result<Vec<(Lane, Counts)>> {
     let found: Vec<CountColumns> = sqlx::query_as(sql!("lanes_counted"))
         .bind(rows::micros(now))
+        .bind(after.map(LaneName::as_str))
+        .bind(limit.min(PAGE_ENTRIES_MAX))
         .fetch_all(connection)
         .await?;
     found.into_iter().map(counted).collect()
 }
 
+pub(crate) async fn lane_counts(
+    connection: &mut SqliteConnection,
+    now: Timestamp,
+    name: &LaneName,
+) -> Result<Option<(Lane, Counts)>> {
+    let found: Option<CountColumns> = sqlx::query_as(sql!("lane_counted"))
+        .bind(rows::micros(now))
+        .bind(name.as_str())
+        .fetch_optional(connection)
+        .await?;
+    found.map(counted).transpose()
+}
+
+pub(crate) async fn totals(connection: &mut SqliteConnection, now: Timestamp) -> Result<Totals> {
+    type Columns = (i64, i64, i64, i64, i64, i64, i64, Option<i64>);
+    let (lanes, waiting, ready, scheduled, leased, held, dead, oldest): Columns =
+        sqlx::query_as(sql!("lanes_total"))
+            .bind(rows::micros(now))
+            .fetch_one(connection)
+            .await?;
+    Ok(Totals {
+        lanes: lanes.unsigned_abs(),
+        counts: counts((waiting, ready, scheduled, leased, held, dead, oldest))?,
+    })
+}
+
 fn counted(columns: CountColumns) -> Result<(Lane, Counts)> {
     let (name, policy, paused_at, waiting, ready, scheduled, leased, held, dead, oldest) = columns;
-    let counts = Counts {
+    let counts = counts((waiting, ready, scheduled, leased, held, dead, oldest))?;
+    Ok((rows::lane((name, policy, paused_at))?, counts))
+}
+
+type Numbers = (i64, i64, i64, i64, i64, i64, Option<i64>);
+
+fn counts((waiting, ready, scheduled, leased, held, dead, oldest): Numbers) -> Result<Counts> {
+    Ok(Counts {
         waiting: waiting.unsigned_abs(),
         ready: ready.unsigned_abs(),
         scheduled: scheduled.unsigned_abs(),
@@ -172,8 +210,7 @@ fn counted(columns: CountColumns) -> Result<(Lane, Counts)> {
         held: held.unsigned_abs(),
         dead: dead.unsigned_abs(),
         oldest_due_at: oldest.map(rows::timestamp).transpose()?,
-    };
-    Ok((rows::lane((name, policy, paused_at))?, counts))
+    })
 }
 
 /// The refusal of a lane that does not exist, with the nearest name that does.

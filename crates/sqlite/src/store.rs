@@ -10,11 +10,11 @@ use std::{
 
 use async_trait::async_trait;
 use consign_kernel::{
-    Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DeadLetter, Enqueued, Error,
-    Expired, Explanation, Filter, Finding, Lane, LaneMinutes, LaneName, LanePolicy, LateResult,
-    Lease, LeaseView, Listed, Message, MessageId, Moved, NewMessage, Page, Process, Pulse, Redrive,
-    RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report, Resolution, Result, SettleAnswer,
-    Store, Token,
+    Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DeadLetter, EndedLease, Enqueued,
+    Error, Expired, Explanation, Filter, Finding, Lane, LaneMinutes, LaneName, LanePolicy,
+    LateResult, Lease, LeaseView, Listed, Message, MessageId, Moved, NewMessage, Page, Process,
+    Pulse, Redrive, RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report, Resolution, Result,
+    SettleAnswer, Store, Token, TokenPrefix, Totals,
 };
 use sqlx::{Sqlite, SqliteConnection, SqlitePool, sqlite::SqlitePoolOptions};
 use uuid::Uuid;
@@ -215,11 +215,23 @@ impl Store for SqliteStore {
         snapshot!(self, "read a lane", |tx| lanes::lane(&mut tx, name))
     }
 
-    async fn lanes(&self) -> Result<Vec<(Lane, Counts)>> {
+    async fn lanes(&self, after: Option<&LaneName>, limit: u32) -> Result<Vec<(Lane, Counts)>> {
+        let now = self.inner.clock.now();
         snapshot!(self, "read the lanes", |tx| lanes::lanes(
-            &mut tx,
-            self.inner.clock.now()
+            &mut tx, now, after, limit
         ))
+    }
+
+    async fn lane_counts(&self, name: &LaneName) -> Result<Option<(Lane, Counts)>> {
+        let now = self.inner.clock.now();
+        snapshot!(self, "read a lane", |tx| lanes::lane_counts(
+            &mut tx, now, name
+        ))
+    }
+
+    async fn totals(&self) -> Result<Totals> {
+        let now = self.inner.clock.now();
+        snapshot!(self, "read the lanes", |tx| lanes::totals(&mut tx, now))
     }
 
     async fn pause(&self, name: &LaneName, by: &By) -> Result<Lane> {
@@ -330,6 +342,16 @@ impl Store for SqliteStore {
         snapshot!(self, "read what was done", |tx| pulse::pulses(
             &mut tx, now, lane, minutes, step
         ))
+    }
+
+    async fn end_lease(&self, prefix: &TokenPrefix, by: &By) -> Result<EndedLease> {
+        write!(self, "end a lease", (prefix, by), |work| work
+            .end_lease(&prefix, &by))
+    }
+
+    async fn probe(&self) -> Result<()> {
+        let default = "default".parse()?;
+        snapshot!(self, "probe", |tx| lanes::lane(&mut tx, &default)).map(drop)
     }
 
     async fn processes(&self) -> Result<Vec<Process>> {

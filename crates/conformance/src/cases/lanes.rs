@@ -1,7 +1,8 @@
 //! Lanes: named, with rules that may change while nothing depends on them.
 
 use consign_kernel::{
-    Counts, Error, LaneName, LanePolicy, OnDead, OnUncertain, Outcome, RetrySchedule,
+    CLAIM_BYTES_MAX, Counts, Error, Lane, LaneName, LanePolicy, OnDead, OnUncertain, Outcome,
+    RetrySchedule,
 };
 
 use crate::{
@@ -24,6 +25,7 @@ pub(crate) async fn a_lane_keeps_every_rule_it_was_given(harness: &dyn Harness) 
         LanePolicy::default(),
         LanePolicy {
             lease_ttl_ms: 1,
+            lease_ttl_max_ms: 1,
             attempts_max: 10_000,
             retry: exponential,
             on_uncertain: OnUncertain::Probe,
@@ -31,6 +33,7 @@ pub(crate) async fn a_lane_keeps_every_rule_it_was_given(harness: &dyn Harness) 
             on_dead: OnDead::Continue,
             notify: false,
             payload_max_bytes: 64 * 1024 * 1024,
+            claim_max_bytes: CLAIM_BYTES_MAX,
             concurrency: 1_000,
             rate_per_second: Some(u32::MAX),
             timeout_ms: 86_400_000,
@@ -38,10 +41,12 @@ pub(crate) async fn a_lane_keeps_every_rule_it_was_given(harness: &dyn Harness) 
         },
         LanePolicy {
             lease_ttl_ms: 86_400_000,
+            lease_ttl_max_ms: 86_400_000,
             attempts_max: 1,
             retry: table,
             on_uncertain: OnUncertain::Hold,
             payload_max_bytes: 1,
+            claim_max_bytes: 1,
             concurrency: 1,
             rate_per_second: Some(1),
             timeout_ms: 1,
@@ -89,7 +94,7 @@ pub(crate) async fn lanes_are_listed_by_name_with_their_counts(harness: &dyn Har
     let later = stage.message(9).with_delay(s(60));
     stage.enqueue_all(&[later]).await;
     stage.advance(s(1)).await;
-    let lanes = stage.store.lanes().await.expect("lanes answers");
+    let lanes = stage.store.lanes(None, 1_000).await.expect("lanes answers");
     let names: Vec<LaneName> = lanes.iter().map(|(lane, _)| lane.name.clone()).collect();
     assert!(names.is_sorted(), "by name: {names:?}");
     for name in ["alpha", "m-1", "mail", "zebra"] {
@@ -105,6 +110,11 @@ pub(crate) async fn lanes_are_listed_by_name_with_their_counts(harness: &dyn Har
         oldest_due_at: Some(start),
     };
     assert_eq!(stage.counts().await, expected);
+    let listed = lanes.iter().find(|(lane, _)| lane.name == stage.lane);
+    assert_eq!(listed.map(|(_, counts)| *counts), Some(expected));
+    let totals = stage.store.totals().await.expect("totals answers");
+    assert_eq!(totals.lanes, names.len() as u64);
+    assert_eq!(totals.counts, expected, "nothing is anywhere else");
     assert_eq!(stage.counts_of(&lane("zebra")).await, Counts::default());
 }
 
@@ -144,6 +154,23 @@ pub(crate) async fn rules_no_store_could_honour_are_refused(harness: &dyn Harnes
         },
         LanePolicy {
             lease_ttl_ms: 86_400_001,
+            ..policy()
+        },
+        LanePolicy {
+            lease_ttl_max_ms: 86_400_001,
+            ..policy()
+        },
+        LanePolicy {
+            lease_ttl_ms: 20_001,
+            lease_ttl_max_ms: 20_000,
+            ..policy()
+        },
+        LanePolicy {
+            claim_max_bytes: 0,
+            ..policy()
+        },
+        LanePolicy {
+            claim_max_bytes: CLAIM_BYTES_MAX + 1,
             ..policy()
         },
         LanePolicy {
@@ -293,4 +320,30 @@ pub(crate) async fn order_may_change_once_all_is_delivered(harness: &dyn Harness
         sent,
         "unordered now"
     );
+}
+
+pub(crate) async fn lanes_are_listed_in_pages(harness: &dyn Harness) {
+    let stage = Stage::new(harness).await;
+    for name in ["b", "a-1", "a.1", "a_1", "0", "zz"] {
+        stage.add_lane(name, &policy()).await;
+    }
+    let store = &stage.store;
+    let names = |lanes: Vec<(Lane, Counts)>| -> Vec<LaneName> {
+        lanes.into_iter().map(|(lane, _)| lane.name).collect()
+    };
+    let all = store.lanes(None, u32::MAX).await.expect("lanes answers");
+    let all = names(all);
+    let mut pages = Vec::new();
+    loop {
+        let page = store.lanes(pages.last(), 2).await.expect("lanes answers");
+        assert!(page.len() <= 2);
+        if page.is_empty() {
+            break;
+        }
+        pages.extend(names(page));
+    }
+    assert_eq!(pages, all, "every lane once");
+    assert!(all.is_sorted() && all.len() >= 7, "{all:?}");
+    let none = store.lane_counts(&lane("nowhere")).await;
+    assert_eq!(none.expect("lane_counts answers"), None);
 }

@@ -193,7 +193,7 @@ pub(crate) async fn lanes_made_by_many_are_made_once(harness: &dyn Harness) {
     for made in all(makers).await {
         assert_eq!(made.expect("put_lane answers").policy, policy());
     }
-    let lanes = stage.store.lanes().await.expect("lanes answers");
+    let lanes = stage.store.lanes(None, 1_000).await.expect("lanes answers");
     let fresh = lanes
         .iter()
         .filter(|(lane, _)| lane.name.as_str() == "fresh");

@@ -218,6 +218,7 @@ pub(crate) async fn leases_are_listed_oldest_first(harness: &dyn Harness) {
         let lease = lease.expect("something is due");
         expected.push(LeaseView {
             fence: lease.fence,
+            token_prefix: lease.token.shown(),
             lane: stage.lane.clone(),
             owner: claim.owner,
             ids: ids(&lease),

@@ -130,12 +130,26 @@ normal_structs! {
     LastAttempt { finished_at }
     LateResult { message_id, token, fence, at }
     Lease { token, fence, claimed_at, expires_at, messages }
-    LeaseView { fence, ids, begun, claimed_at, expires_at }
     Listed { id, created_at }
     Message { id, created_at }
     Moved { id }
     Recorded { id, next_due_at }
     Redrive { cursor, started_at, updated_at, finished_at }
+}
+
+impl Normal for LeaseView {
+    fn normal(self, names: &Names) -> Self {
+        Self {
+            fence: self.fence.normal(names),
+            // Of a token that each store made up for itself.
+            token_prefix: String::new(),
+            ids: self.ids.normal(names),
+            begun: self.begun.normal(names),
+            claimed_at: self.claimed_at.normal(names),
+            expires_at: self.expires_at.normal(names),
+            ..self
+        }
+    }
 }
 
 impl Normal for Attempt {

@@ -188,7 +188,7 @@ impl Side {
 
     /// How many messages of each lane are where.
     pub(super) async fn counts(&self) -> String {
-        let lanes = self.store.lanes().await.map(|mut lanes| {
+        let lanes = self.store.lanes(None, 1_000).await.map(|mut lanes| {
             // A lane the store itself creates is its own business.
             lanes.retain(|(lane, _)| lane.name.as_str() != "default");
             lanes

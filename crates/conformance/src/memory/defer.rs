@@ -314,7 +314,12 @@ pub(crate) async fn the_first_memory_makes_the_lane(harness: &dyn Harness) {
     let shelf = Shelf::bare(harness);
     assert_eq!(shelf.claim_ids("w1", 1).await, [], "nothing yet");
     let id = shelf.put_text("text").await;
-    let lanes = shelf.stage.store.lanes().await.expect("lanes answers");
+    let lanes = shelf
+        .stage
+        .store
+        .lanes(None, 1_000)
+        .await
+        .expect("lanes answers");
     let (lane, _) = lanes
         .into_iter()
         .find(|(lane, _)| lane.name == shelf.stage.lane)

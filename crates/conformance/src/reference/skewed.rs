@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use consign_kernel::{
-    Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DeadLetter, Enqueued, Expired,
-    Explanation, Filter, Finding, Lane, LaneMinutes, LaneName, LanePolicy, LateResult, Lease,
-    LeaseView, Listed, ManualClock, Message, MessageId, Moved, NewMessage, Page, Process, Pulse,
-    Redrive, RedriveId, RedrivePlan, ReferenceStore, ReleaseAnswer, RenewAnswer, Report,
-    Resolution, Result, SettleAnswer, Store, Token,
+    Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DeadLetter, EndedLease, Enqueued,
+    Expired, Explanation, Filter, Finding, Lane, LaneMinutes, LaneName, LanePolicy, LateResult,
+    Lease, LeaseView, Listed, ManualClock, Message, MessageId, Moved, NewMessage, Page, Process,
+    Pulse, Redrive, RedriveId, RedrivePlan, ReferenceStore, ReleaseAnswer, RenewAnswer, Report,
+    Resolution, Result, SettleAnswer, Store, Token, TokenPrefix, Totals,
 };
 use jiff::SignedDuration;
 
@@ -37,7 +37,9 @@ macro_rules! skewed {
 skewed! {
     fn put_lane(name: &LaneName, policy: &LanePolicy, by: &By) -> Lane;
     fn lane(name: &LaneName) -> Option<Lane>;
-    fn lanes() -> Vec<(Lane, Counts)>;
+    fn lanes(after: Option<&LaneName>, limit: u32) -> Vec<(Lane, Counts)>;
+    fn lane_counts(name: &LaneName) -> Option<(Lane, Counts)>;
+    fn totals() -> Totals;
     fn pause(name: &LaneName, by: &By) -> Lane;
     fn resume(name: &LaneName, by: &By) -> Lane;
     fn enqueue(messages: &[NewMessage]) -> Vec<Enqueued>;
@@ -57,10 +59,12 @@ skewed! {
     fn step_redrive(limit: u32) -> Option<Redrive>;
     fn stop_redrive(id: RedriveId, by: &By) -> Redrive;
     fn resume_redrive(id: RedriveId, by: &By) -> Redrive;
+    fn end_lease(prefix: &TokenPrefix, by: &By) -> EndedLease;
     fn reveal(id: MessageId, by: &By) -> Option<Message>;
     fn pulse(pulse: &Pulse) -> ();
     fn pulses(lane: Option<&LaneName>, minutes: u32, step: u32) -> Vec<LaneMinutes>;
     fn processes() -> Vec<Process>;
+    fn probe() -> ();
     fn explain(id: MessageId) -> Option<Explanation>;
     fn history(id: MessageId) -> Vec<Attempt>;
     fn late(id: MessageId) -> Vec<LateResult>;

@@ -3,7 +3,7 @@
 mod set;
 
 use clap::{Args, Subcommand};
-use consign_kernel::{Counts, Lane, LaneName};
+use consign_kernel::{Counts, Lane, LaneName, PAGE_ENTRIES_MAX};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -17,9 +17,22 @@ use crate::{
 
 /// List lanes with their counts; show or set one.
 #[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Lanes {
     #[command(subcommand)]
     action: Option<Action>,
+    #[command(flatten)]
+    page: Page,
+}
+
+#[derive(Args, Debug)]
+struct Page {
+    /// At most this many, by name
+    #[arg(long, default_value_t = PAGE_ENTRIES_MAX, value_parser = clap::value_parser!(u32).range(1..=1_000), allow_negative_numbers = true)]
+    limit: u32,
+    /// Only those whose names come after this one: the last of the page before
+    #[arg(long, value_name = "NAME")]
+    after: Option<LaneName>,
 }
 
 #[derive(Subcommand, Debug)]
@@ -36,18 +49,21 @@ enum Action {
 impl Lanes {
     pub(crate) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         match self.action {
-            None => list(context).await,
+            None => list(context, &self.page).await,
             Some(Action::Show { name }) => show(context, &name).await,
             Some(Action::Set(set)) => set.run(context).await,
         }
     }
 }
 
-async fn list(context: &Context) -> Result<Exit, Failure> {
-    let lanes = context.store().await?.lanes().await?;
+async fn list(context: &Context, page: &Page) -> Result<Exit, Failure> {
+    let store = context.store().await?;
+    let lanes = store.lanes(page.after.as_ref(), page.limit).await?;
+    let last = lanes.last().map(|(lane, _)| &lane.name);
+    let next = last.filter(|_| lanes.len() == page.limit as usize);
     if context.out.is_json() {
         let items: Vec<Value> = lanes.iter().map(lane_json).collect();
-        context.out.json(&json!({"items": items}))?;
+        context.out.json(&json!({"items": items, "next": next}))?;
         return Ok(Exit::Fine);
     }
     let now = Timestamp::now();
@@ -82,7 +98,13 @@ async fn list(context: &Context) -> Result<Exit, Failure> {
         ]);
     }
     context.out.table(&table)?;
-    note_missing(context, &lanes)?;
+    match next {
+        Some(next) => context
+            .out
+            .note(format_args!("there may be more: --after {next}"))?,
+        None if page.after.is_none() => note_missing(context, &lanes)?,
+        None => {}
+    }
     Ok(Exit::Fine)
 }
 
@@ -111,12 +133,8 @@ fn note_missing(context: &Context, lanes: &[(Lane, Counts)]) -> Result<(), Failu
 async fn show(context: &Context, name: &LaneName) -> Result<Exit, Failure> {
     let store = context.store().await?;
     let lane = known_lane(&*store, name).await?;
-    let lanes = store.lanes().await?;
-    let counts = lanes
-        .iter()
-        .find(|(lane, _)| lane.name == *name)
-        .map(|(_, counts)| *counts)
-        .unwrap_or_default();
+    let counted = store.lane_counts(name).await?;
+    let counts = counted.map(|(_, counts)| counts).unwrap_or_default();
     if context.out.is_json() {
         context.out.json(&lane_json(&(lane, counts)))?;
     } else {

@@ -12,7 +12,10 @@ const ORDERS: Protocol = Protocol {
     owner: "the orders of POST /do/order",
     policy: &[
         ("outbox_concurrency", &["concurrency"]),
-        ("outbox_lock_lease_sec", &["lease_ttl_ms"]),
+        (
+            "outbox_lock_lease_sec",
+            &["lease_ttl_ms", "lease_ttl_max_ms"],
+        ),
         ("outbox_max_attempts", &["attempts_max"]),
         ("outbox_backoff_sec", &["retry"]),
     ],

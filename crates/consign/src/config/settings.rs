@@ -59,6 +59,7 @@ pub(crate) struct Worker {
     /// The name in leases; none for host and process.
     pub(crate) owner: Option<String>,
     pub(crate) grace_ms: u64,
+    pub(crate) claimed_max_bytes: usize,
 }
 
 /// What is logged, and how.

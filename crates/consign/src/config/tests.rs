@@ -372,6 +372,10 @@ fn the_defaults_are_those_of_the_parts() {
         u128::from(config.settings.worker.grace_ms),
         worker.grace.as_millis()
     );
+    assert_eq!(
+        config.settings.worker.claimed_max_bytes,
+        worker.claimed_max_bytes
+    );
     let policy = serde_json::json!(consign_kernel::LanePolicy::default());
     let commented = DEFAULTS.replace("# [lanes.events", "[lanes.events");
     for (name, value) in policy.as_object().unwrap() {

@@ -37,13 +37,14 @@ async fn is_done(worker: &WorkerHandle, store: &dyn Store) -> Result<bool> {
     }
     // What silent workers held is due too, and the first claim may not have been made yet.
     store.expire(LEASES_MAX).await?;
-    let counts = store.lanes().await?;
-    let is_due = |lane: &consign_worker::LaneStatus| {
-        let is_let_through = !lane.paused && lane.breaker != BreakerState::Open;
-        let mut counts = counts.iter().filter(|(known, _)| known.name == lane.lane);
-        is_let_through && counts.any(|(_, counts)| counts.ready > 0)
-    };
+    let is_let_through =
+        |lane: &&consign_worker::LaneStatus| !lane.paused && lane.breaker != BreakerState::Open;
+    let mut is_due = false;
+    for lane in lanes.iter().filter(is_let_through) {
+        let counted = store.lane_counts(&lane.lane).await?;
+        is_due |= counted.is_some_and(|(_, counts)| counts.ready > 0);
+    }
     // Between the claim and the count something may have been taken up.
     let is_idle = !worker.status().lanes.iter().any(is_busy);
-    Ok(is_idle && !lanes.iter().any(is_due))
+    Ok(is_idle && !is_due)
 }

@@ -8,6 +8,8 @@ use crate::failure::{Exit, Failure};
 
 /// Messages by lane and state; those delivered are not counted.
 pub(crate) const MESSAGES: &str = "consign_messages";
+/// How many lanes there are.
+pub(crate) const LANES: &str = "consign_lanes";
 /// How long the oldest due message has been waiting, by lane.
 pub(crate) const OLDEST_READY_AGE_SECONDS: &str = "consign_oldest_ready_age_seconds";
 /// Whether the database answered the last time it was asked.
@@ -48,6 +50,7 @@ pub(crate) fn install() -> Result<PrometheusHandle, Failure> {
 }
 
 fn describe() {
+    describe_gauge!(LANES, Unit::Count, "How many lanes there are.");
     describe_gauge!(
         MESSAGES,
         Unit::Count,

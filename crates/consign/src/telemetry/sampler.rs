@@ -2,17 +2,24 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use consign_kernel::{Counts, Error, Lane, LaneName, Store};
+use consign_kernel::{Counts, Error, Lane, LaneName, PAGE_ENTRIES_MAX, Store, Totals};
 use consign_orders::Ledger;
 use jiff::Timestamp;
 use metrics::gauge;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
-use super::metrics::{DATABASE_UP, MESSAGES, OLDEST_READY_AGE_SECONDS, OUTBOX_PENDING_COUNT};
+use super::metrics::{
+    DATABASE_UP, LANES, MESSAGES, OLDEST_READY_AGE_SECONDS, OUTBOX_PENDING_COUNT,
+};
 use crate::database::Opened;
 
 /// A database that takes longer than this to count does not answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// With more lanes than this, all of them are counted as one: a gauge for each would be a page that no
+/// scraper reads.
+const LANES_MAX: u32 = PAGE_ENTRIES_MAX;
+/// The lane that stands for all; no lane can have this name.
+const ALL_LANES: &str = "_all";
 /// How rarely a login that may not count looks whether it may by now.
 const FORBIDDEN_PAUSE: Duration = Duration::from_secs(600);
 
@@ -100,8 +107,14 @@ impl Sampler {
     }
 
     async fn count(&mut self) -> Result<(), Trouble> {
-        let lanes = within_patience(self.sampled.store.lanes()).await?;
-        self.record(&lanes);
+        let totals = within_patience(self.sampled.store.totals()).await?;
+        gauge!(LANES).set(totals.lanes as f64);
+        let lanes = if totals.lanes <= LANES_MAX.into() {
+            within_patience(self.sampled.store.lanes(None, LANES_MAX)).await?
+        } else {
+            Vec::new()
+        };
+        self.record(&lanes, &totals);
         if let Some(ledger) = &self.sampled.ledger {
             within_patience(consign_orders::metrics::sample(&**ledger)).await?;
         }
@@ -117,12 +130,16 @@ impl Sampler {
         }
     }
 
-    fn record(&mut self, lanes: &[(Lane, Counts)]) {
+    fn record(&mut self, lanes: &[(Lane, Counts)], totals: &Totals) {
         let now = Timestamp::now();
-        let present: BTreeSet<String> = lanes
+        let mut present: BTreeSet<String> = lanes
             .iter()
             .map(|(lane, _)| lane.name.to_string())
             .collect();
+        if lanes.is_empty() && totals.lanes > 0 {
+            record_lane(ALL_LANES, &totals.counts, now);
+            present.insert(ALL_LANES.to_owned());
+        }
         for gone in self.seen.difference(&present) {
             record_lane(gone, &Counts::default(), now);
         }

@@ -57,10 +57,11 @@ fn a_lane_is_created_changed_in_part_and_shown() {
         .expect(0);
     assert_eq!(ran.stderr, "lane mail was changed\n");
     let expected = json!({
-        "lease_ttl_ms": 30_000, "attempts_max": 7,
+        "lease_ttl_ms": 30_000, "lease_ttl_max_ms": 3_600_000, "attempts_max": 7,
         "retry": {"kind": "table", "delays_ms": [5_000, 60_000]},
         "ordered": true, "on_dead": "continue", "on_uncertain": "hold", "notify": false,
-        "payload_max_bytes": 65_536, "concurrency": 4, "rate_per_second": 100,
+        "payload_max_bytes": 65_536, "claim_max_bytes": 16_777_216, "concurrency": 4,
+        "rate_per_second": 100,
         "timeout_ms": 2_000, "record_begin": true,
     });
     assert_eq!(consign.json(["lanes", "show", "mail"])["policy"], expected);

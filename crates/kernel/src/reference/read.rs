@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::Reference;
 use crate::{
     Attempt, AttemptOutcome, AuditEntry, Counts, Cursor, DeadLetter, Explanation, Filter, Lane,
-    LaneName, LeaseView, Listed, MessageId, PAGE_ENTRIES_MAX, Page, State, StateKind,
+    LaneName, LeaseView, Listed, MessageId, PAGE_ENTRIES_MAX, Page, State, StateKind, Totals,
 };
 
 impl Reference {
@@ -15,11 +15,33 @@ impl Reference {
     }
 
     /// Every lane with its counts.
-    pub fn lanes(&self, now: Timestamp) -> Vec<(Lane, Counts)> {
+    pub fn lanes(
+        &self,
+        now: Timestamp,
+        after: Option<&LaneName>,
+        limit: u32,
+    ) -> Vec<(Lane, Counts)> {
         self.lanes
             .values()
+            .filter(|lane| after.is_none_or(|after| lane.name > *after))
+            .take(limit.min(PAGE_ENTRIES_MAX) as usize)
             .map(|lane| (lane.clone(), self.counts(now, &lane.name)))
             .collect()
+    }
+
+    /// One lane with its counts.
+    pub fn lane_counts(&self, now: Timestamp, name: &LaneName) -> Option<(Lane, Counts)> {
+        let lane = self.lanes.get(name)?;
+        Some((lane.clone(), self.counts(now, name)))
+    }
+
+    /// What is in all lanes together.
+    pub fn totals(&self, now: Timestamp) -> Totals {
+        let all = self.lanes.keys().map(|name| self.counts(now, name));
+        Totals {
+            lanes: self.lanes.len() as u64,
+            counts: all.fold(Counts::default(), Counts::plus),
+        }
     }
 
     pub(super) fn counts(&self, now: Timestamp, name: &LaneName) -> Counts {
@@ -180,6 +202,7 @@ impl Reference {
     pub fn leases(&self, limit: u32) -> Vec<LeaseView> {
         let view = |(fence, lease): (&crate::Fence, &super::LeaseRow)| LeaseView {
             fence: *fence,
+            token_prefix: lease.token.shown(),
             lane: lease.lane.clone(),
             owner: lease.owner.clone(),
             ids: lease.entries.iter().map(|entry| entry.id).collect(),

@@ -97,7 +97,7 @@ async fn a_read_whose_connection_is_cut_has_not_happened() {
         let proxy = ChaosProxy::start(database.address().await).await;
         let options = PostgresOptions::new(database.url_via(proxy.address()));
         let store = PostgresStore::connect(&options).await.unwrap();
-        store.lanes().await.unwrap();
+        store.lanes(None, 1_000).await.unwrap();
         proxy.swallow_replies();
         let cut = async {
             proxy.reply_withheld().await;
@@ -107,7 +107,7 @@ async fn a_read_whose_connection_is_cut_has_not_happened() {
             match read {
                 "explain" => store.explain(MessageId(1)).await.map(drop),
                 "list" => store.list(&Filter::default(), None, 1).await.map(drop),
-                "lanes" => store.lanes().await.map(drop),
+                "lanes" => store.lanes(None, 1_000).await.map(drop),
                 _ => store.doctor().await.map(drop),
             }
         };

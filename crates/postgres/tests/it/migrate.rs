@@ -262,7 +262,7 @@ async fn settings_of_the_database_do_not_change_what_is_migrated() {
     login.remove().await;
     migrate(database.url()).await.unwrap();
     let store = connect(&database).await;
-    store.lanes().await.unwrap();
+    store.lanes(None, 1_000).await.unwrap();
     store.leases(1).await.unwrap();
     assert_eq!(store.doctor().await.unwrap(), []);
     // By a caller of its own, with those settings.

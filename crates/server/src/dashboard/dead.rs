@@ -3,8 +3,8 @@
 use askama::Template;
 use axum::{Extension, Json, extract::State, response::Response};
 use consign_kernel::{
-    CODE_BYTES_MAX, DeadLetter, Filter, LaneName, MessageId, Redrive, RedriveId, RedrivePlan,
-    RedriveState,
+    CODE_BYTES_MAX, DeadLetter, Filter, LaneName, MessageId, PAGE_ENTRIES_MAX, Redrive, RedriveId,
+    RedrivePlan, RedriveState,
 };
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -141,7 +141,7 @@ pub(super) async fn show(
     Params(query): Params<DeadQuery>,
 ) -> Result<Response, Problem> {
     let filter = query.filter()?;
-    let lanes = state.store.lanes().await?;
+    let lanes = state.store.lanes(None, PAGE_ENTRIES_MAX).await?;
     let chosen = |name: &LaneName| filter.lane.as_ref() == Some(name);
     let lanes = lanes
         .into_iter()

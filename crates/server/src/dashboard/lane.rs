@@ -2,7 +2,7 @@
 
 use askama::Template;
 use axum::{Extension, extract::State, response::Response};
-use consign_kernel::{Error, LaneName, StateKind, nearest};
+use consign_kernel::{Error, LaneName, PAGE_ENTRIES_MAX, StateKind, nearest};
 use serde::Deserialize;
 
 use super::{
@@ -100,7 +100,7 @@ pub(super) async fn show(
 }
 
 async fn unknown(state: &AppState, name: &LaneName) -> Result<Problem, Problem> {
-    let lanes = state.store.lanes().await?;
+    let lanes = state.store.lanes(None, PAGE_ENTRIES_MAX).await?;
     let names = lanes.iter().map(|(lane, _)| lane.name.as_str());
     Ok(Problem::from(Error::UnknownLane {
         lane: name.to_string(),
@@ -114,11 +114,11 @@ pub(super) async fn live(
     name: &LaneName,
     wanted: &Query,
 ) -> Result<String, Problem> {
-    let lanes = Lanes::look(state).await?;
-    let found = lanes.lanes.iter().find(|(lane, _)| lane.name == *name);
-    let Some((lane, counts)) = found else {
+    let Some(counted) = state.store.lane_counts(name).await? else {
         return Err(unknown(state, name).await?);
     };
+    let lanes = Lanes::of(state, vec![counted]);
+    let (lane, counts) = &lanes.lanes[0];
     let number = |kind| match kind {
         StateKind::Waiting => Some(counts.waiting),
         StateKind::Ready => Some(counts.ready + counts.scheduled),

@@ -1,6 +1,6 @@
 //! Lanes in rows, and what about them needs a person.
 
-use consign_kernel::{Counts, Lane};
+use consign_kernel::{Counts, Lane, LaneName};
 use consign_worker::{BreakerState, LaneStatus};
 use jiff::{SignedDuration, Timestamp};
 
@@ -9,6 +9,9 @@ use crate::{problem::Problem, state::AppState};
 
 /// A ready message that nobody claims for this long is worth a look.
 const UNCLAIMED: SignedDuration = SignedDuration::from_mins(5);
+
+/// How many lanes a page shows.
+pub(super) const LANES_SHOWN: u32 = 200;
 
 /// What a breaker is that lets everything through.
 const CLOSED: &str = "closed";
@@ -51,14 +54,26 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    pub(super) async fn look(state: &AppState) -> Result<Self, Problem> {
-        let lanes = state.store.lanes().await?;
+    /// A page of lanes by name.
+    pub(super) async fn look(state: &AppState, after: Option<&LaneName>) -> Result<Self, Problem> {
+        let lanes = state.lanes(after, LANES_SHOWN).await?;
+        Ok(Self::of(state, lanes))
+    }
+
+    /// These lanes.
+    pub(super) fn of(state: &AppState, lanes: Vec<(Lane, Counts)>) -> Self {
         let status = state.worker.as_ref().map(|worker| worker.status());
-        Ok(Self {
+        Self {
             lanes,
             working: status.map(|status| status.lanes).unwrap_or_default(),
             now: (state.clock)(),
-        })
+        }
+    }
+
+    /// Where the next page begins, if there may be one.
+    pub(super) fn next(&self) -> Option<&LaneName> {
+        let last = self.lanes.last().map(|(lane, _)| &lane.name);
+        last.filter(|_| self.lanes.len() == LANES_SHOWN as usize)
     }
 
     fn worker_of(&self, lane: &Lane) -> Option<&LaneStatus> {

@@ -49,7 +49,7 @@ const VIEWERS_OF_CLIENT_MAX: usize = 64;
 /// What is looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Topic {
-    Overview(Window),
+    Overview(Window, Option<LaneName>),
     Lane(LaneName, Option<StateKind>),
     Message(MessageId),
     Redrive(RedriveId),
@@ -60,7 +60,10 @@ pub(crate) enum Topic {
 impl fmt::Display for Topic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Overview(window) => write!(f, "overview:{}", window.as_str()),
+            Self::Overview(window, None) => write!(f, "overview:{}", window.as_str()),
+            Self::Overview(window, Some(after)) => {
+                write!(f, "overview:{}:{after}", window.as_str())
+            }
             Self::Lane(lane, None) => write!(f, "lane:{lane}"),
             Self::Lane(lane, Some(state)) => write!(f, "lane:{lane}:{state}"),
             Self::Message(id) => write!(f, "message:{id}"),
@@ -75,7 +78,12 @@ impl Topic {
     fn read(text: &str) -> Option<Self> {
         let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
         Some(match kind {
-            "overview" => Self::Overview(Window::read(Some(rest))),
+            "overview" => {
+                let (window, after) = rest.split_once(':').unwrap_or((rest, ""));
+                let after = (!after.is_empty()).then_some(after);
+                let after = after.map(str::parse).transpose().ok()?;
+                Self::Overview(Window::read(Some(window)), after)
+            }
             "leases" => Self::Leases,
             "dead" => Self::Dead,
             "message" => Self::Message(MessageId(rest.parse().ok()?)),
@@ -101,7 +109,7 @@ impl Topic {
 
     async fn looked_at(&self, state: &AppState) -> Result<String, Problem> {
         match self {
-            Self::Overview(window) => overview::live(state, *window).await,
+            Self::Overview(window, after) => overview::live(state, *window, after.as_ref()).await,
             Self::Lane(name, kind) => {
                 let query = Query {
                     lane: Some(name.clone()),

@@ -7,6 +7,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
+use consign_kernel::LaneName;
 use serde::Deserialize;
 
 use super::{
@@ -35,6 +36,8 @@ struct Live {
     alerts: Vec<Alert>,
     protocols: Vec<Protocol>,
     lanes: Vec<(LaneRow, LaneRates)>,
+    /// Where the next page is, if there may be one.
+    next: Option<String>,
 }
 
 /// A protocol in its own words.
@@ -47,6 +50,8 @@ struct Protocol {
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Windowed {
     window: Option<String>,
+    /// Lanes whose names come after this one.
+    after: Option<LaneName>,
 }
 
 /// The overview for browsers, the index for others.
@@ -65,16 +70,25 @@ pub(crate) async fn front(
     ];
     Ok(rendered(&Overview {
         shell: Shell::new("Overview", "/", &caller),
-        topic: Topic::Overview(window).to_string(),
+        topic: Topic::Overview(window, query.after.clone()).to_string(),
         windows,
-        live: live(&state, window).await?,
+        live: live(&state, window, query.after.as_ref()).await?,
     }))
 }
 
 /// The part that is kept up to date.
-pub(super) async fn live(state: &AppState, window: Window) -> Result<String, Problem> {
-    let lanes = Lanes::look(state).await?;
-    let rates = Rates::look(state, None, window).await?;
+pub(super) async fn live(
+    state: &AppState,
+    window: Window,
+    after: Option<&LaneName>,
+) -> Result<String, Problem> {
+    let lanes = Lanes::look(state, after).await?;
+    let next = lanes.next();
+    // What every lane of very many did would be a page of its own.
+    let rates = match next.or(after) {
+        None => Rates::look(state, None, window).await?,
+        Some(_) => Rates::none(window),
+    };
     let rows = lanes.lanes.iter().map(|(lane, counts)| {
         let row = lanes.row(lane, counts);
         (row, rates.of(&lane.name))
@@ -86,6 +100,7 @@ pub(super) async fn live(state: &AppState, window: Window) -> Result<String, Pro
             .collect(),
         protocols: protocols(&lanes),
         lanes: rows.collect(),
+        next: next.map(|next| format!("/?window={}&after={next}", window.as_str())),
     })
 }
 

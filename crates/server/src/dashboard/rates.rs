@@ -78,6 +78,14 @@ pub(super) struct LaneRates {
 }
 
 impl Rates {
+    /// Nothing is known.
+    pub(super) fn none(window: Window) -> Self {
+        Self {
+            window,
+            by_lane: BTreeMap::new(),
+        }
+    }
+
     pub(super) async fn look(
         state: &AppState,
         lane: Option<&LaneName>,
@@ -86,10 +94,7 @@ impl Rates {
         let (minutes, step) = window.minutes();
         let done = state.store.pulses(lane, minutes, step).await?;
         let now = (state.clock)();
-        let mut rates = Self {
-            window,
-            by_lane: BTreeMap::new(),
-        };
+        let mut rates = Self::none(window);
         for part in done {
             rates.add(part.lane, part.minute, part.done, now);
         }

@@ -53,6 +53,7 @@ pub(crate) async fn claim(
         owner: body.owner.unwrap_or(caller.client),
         limit: body.limit,
         ttl: body.ttl_ms.map(Duration::from_millis),
+        bytes_max: body.bytes_max,
     };
     let mut lease = state.store.claim(&claim).await?;
     if lease.is_none() && !wait.is_zero() {

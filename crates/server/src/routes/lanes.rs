@@ -1,16 +1,16 @@
 //! Lanes: reading, creating, changing, pausing.
 
 use axum::{Extension, Json as Answer, extract::State};
-use consign_kernel::{Error, LaneName, LanePolicy, nearest};
+use consign_kernel::{Counts, Error, Lane, LaneName, LanePolicy, PAGE_ENTRIES_MAX, nearest};
 use serde_json::Value;
 
 use crate::{
-    extract::{InPath, Json, MaybeJson, parse},
+    extract::{InPath, Json, MaybeJson, Params, parse},
     gate::access::Caller,
     problem::Problem,
     state::AppState,
     wire::{
-        lanes::{LaneBody, LaneList, LaneView, PatchLaneBody, PutLaneBody},
+        lanes::{LaneBody, LaneList, LaneParams, LaneView, PatchLaneBody, PutLaneBody},
         operate::{ReasonBody, by},
         worker::LaneWorkerView,
     },
@@ -19,11 +19,19 @@ use crate::{
 /// List lanes with their counts and ages
 #[utoipa::path(
     get, path = "/v1/lanes", operation_id = "list_lanes", tag = "lanes",
-    responses((status = 200, description = "Every lane, by name", body = LaneList)),
+    params(LaneParams),
+    responses((status = 200, description = "Lanes by name", body = LaneList)),
 )]
-pub(crate) async fn list(State(state): State<AppState>) -> Result<Answer<LaneList>, Problem> {
-    let lanes = views(&state).await?;
-    Ok(Answer(LaneList { lanes }))
+pub(crate) async fn list(
+    State(state): State<AppState>,
+    Params(params): Params<LaneParams>,
+) -> Result<Answer<LaneList>, Problem> {
+    let limit = params.limit();
+    let lanes = state.lanes(params.after.as_ref(), limit).await?;
+    let last = lanes.last().map(|(lane, _)| lane.name.clone());
+    let next = last.filter(|_| lanes.len() == limit as usize);
+    let lanes = views(&state, lanes);
+    Ok(Answer(LaneList { lanes, next }))
 }
 
 /// One lane with its counts and ages
@@ -36,14 +44,13 @@ pub(crate) async fn show(
     State(state): State<AppState>,
     InPath(lane): InPath<LaneName>,
 ) -> Result<Answer<LaneView>, Problem> {
-    let mut views = views(&state).await?;
-    match views.iter().position(|view| view.name == lane) {
-        Some(found) => Ok(Answer(views.swap_remove(found))),
-        None => {
-            let names = views.iter().map(|view| view.name.as_str());
-            Err(unknown(&lane, nearest(lane.as_str(), names)))
-        }
-    }
+    let Some(counted) = state.store.lane_counts(&lane).await? else {
+        let lanes = state.store.lanes(None, PAGE_ENTRIES_MAX).await?;
+        let names = lanes.iter().map(|(lane, _)| lane.name.as_str());
+        return Err(unknown(&lane, nearest(lane.as_str(), names)));
+    };
+    let mut views = views(&state, vec![counted]);
+    Ok(Answer(views.swap_remove(0)))
 }
 
 /// Create a lane, or give it another policy
@@ -124,8 +131,7 @@ pub(crate) async fn resume(
     Ok(Answer(state.store.resume(&lane, &by).await?.into()))
 }
 
-async fn views(state: &AppState) -> Result<Vec<LaneView>, Problem> {
-    let lanes = state.store.lanes().await?;
+fn views(state: &AppState, lanes: Vec<(Lane, Counts)>) -> Vec<LaneView> {
     let now = (state.clock)();
     let status = state.worker.as_ref().map(|worker| worker.status());
     let mut working: Vec<LaneWorkerView> = status
@@ -136,7 +142,7 @@ async fn views(state: &AppState) -> Result<Vec<LaneView>, Problem> {
         let worker = worker.map(|found| working.swap_remove(found));
         LaneView::new((lane, counts), worker, now)
     });
-    Ok(views.collect())
+    views.collect()
 }
 
 pub(super) fn unknown(lane: &LaneName, suggestion: Option<&str>) -> Problem {

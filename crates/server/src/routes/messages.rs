@@ -6,7 +6,9 @@ use axum::{
     http::{HeaderName, header},
     response::IntoResponse,
 };
-use consign_kernel::{By, LaneName, MessageId, Move, Moved, Resolution, StateKind, nearest};
+use consign_kernel::{
+    By, LaneName, MessageId, Move, Moved, PAGE_ENTRIES_MAX, Resolution, StateKind, nearest,
+};
 use serde_json::json;
 
 use super::{lanes::unknown, next_link};
@@ -126,7 +128,7 @@ async fn known_lane(state: &AppState, lane: Option<&LaneName>) -> Result<(), Pro
     if state.store.lane(name).await?.is_some() {
         return Ok(());
     }
-    let lanes = state.store.lanes().await?;
+    let lanes = state.store.lanes(None, PAGE_ENTRIES_MAX).await?;
     let names = lanes.iter().map(|(lane, _)| lane.name.as_str());
     Err(unknown(name, nearest(name.as_str(), names)))
 }

@@ -1,10 +1,10 @@
 //! Lanes.
 
-use consign_kernel::{Counts, Lane, LaneName, LanePolicy};
+use consign_kernel::{Counts, Lane, LaneName, LanePolicy, PAGE_ENTRIES_MAX};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use super::{shapes, worker::LaneWorkerView};
 
@@ -71,10 +71,32 @@ impl From<Counts> for CountsView {
     }
 }
 
-/// All lanes, by name.
+/// Lanes by name.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct LaneList {
     pub(crate) lanes: Vec<LaneView>,
+    /// What to give as `after` for the next page; absent on the last one.
+    #[schema(value_type = Option<String>)]
+    pub(crate) next: Option<LaneName>,
+}
+
+/// Which lanes.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct LaneParams {
+    /// Only lanes whose names come after this one.
+    #[param(value_type = Option<String>)]
+    pub(crate) after: Option<LaneName>,
+    /// How many; 1,000 unless fewer are asked for.
+    limit: Option<u32>,
+}
+
+impl LaneParams {
+    pub(crate) fn limit(&self) -> u32 {
+        let limit = self.limit.unwrap_or(PAGE_ENTRIES_MAX);
+        limit.clamp(1, PAGE_ENTRIES_MAX)
+    }
 }
 
 /// A lane as it shall be.

@@ -106,6 +106,8 @@ pub(crate) struct DeadLetter {
 #[derive(Serialize, ToSchema)]
 pub(crate) struct LeaseView {
     fence: i64,
+    /// The first characters of its token, to end it by.
+    token_prefix: String,
     lane: String,
     owner: String,
     ids: Vec<i64>,
@@ -207,6 +209,7 @@ pub(crate) struct Redrive {
 #[derive(Serialize, ToSchema)]
 pub(crate) struct LanePolicy {
     lease_ttl_ms: u64,
+    lease_ttl_max_ms: u64,
     attempts_max: u32,
     retry: RetrySchedule,
     on_uncertain: OnUncertain,
@@ -214,6 +217,7 @@ pub(crate) struct LanePolicy {
     on_dead: OnDead,
     notify: bool,
     payload_max_bytes: u64,
+    claim_max_bytes: u64,
     concurrency: u32,
     rate_per_second: Option<u32>,
     timeout_ms: u64,
@@ -224,6 +228,7 @@ pub(crate) struct LanePolicy {
 #[derive(Serialize, ToSchema)]
 pub(crate) struct LanePolicyChange {
     lease_ttl_ms: Option<u64>,
+    lease_ttl_max_ms: Option<u64>,
     attempts_max: Option<u32>,
     retry: Option<RetrySchedule>,
     on_uncertain: Option<OnUncertain>,
@@ -231,6 +236,7 @@ pub(crate) struct LanePolicyChange {
     on_dead: Option<OnDead>,
     notify: Option<bool>,
     payload_max_bytes: Option<u64>,
+    claim_max_bytes: Option<u64>,
     concurrency: Option<u32>,
     rate_per_second: Option<u32>,
     timeout_ms: Option<u64>,

@@ -16,6 +16,7 @@ on_stores!(
     a_paused_lane_gives_nothing,
     counts_and_ages_are_told,
     the_workers_view_is_told,
+    lanes_come_in_pages,
 );
 
 async fn send(bench: &Bench, method: Method, path: &str, body: Value) -> Answer {
@@ -44,6 +45,26 @@ async fn a_lane_is_created_and_read(bench: Bench) {
     let unknown = bench.get("/v1/lanes/odrers").await;
     unknown.is_problem(404, "unknown_lane");
     assert_eq!(unknown.json["suggestion"], "orders");
+}
+
+async fn lanes_come_in_pages(bench: Bench) {
+    for name in ["a", "b", "c"] {
+        let body = json!({"reason": "new"});
+        send(&bench, Method::PUT, &format!("/v1/lanes/{name}"), body)
+            .await
+            .is(200);
+    }
+    let first = bench.get("/v1/lanes?limit=2").await.json;
+    assert_eq!(first["lanes"][0]["name"], "a");
+    assert_eq!(first["next"], "b");
+    let second = bench.get("/v1/lanes?limit=1&after=b").await.json;
+    assert_eq!(second["lanes"][0]["name"], "c");
+    let all = bench.get("/v1/lanes").await.json;
+    assert_eq!(all["next"], Value::Null);
+    bench
+        .get("/v1/lanes?after=A%20B")
+        .await
+        .is_problem(400, "bad_query");
 }
 
 async fn a_patch_changes_only_what_it_names(bench: Bench) {

@@ -47,7 +47,11 @@ async fn migrating_twice_is_migrating_once() {
     assert_eq!(first.applied.len(), migrations().len());
     assert_eq!(first.pending().count(), 0);
     let store = SqliteStore::open(&options).await.unwrap();
-    assert_eq!(store.lanes().await.unwrap().len(), 1, "the lane `default`");
+    assert_eq!(
+        store.lanes(None, 1_000).await.unwrap().len(),
+        1,
+        "the lane `default`"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -76,11 +76,7 @@ async fn history(store: &dyn Store, story: &Story, dead: MessageId) -> Result<()
 }
 
 async fn books(store: &dyn Store, story: &Story) -> Result<(), Failure> {
-    let counts = store
-        .lanes()
-        .await?
-        .into_iter()
-        .find(|(known, _)| known.name == lane());
+    let counts = store.lane_counts(&lane()).await?;
     let counts = counts.map(|(_, counts)| counts).unwrap_or_default();
     let expected = Counts {
         dead: 1,

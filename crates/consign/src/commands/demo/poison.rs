@@ -60,8 +60,7 @@ pub(super) async fn tell(store: &dyn Store, story: &mut Story) -> Result<Message
 }
 
 async fn unfinished(store: &dyn Store) -> Result<u64, Failure> {
-    let lanes = store.lanes().await?;
-    Ok(lanes.iter().map(|(_, counts)| counts.unfinished()).sum())
+    Ok(store.totals().await?.counts.unfinished())
 }
 
 fn holds(lease: &Lease, id: MessageId) -> bool {

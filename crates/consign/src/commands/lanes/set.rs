@@ -34,6 +34,9 @@ struct Parts {
     /// How long a lease lives, such as 30s
     #[arg(long, value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
     lease: Option<Duration>,
+    /// The longest lease that a claim or a renewal may ask for, such as 1h
+    #[arg(long, value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
+    lease_max: Option<Duration>,
     /// Tries before a message is dead
     #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
     attempts: Option<u32>,
@@ -55,6 +58,9 @@ struct Parts {
     /// Largest payload, such as 64KiB
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     payload_max: Option<usize>,
+    /// Most bytes of one claim, and of the lane in one worker process, such as 16MiB
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    claim_max: Option<usize>,
     /// Most deliveries at once in one worker process
     #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
     concurrency: Option<u32>,
@@ -119,6 +125,10 @@ impl Parts {
             policy.lease_ttl_ms = u64::try_from(lease.as_millis())
                 .map_err(|_| Failure::refused("--lease: a lease lives from 1 ms to 24 h"))?;
         }
+        if let Some(lease) = self.lease_max {
+            policy.lease_ttl_max_ms = u64::try_from(lease.as_millis())
+                .map_err(|_| Failure::refused("--lease-max: a lease lives from 1 ms to 24 h"))?;
+        }
         if let Some(attempts) = self.attempts {
             policy.attempts_max = attempts;
         }
@@ -144,6 +154,9 @@ impl Parts {
         }
         if let Some(bytes) = self.payload_max {
             policy.payload_max_bytes = bytes;
+        }
+        if let Some(bytes) = self.claim_max {
+            policy.claim_max_bytes = bytes;
         }
         if let Some(concurrency) = self.concurrency {
             policy.concurrency = concurrency;
