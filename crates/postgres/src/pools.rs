@@ -185,7 +185,14 @@ impl Pools {
             let connections_max = use_.connections(options.connections_max);
             let limits = use_.limits(options);
             let connect = match options.pooler {
-                Pooler::Session => connect.clone().options(limits.settings()),
+                Pooler::Session => {
+                    // What the address itself sets stands.
+                    let known = connect.get_options().unwrap_or_default().to_owned();
+                    let settings = limits.settings().into_iter();
+                    connect
+                        .clone()
+                        .options(settings.filter(|(name, _)| !known.contains(name)))
+                }
                 Pooler::Transaction => connect.clone(),
             };
             Arc::new(Group {

@@ -45,6 +45,9 @@ type SchemaCheck =
 /// Exports of the audit under way at once, at most: each reads for as long as its reader takes it.
 const EXPORTS_MAX: usize = 2;
 
+/// Lanes with what is in them.
+pub(crate) type CountedLanes = Vec<(Lane, Counts)>;
+
 /// When the database was checked, and what was wrong with it.
 pub(crate) type Checked = (Instant, Option<String>);
 
@@ -121,7 +124,7 @@ pub struct AppState {
     pub(crate) live: Arc<Live>,
     /// The first page of lanes with their counts, which takes long where there are many messages: one
     /// read at a time.
-    first_lanes: Arc<SharedRead<Result<Vec<(Lane, Counts)>, Problem>>>,
+    first_lanes: Arc<SharedRead<Result<CountedLanes, Problem>>>,
     draining: Arc<watch::Sender<bool>>,
 }
 
@@ -260,7 +263,7 @@ impl AppState {
         &self,
         after: Option<&LaneName>,
         limit: u32,
-    ) -> Result<Vec<(Lane, Counts)>, Problem> {
+    ) -> Result<CountedLanes, Problem> {
         if after.is_some() {
             return Ok(self.store.lanes(after, limit).await?);
         }
