@@ -53,6 +53,7 @@ const GUARDED: &[&Meaning] = &[
     codes::INTERNAL,
     codes::SCHEMA_MISMATCH,
     codes::DATABASE_UNAVAILABLE,
+    codes::LOCKED,
     codes::OVERLOADED,
     codes::REQUEST_TIMEOUT,
 ];
