@@ -115,6 +115,7 @@ async fn viewers_are_told_since_when_nothing_is_known(bench: Bench) {
 
     let before = Timestamp::now().as_second();
     store.inject("lanes", Fault::Refused);
+    store.inject("lane_counts", Fault::Refused);
     viewer.until("event: stale\ndata: ").await;
     viewer.until("Z\n\n").await;
     let (_, since) = viewer.seen.split_once("event: stale\ndata: ").unwrap();
