@@ -60,7 +60,7 @@ async fn everything_else_goes_on(store: &PostgresStore, round: u32) {
 }
 
 async fn backends(database: &TestDatabase, where_: &str) -> i64 {
-    let mut connection = PgConnection::connect(&database.url()).await.unwrap();
+    let mut connection = PgConnection::connect(database.url()).await.unwrap();
     let sql = format!(
         "SELECT count(*) FROM pg_stat_activity
          WHERE datname = current_database() AND application_name = 'consign' AND {where_}"
@@ -78,7 +78,7 @@ async fn callers_of_one_key(pooler: Pooler) {
         ..PostgresOptions::new(database.url())
     };
     let store = Arc::new(PostgresStore::connect(&options).await.unwrap());
-    let mut producer = PgConnection::connect(&database.url()).await.unwrap();
+    let mut producer = PgConnection::connect(database.url()).await.unwrap();
     let mut tx = producer.begin().await.unwrap();
     enqueue_in(&mut tx, &[keyed("same")]).await.unwrap();
 
@@ -123,7 +123,7 @@ async fn nor_do_they_behind_a_transaction_pooler() {
 async fn an_enqueue_that_meets_a_short_lock_waits_for_it() {
     let database = database().await;
     let store = Arc::new(connect(&database).await);
-    let mut producer = PgConnection::connect(&database.url()).await.unwrap();
+    let mut producer = PgConnection::connect(database.url()).await.unwrap();
     let mut tx = producer.begin().await.unwrap();
     let first = enqueue_in(&mut tx, &[keyed("same")]).await.unwrap();
     let blocked = tokio::spawn({
@@ -157,7 +157,7 @@ fn payment(n: u32) -> NewPayment {
 async fn payments_of_a_participant_in_an_open_transaction_stop_nobody_else() {
     let database = database().await;
     let store = Arc::new(connect(&database).await);
-    let mut producer = PgConnection::connect(&database.url()).await.unwrap();
+    let mut producer = PgConnection::connect(database.url()).await.unwrap();
     let mut tx = producer.begin().await.unwrap();
     enqueue_payments_in(&mut tx, &[payment(0)]).await.unwrap();
 
@@ -185,7 +185,7 @@ async fn payments_of_a_participant_in_an_open_transaction_stop_nobody_else() {
 async fn callers_that_leave_keep_no_more_than_their_connections_busy() {
     let database = database().await;
     let store = Arc::new(connect(&database).await);
-    let mut other = PgConnection::connect(&database.url()).await.unwrap();
+    let mut other = PgConnection::connect(database.url()).await.unwrap();
     let mut tx = other.begin().await.unwrap();
     sqlx::raw_sql("LOCK TABLE consign.dead IN ACCESS EXCLUSIVE MODE")
         .execute(&mut *tx)
