@@ -7,6 +7,8 @@ use sqlx::{Connection, PgConnection};
 use super::{Attack, Target};
 use crate::receiver::Receiver;
 
+const TENS: u32 = 70;
+
 pub(super) struct Large;
 
 #[async_trait]
@@ -21,9 +23,12 @@ impl Attack for Large {
 
     async fn run(&self, target: &Target) -> Result<()> {
         let mut connection = PgConnection::connect(&target.database).await?;
-        sqlx::raw_sql(include_str!("../../../sql/attack_large.sql"))
-            .execute(&mut connection)
-            .await?;
+        for _ in 0..TENS {
+            // Committed one by one, so that the process has them while more come.
+            sqlx::raw_sql(include_str!("../../../sql/attack_large.sql"))
+                .execute(&mut connection)
+                .await?;
+        }
         Ok(())
     }
 }
