@@ -116,6 +116,11 @@ CREATE FUNCTION logbook.set_kv(namespace text, key text, value_json jsonb) RETUR
     AS $$
 BEGIN
     PERFORM logbook.require_text($1, 'namespace'), logbook.require_text($2, 'key');
+    -- Moved, a watermark would have changes passed over, or taken for new.
+    IF $1 = 'scm.sync' AND NOT consign.acts_as('consign_scm') THEN
+        RAISE EXCEPTION 'permission denied: % may not move watermarks of repositories', consign.acting_role()
+            USING ERRCODE = 'insufficient_privilege', HINT = 'They are moved by the functions of scm, for members of consign_scm.';
+    END IF;
     INSERT INTO logbook.kv AS k (namespace, key, value_json, updated_at) VALUES ($1, $2, coalesce($3, 'null'), consign.clock())
         ON CONFLICT ON CONSTRAINT kv_pkey DO UPDATE SET value_json = excluded.value_json, updated_at = excluded.updated_at;
 END $$;

@@ -57,7 +57,7 @@ const TRIES: &[(&str, &[&str])] = &[
     ("SELECT consign.enqueue('default', '1')", &["consign_producer"]),
     ("SELECT logbook.enqueue_memory('text', 'team:p')", GATEWAY),
     ("SELECT logbook.set_kv('gateway.consume', 'scm_consume:1', '{}')", GATEWAY),
-    ("SELECT logbook.set_kv('scm.sync', 'git_cursor:1', '{}')", GATEWAY),
+    ("SELECT logbook.set_kv('scm.sync', 'git_cursor:1', '{}')", NOBODY),
     ("SELECT logbook.get_kv('gateway.consume', 'scm_consume:1')", &["consign_gateway", "consign_operator", "consign_auditor"]),
     ("SELECT * FROM logbook.kv", WATCHERS),
     ("SELECT * FROM consign.message", WATCHERS),

@@ -141,6 +141,24 @@ async fn every_bad_field_is_named() {
     assert_eq!(list.json["payments"], json!([]), "nothing was taken");
 }
 
+/// The way of other lanes does not dispatch a payment under no reference.
+#[tokio::test]
+async fn a_settle_without_the_rails_reference_is_refused() {
+    let bench = Bench::sqlite().await;
+    let id = pay(&bench, 1).await;
+    let lease = bench.claim("payments", 1).await;
+    let path = format!("/v1/leases/{}/settle", lease["token"].as_str().unwrap());
+    let message = lease["messages"][0]["id"].clone();
+    let settle = async |report| bench.post(&path, json!({ "reports": [report] })).await;
+    let refused = settle(json!({"id": message, "outcome": "delivered"})).await;
+    refused.is(400);
+    assert_eq!(show(&bench, &id).await.json["state"], "PENDING");
+    let result = json!({"rail_reference": "REF-1"});
+    let settled = settle(json!({"id": message, "outcome": "delivered", "result": result})).await;
+    settled.is(200);
+    assert_eq!(show(&bench, &id).await.json["state"], "DISPATCHED");
+}
+
 #[tokio::test]
 async fn lists_are_filtered_and_come_page_by_page() {
     let bench = Bench::sqlite().await;
