@@ -365,3 +365,36 @@ async fn an_audit_keeps_who_was_connected() {
     operator.close().await;
     login.remove().await;
 }
+
+/// What a worker says of itself cannot break the charts of the others.
+#[tokio::test]
+async fn a_pulse_that_cannot_be_true_is_refused_in_sql_too() {
+    let database = database().await;
+    let store = connect(&database).await;
+    let tell = |number: i64| {
+        let sql = "SELECT consign.pulse('p', 'v', '1000000 years', '{default,default}', ARRAY[$1, $1], ARRAY[$1, $1],
+                                        ARRAY[$1, $1], ARRAY[$1, $1], ARRAY[$1, $1])";
+        sqlx::query(sql).bind(number).execute(store.pool())
+    };
+    let most = 1_i64 << 40;
+    for number in [i64::MAX, most] {
+        let error = tell(number).await.unwrap_err();
+        let code = error
+            .as_database_error()
+            .unwrap()
+            .code()
+            .unwrap()
+            .into_owned();
+        assert_eq!(code, "CN006", "{error}");
+    }
+    for _ in 0..3 {
+        tell(most - 1).await.unwrap();
+    }
+    let minutes = store.pulses(None, 60, 60).await.unwrap();
+    let all = minutes.iter().map(|minute| minute.done.results());
+    let all = all.max().expect("something was done");
+    assert!(
+        all > 0 && all <= 2 * 4 * most.unsigned_abs(),
+        "cut at what can be: {all}"
+    );
+}
