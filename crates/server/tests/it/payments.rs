@@ -146,9 +146,10 @@ async fn every_bad_field_is_named() {
 async fn a_settle_without_the_rails_reference_is_refused() {
     let bench = Bench::sqlite().await;
     let id = pay(&bench, 1).await;
-    let lease = bench.claim("payments", 1).await;
-    let path = format!("/v1/leases/{}/settle", lease["token"].as_str().unwrap());
-    let message = lease["messages"][0]["id"].clone();
+    let claim = Claim::new("payments".parse().unwrap(), "w", 1);
+    let lease = bench.store.claim(&claim).await.unwrap().unwrap();
+    let path = format!("/v1/leases/{}/settle", lease.token);
+    let message = lease.messages[0].message.id.0;
     let settle = async |report| bench.post(&path, json!({ "reports": [report] })).await;
     let refused = settle(json!({"id": message, "outcome": "delivered"})).await;
     refused.is(400);
