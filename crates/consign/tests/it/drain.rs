@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use consign_postgres::migrate;
 use consign_testkit::{TestDatabase, eventually};
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
 use crate::{
     receiver::{Mood, Receiver},
@@ -38,6 +39,45 @@ async fn draining_under_load_delivers_nothing_twice() {
     assert!(twice.is_empty(), "after {rounds} rounds: {twice:?}");
     let last = consign.json(["show", &MESSAGES.to_string()]);
     assert_eq!(last["attempts"].as_array().unwrap().len(), 1, "{last}");
+}
+
+#[tokio::test]
+async fn a_worker_without_file_descriptors_burns_no_tries() {
+    let consign = Consign::new();
+    let receiver = Receiver::start(Mood::Takes(Duration::ZERO)).await;
+    consign.configure(&format!(
+        "[lanes.events]\nattempts_max = 1\n[lanes.events.sink]\n{}",
+        receiver.sink()
+    ));
+    let service = Service::work(&consign, &[]).await;
+    let pid = Pid::from_raw(service.child.id().try_into().unwrap());
+    // What is open stays open; nothing else can be opened.
+    let none = Rlimit {
+        current: Some(0),
+        maximum: Some(1_000),
+    };
+    prlimit(pid, Resource::Nofile, none).unwrap();
+    fill(&consign, "events", 1);
+    service.logs("lacks open files or memory").await;
+    let waiting = consign.json(["show", "1"]);
+    assert_eq!(
+        waiting["attempts"].as_array().unwrap().len(),
+        0,
+        "{waiting}"
+    );
+    let enough = Rlimit {
+        current: Some(1_000),
+        maximum: Some(1_000),
+    };
+    prlimit(pid, Resource::Nofile, enough).unwrap();
+    eventually("it is delivered", SOON, async || {
+        unfinished(&consign, "events") == 0
+    })
+    .await;
+    let shown = consign.json(["show", "1"]);
+    assert_eq!(shown["attempts"].as_array().unwrap().len(), 1, "{shown}");
+    assert_eq!(shown["attempts"][0]["outcome"], "delivered", "{shown}");
+    service.stop().await;
 }
 
 #[tokio::test]
