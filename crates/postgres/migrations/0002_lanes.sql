@@ -173,6 +173,20 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.require_read_committed() FROM PUBLIC;
 
+-- A length of time that is the same on every day. PostgreSQL compares months as 30 days and adds them as they are, so
+-- that "100000 years -36000000 days" is nothing when it is compared with a bound and centuries when it is added.
+CREATE FUNCTION consign.exact(p_time interval) RETURNS interval
+    LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    IF extract(year FROM p_time) <> 0 OR extract(month FROM p_time) <> 0 THEN
+        RAISE EXCEPTION 'times: % has years or months, whose length differs', p_time
+            USING ERRCODE = 'CN006', HINT = 'Give days, hours, minutes and seconds.';
+    END IF;
+    RETURN p_time;
+END $$;
+REVOKE ALL ON FUNCTION consign.exact(interval) FROM PUBLIC;
+
 -- The delay after the p_tries-th failed try (from 1); p_chance in [0, 1) spreads it.
 -- The same table as RetrySchedule::delay in the kernel; a test holds the two together.
 CREATE FUNCTION consign.retry_delay(p_retry jsonb, p_tries int, p_chance float8) RETURNS interval

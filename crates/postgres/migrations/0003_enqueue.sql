@@ -94,6 +94,15 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.payload_limits(text[]) FROM PUBLIC;
 
+-- Whether every reader can read these headers.
+CREATE FUNCTION consign.is_readable(p_headers jsonb) RETURNS boolean
+    LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+    SELECT p_headers IS NULL OR p_headers = '{}' OR NOT (
+        jsonb_path_exists(p_headers, 'strict $.**{100} ? (@.type() == "array" || @.type() == "object")')
+        OR jsonb_path_exists(p_headers, 'strict $.** ? (@.type() == "number") ? (@ > 1e308 || @ < -1e308)')) $$;
+REVOKE ALL ON FUNCTION consign.is_readable(jsonb) FROM PUBLIC;
+
 -- Refuses messages that their lane does not take; returns how many bytes of payloads and headers the others have.
 CREATE FUNCTION consign.check_messages(p_lane consign.lane, p_payloads jsonb[], p_keys text[], p_groups text[],
                                        p_headers jsonb[], p_delay interval, p_delays interval[], p_positions int[]) RETURNS bigint
@@ -111,7 +120,7 @@ BEGIN
             OR CASE WHEN m.bytes > v_bytes_max THEN consign.compact_bytes(m.payload::text) > v_bytes_max ELSE false END
             OR jsonb_path_exists(m.payload, 'strict $.**{100} ? (@.type() == "array" || @.type() == "object")')
             OR m.key = '' OR octet_length(m.key) > 512 OR m."group" = '' OR octet_length(m."group") > 512
-            OR jsonb_typeof(m.headers) <> 'object'
+            OR jsonb_typeof(m.headers) <> 'object' OR NOT consign.is_readable(m.headers)
             OR CASE WHEN m.header_bytes > 65536 THEN consign.compact_bytes(m.headers::text) > 65536 ELSE false END)
         INTO v_bytes, v_first
         -- OFFSET 0: each text is made once.
@@ -131,11 +140,11 @@ BEGIN
     ELSIF FOUND AND v_wrong.is_deep THEN
         RAISE EXCEPTION 'message %: payload is nested more than 100 levels deep', v_wrong.index USING ERRCODE = 'CN006';
     ELSIF FOUND THEN
-        RAISE EXCEPTION 'message %: the payload must not be null, key and group must be 1 to 512 bytes, headers an object of at most 64 KiB', v_wrong.index
+        RAISE EXCEPTION 'message %: the payload must not be null, key and group must be 1 to 512 bytes, headers an object of at most 64 KiB and 100 levels whose numbers a double can hold', v_wrong.index
             USING ERRCODE = 'CN006';
     END IF;
-    IF coalesce(p_delay NOT BETWEEN interval '0' AND interval '366 days', p_delays IS NULL)
-        OR EXISTS (SELECT FROM unnest(p_delays) d WHERE coalesce(d NOT BETWEEN interval '0' AND interval '366 days', true))
+    IF coalesce(consign.exact(p_delay) NOT BETWEEN interval '0' AND interval '366 days', p_delays IS NULL)
+        OR EXISTS (SELECT FROM unnest(p_delays) d WHERE coalesce(consign.exact(d) NOT BETWEEN interval '0' AND interval '366 days', true))
     THEN
         RAISE EXCEPTION 'delay must be from 0 to a year' USING ERRCODE = 'CN006';
     END IF;

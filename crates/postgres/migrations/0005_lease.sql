@@ -78,7 +78,7 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.expire_lane(text, timestamptz) FROM PUBLIC;
 
--- Ends up to p_limit expired leases of any lane, oldest first.
+-- Ends up to p_limit expired leases, oldest first, of every lane that the caller may work on.
 CREATE FUNCTION consign.expire(p_limit int DEFAULT 100, OUT leases bigint, OUT messages bigint)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
@@ -90,7 +90,7 @@ BEGIN
     leases := 0;
     messages := 0;
     FOR v_lease IN
-        SELECT * FROM consign.lease WHERE expires_at <= v_now
+        SELECT * FROM consign.lease WHERE expires_at <= v_now AND consign.may_work(lane)
             ORDER BY fence LIMIT p_limit FOR UPDATE SKIP LOCKED
     LOOP
         PERFORM consign.end_lease(v_lease, v_now);
@@ -285,7 +285,7 @@ BEGIN
     IF NOT FOUND THEN
         PERFORM consign.known_lane(p_lane);
     END IF;
-    v_ttl := coalesce(p_ttl, interval '1 millisecond' * (v_policy->>'lease_ttl_ms')::bigint);
+    v_ttl := coalesce(consign.exact(p_ttl), interval '1 millisecond' * (v_policy->>'lease_ttl_ms')::bigint);
     IF p_limit IS NULL OR p_limit NOT BETWEEN 1 AND 1000 OR v_ttl NOT BETWEEN interval '1 millisecond' AND interval '24 hours'
         OR coalesce(p_owner, '') = '' OR octet_length(p_owner) > 256
     THEN
@@ -471,7 +471,7 @@ DECLARE
     v_lease consign.lease;
     v_now   timestamptz;
 BEGIN
-    IF p_ttl IS NULL OR p_ttl NOT BETWEEN interval '1 millisecond' AND interval '24 hours' THEN
+    IF p_ttl IS NULL OR consign.exact(p_ttl) NOT BETWEEN interval '1 millisecond' AND interval '24 hours' THEN
         RAISE EXCEPTION 'ttl: a lease lives from 1 ms to 24 h' USING ERRCODE = 'CN006';
     END IF;
     -- The clock is read under the lock: waiting for it must not turn a lost lease into a live one.
@@ -558,5 +558,5 @@ CREATE FUNCTION consign.until_due(p_lane text) RETURNS interval
                  (SELECT min(expires_at) FROM consign.lease WHERE lane = p_lane),
                  (SELECT 'epoch'::timestamptz FROM consign.turn t JOIN consign.waiting w USING (lane, "group")
                       WHERE t.lane = p_lane AND t.message_id IS NULL LIMIT 1)) - consign.clock()
-        FROM consign.lane WHERE name = p_lane AND paused_at IS NULL $$;
+        FROM consign.lane WHERE name = p_lane AND paused_at IS NULL AND consign.may_work(p_lane) $$;
 REVOKE ALL ON FUNCTION consign.until_due(text) FROM PUBLIC;

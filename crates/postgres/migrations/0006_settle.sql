@@ -98,7 +98,7 @@ BEGIN
     THEN
         RAISE EXCEPTION 'outcomes: one of delivered, retry, dead, uncertain for each message' USING ERRCODE = 'CN006';
     END IF;
-    IF EXISTS (SELECT FROM unnest(p_delays) d WHERE d < interval '0') THEN
+    IF EXISTS (SELECT FROM unnest(p_delays) d WHERE consign.exact(d) < interval '0') THEN
         RAISE EXCEPTION 'delays: must not be negative' USING ERRCODE = 'CN006';
     END IF;
 END $$;

@@ -132,8 +132,8 @@ CREATE FUNCTION consign.is_sound_order(p_client text, p_key text, p_digest text,
                                        p_max_age interval) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     RETURN (octet_length(p_client) BETWEEN 1 AND 128 AND p_client !~ '[/[:cntrl:]]' AND length(p_key) BETWEEN 8 AND 64
-            AND p_payload->>'request_digest' = p_digest AND p_ttl BETWEEN interval '1 millisecond' AND interval '366 days'
-            AND coalesce(p_max_age BETWEEN interval '0' AND interval '366 days', true)) IS TRUE;
+            AND p_payload->>'request_digest' = p_digest AND consign.exact(p_ttl) BETWEEN interval '1 millisecond' AND interval '366 days'
+            AND coalesce(consign.exact(p_max_age) BETWEEN interval '0' AND interval '366 days', true)) IS TRUE;
 REVOKE ALL ON FUNCTION consign.is_sound_order(text, text, text, jsonb, interval, interval) FROM PUBLIC;
 
 CREATE FUNCTION consign.refuse_order() RETURNS void
@@ -361,7 +361,7 @@ BEGIN
     IF NOT consign.is_sound_order(p_client, p_key, p_digest, p_payload, p_ttl, NULL) THEN
         PERFORM consign.refuse_order();
     END IF;
-    IF coalesce(p_give_up_after NOT BETWEEN interval '1 millisecond' AND interval '1 day', true) THEN
+    IF coalesce(consign.exact(p_give_up_after) NOT BETWEEN interval '1 millisecond' AND interval '1 day', true) THEN
         RAISE EXCEPTION 'give_up_after: must be from 1 ms to a day' USING ERRCODE = 'CN006';
     END IF;
     LOOP

@@ -252,7 +252,7 @@ BEGIN
             ORDER BY u.ord);
     PERFORM consign.check_payments(v_payments);
     IF EXISTS (SELECT FROM consign.tenant_login t, unnest(v_payments) n
-                   WHERE t.login = consign.acting_role() AND n.tenant_id IS DISTINCT FROM t.tenant_id)
+                   WHERE t.login IN (session_user, consign.acting_role()) AND n.tenant_id IS DISTINCT FROM t.tenant_id)
     THEN
         RAISE EXCEPTION 'permission denied: % enqueues payments of its own tenant only', consign.acting_role()
             USING ERRCODE = 'insufficient_privilege', HINT = 'consign.tenant_login says which that is.';

@@ -102,7 +102,7 @@ BEGIN
                      array_agg(consign.masked(c.error_message) ORDER BY c.ord) AS details,
                      array_agg(consign.rail_result(c.rail_reference, c.rail_code, c.latency_ms) ORDER BY c.ord) AS results,
                      -- NULL stays NULL: the lane's own schedule.
-                     array_agg(CASE WHEN c.delay < interval '1 second' THEN interval '1 second'
+                     array_agg(CASE WHEN consign.exact(c.delay) < interval '1 second' THEN interval '1 second'
                                     WHEN c.delay > interval '366 days' THEN interval '366 days' ELSE c.delay END ORDER BY c.ord) AS delays
                   FROM unnest(p_completions) c) r;
 END $$;

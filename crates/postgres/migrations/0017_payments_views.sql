@@ -19,14 +19,13 @@ CREATE VIEW consign.payment_place AS
            CASE d.code WHEN 'attempts_exhausted' THEN 'RETRY_CEILING_EXCEEDED' ELSE d.code END
         FROM consign.dead d WHERE d.lane = 'payments';
 
--- Everything unfinished. What is in a lease was due when it was claimed. The token is its holder's: readers see
--- it when it is good for nothing any more.
+-- Everything unfinished. What is in a lease was due when it was claimed. The token is its holder's: readers do not see
+-- it, also not of a lease that has expired by their snapshot, because it may have been renewed since.
 CREATE VIEW consign.payment_outbox_pending AS
     SELECT p.outbox_id, p.instruction_id, p.participant_id, p.sequence_id, p.idempotency_key, p.rail_type,
            m.payload->'payload' AS payload, w.attempts AS attempt_count, coalesce(w.due_at, w.claimed_at) AS next_attempt_at,
            p.created_at, w.owner AS claimed_by,
-           CASE WHEN l.expires_at <= clock_timestamp() OR (SELECT has_column_privilege('consign.lease', 'token', 'SELECT'))
-                THEN l.token END AS lease_token,
+           CASE WHEN (SELECT has_column_privilege('consign.lease', 'token', 'SELECT')) THEN l.token END AS lease_token,
            w.expires_at AS lease_expires_at, p.tenant_id, p.correlation_id, w.place = 'held' AS kyc_hold, w.reason AS hold_reason,
            w.place
         FROM consign.payment_place w
@@ -51,7 +50,7 @@ CREATE VIEW consign.payment_outbox_attempts AS
            -- The last error of what was tried too often stands before the message.
            CASE WHEN a.outcome IN ('retry', 'expired') AND a.next_due_at IS NULL
                 THEN nullif(left(concat_ws(': ', a.code, a.detail), 500), '') ELSE left(a.detail, 500) END AS error_message,
-           (a.result->>'latency_ms')::bigint AS latency_ms, a.owner AS worker_id,
+           CASE WHEN a.result->>'latency_ms' ~ '^\d{1,18}$' THEN (a.result->>'latency_ms')::bigint END AS latency_ms, a.owner AS worker_id,
            CASE WHEN NOT EXISTS (SELECT FROM consign.lease l WHERE l.token = a.token)
                     OR (SELECT has_column_privilege('consign.lease', 'token', 'SELECT')) THEN a.token END AS lease_token, a.fence,
            p.tenant_id, p.correlation_id, a.finished_at AS created_at, a.next_due_at AS next_attempt_at,

@@ -151,7 +151,7 @@ DECLARE
 BEGIN
     PERFORM consign.require_read_committed();
     IF coalesce(p_batch NOT BETWEEN 1 AND 10000, true) OR num_nulls(p_scan_window, p_stale_after, p_audit_timeout, p_repair, p_reschedule, p_delay) > 0
-        OR least(p_scan_window, p_stale_after, p_audit_timeout, p_delay) < interval '0' OR p_delay > interval '366 days'
+        OR least(p_scan_window, p_stale_after, p_audit_timeout, p_delay) < interval '0' OR consign.exact(p_delay) > interval '366 days'
     THEN
         RAISE EXCEPTION 'reconcile: batch must be from 1 to 10000, times must not be negative' USING ERRCODE = 'CN006';
     END IF;
@@ -312,7 +312,7 @@ DECLARE
     v_now   timestamptz;
 BEGIN
     IF num_nulls(p_destination, p_holder, p_ttl, p_place) > 0 OR least(p_ttl, p_place) <= interval '0'
-        OR greatest(p_ttl, p_place) > interval '1 hour'
+        OR greatest(consign.exact(p_ttl), consign.exact(p_place)) > interval '1 hour'
     THEN
         RAISE EXCEPTION 'turn: destination, holder and times must be given, and times be positive and at most an hour'
             USING ERRCODE = 'CN006';
@@ -346,7 +346,7 @@ DECLARE
     v_turn logbook.turn;
     v_now  timestamptz;
 BEGIN
-    IF num_nulls(p_destination, p_holder, p_ttl) > 0 OR p_ttl <= interval '0' OR p_ttl > interval '1 hour' THEN
+    IF num_nulls(p_destination, p_holder, p_ttl) > 0 OR p_ttl <= interval '0' OR consign.exact(p_ttl) > interval '1 hour' THEN
         RAISE EXCEPTION 'turn: destination, holder and time must be given, and the time be positive and at most an hour'
             USING ERRCODE = 'CN006';
     END IF;

@@ -365,7 +365,8 @@ BEGIN
     IF NOT FOUND THEN
         v_item := logbook.create_item('scm_repo', v_repo.url, jsonb_build_object('repo_id', p_repo_id), 'open', NULL, v_repo.project_key);
     END IF;
-    RETURN logbook.add_event(v_item, p_event_type, p_payload, NULL, NULL, NULL, 'scm');
+    -- Of the item's space: its own would let a synchronisation write into that of a person.
+    RETURN logbook.add_event(v_item, p_event_type, p_payload - 'space', NULL, NULL, NULL, 'scm');
 END $$;
 REVOKE ALL ON FUNCTION scm.note(bigint, text, jsonb) FROM PUBLIC;
 

@@ -109,7 +109,7 @@ DECLARE
     v_now timestamptz := consign.clock();
 BEGIN
     PERFORM consign.require_read_committed();
-    IF p_worker IS NULL OR p_limit IS NULL OR p_limit NOT BETWEEN interval '0' AND interval '1 minute' THEN
+    IF p_worker IS NULL OR p_limit IS NULL OR consign.exact(p_limit) NOT BETWEEN interval '0' AND interval '1 minute' THEN
         RAISE EXCEPTION 'rest: worker must not be null, limit from 0 to 1 minute' USING ERRCODE = 'CN006';
     END IF;
     until := consign.until_due(p_lane);

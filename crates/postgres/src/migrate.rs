@@ -90,8 +90,10 @@ const MIGRATIONS: &[Migration] = &[
 
 /// What the migrations are read with, whatever the database or the login is set to: names mean what they
 /// mean in pg_catalog, and a backslash is a backslash.
-const READING: &str =
-    "SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL standard_conforming_strings = on";
+///
+/// Nor does a migration wait long for a lock: whatever comes after it would wait as well.
+const READING: &str = "SET LOCAL search_path = pg_catalog, pg_temp; \
+                       SET LOCAL standard_conforming_strings = on; SET LOCAL lock_timeout = '10s'";
 
 /// Held while migrating, so that programs that start together migrate one after the other. Nobody but the
 /// owner can take it or be in its way; an advisory lock could be held by any login.
@@ -104,7 +106,6 @@ const RACES_MAX: u32 = 20;
 
 /// Where versions are kept. Run before the first migration, and harmless afterwards.
 const VERSION_TABLE: &str = "
-CREATE SCHEMA IF NOT EXISTS consign;
 CREATE TABLE IF NOT EXISTS consign.schema_version (
     version    bigint PRIMARY KEY,
     name       text NOT NULL,
@@ -145,9 +146,7 @@ pub async fn migrate(url: &str) -> Result<Vec<Migration>> {
 async fn apply(connection: &mut PgConnection) -> Result<Vec<Migration>, Failure> {
     let mut tx = connection.begin().await.map_err(failed)?;
     run(&mut tx, READING.to_owned()).await.map_err(failed)?;
-    run(&mut tx, guard(&["consign"]))
-        .await
-        .map_err(|error| Failure::Step(MIGRATIONS[0], error))?;
+    own(&mut tx, MIGRATIONS[0], &["consign"]).await?;
     run(&mut tx, format!("{VERSION_TABLE}{LOCK}"))
         .await
         .map_err(raced)?;
@@ -162,9 +161,7 @@ async fn apply(connection: &mut PgConnection) -> Result<Vec<Migration>, Failure>
     for migration in &missing {
         let schemas = guard::schemas(migration.sql);
         if !schemas.is_empty() {
-            run(&mut tx, guard(&schemas))
-                .await
-                .map_err(|error| Failure::Step(*migration, error))?;
+            own(&mut tx, *migration, &schemas).await?;
         }
     }
     for migration in &missing {
@@ -185,6 +182,21 @@ async fn apply(connection: &mut PgConnection) -> Result<Vec<Migration>, Failure>
     }
     tx.commit().await.map_err(failed)?;
     Ok(missing)
+}
+
+/// Makes the schemas of a migration, then refuses those that are not this login's: looked at before,
+/// another login could make one in between.
+async fn own(tx: &mut PgConnection, migration: Migration, schemas: &[&str]) -> Result<(), Failure> {
+    run(tx, make(schemas)).await.map_err(raced)?;
+    let step = |error| Failure::Step(migration, error);
+    run(tx, guard(schemas)).await.map_err(step)
+}
+
+fn make(schemas: &[&str]) -> String {
+    let made = schemas
+        .iter()
+        .map(|name| format!("CREATE SCHEMA IF NOT EXISTS {name};\n"));
+    made.collect()
 }
 
 async fn run(tx: &mut PgConnection, sql: String) -> Result<(), sqlx::Error> {
@@ -221,7 +233,8 @@ pub fn script() -> String {
     let made = MIGRATIONS.iter().flat_map(|m| guard::schemas(m.sql));
     let schemas: Vec<&str> = ["consign"].into_iter().chain(made).collect();
     let mut script = format!(
-        "BEGIN;\n{READING};\n{}\n{VERSION_TABLE}{LOCK};\n",
+        "BEGIN;\n{READING};\n{}{}\n{VERSION_TABLE}{LOCK};\n",
+        make(&schemas),
         guard(&schemas)
     );
     for Migration { version, name, sql } in MIGRATIONS {

@@ -11,6 +11,7 @@ mod conformance;
 mod crash;
 mod doctor;
 mod harness;
+mod hostile;
 mod memory;
 mod migrate;
 mod orders;

@@ -1,0 +1,217 @@
+//! What logins with rights of their own try beyond them: lengths of time that a bound does not hold, the
+//! lanes, tenants and spaces of others, data that nobody can read.
+
+use consign_postgres::migrate;
+use consign_testkit::{TestDatabase, eventually};
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+
+use crate::{
+    advice::Login,
+    harness::{connect, database, execute},
+};
+
+const SOON: std::time::Duration = std::time::Duration::from_secs(15);
+
+async fn connection(database: &TestDatabase) -> PgConnection {
+    PgConnection::connect(database.url()).await.unwrap()
+}
+
+async fn run(connection: &mut PgConnection, sql: &str) {
+    let ran = sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(connection);
+    ran.await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+}
+
+/// The SQLSTATE of a refusal.
+async fn refusal(connection: &mut PgConnection, sql: &str) -> String {
+    let error = sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(connection);
+    let error = error.await.expect_err(sql);
+    let error = error.into_database_error().expect(sql);
+    error.code().expect(sql).into_owned()
+}
+
+async fn count(connection: &mut PgConnection, sql: &'static str) -> i64 {
+    let count = sqlx::query_scalar(sql).fetch_one(connection).await;
+    count.unwrap_or_else(|error| panic!("{sql}: {error}"))
+}
+
+/// PostgreSQL compares a year as 360 days and adds a calendar year.
+#[tokio::test]
+async fn years_and_days_that_cancel_out_pass_no_bound() {
+    let database = database().await;
+    let mut sql = connection(&database).await;
+    run(&mut sql, "SELECT consign.enqueue('default', '1')").await;
+    for call in [
+        "consign.claim('default', 'w', 1, interval '100000 years -36000000 days 1 hour')",
+        "consign.claim('default', 'w', 1, interval '-100 years 36000 days 1 second')",
+        "consign.renew(gen_random_uuid(), interval '290000 years -104400000 days 1 hour')",
+        "consign.enqueue('default', '1', p_delay => interval '-6000 years 2160000 days')",
+        "consign.enqueue('default', '1', p_delay => interval '6000 years -2160000 days')",
+        "consign.rest('default', gen_random_uuid(), interval '100 years -36000 days')",
+        "logbook.take_turn('http://m', 'w', interval '100000 years -36000000 days 1 minute')",
+    ] {
+        let code = refusal(&mut sql, &format!("SELECT {call}")).await;
+        assert_eq!(code, "CN006", "{call}");
+    }
+    let day = "SELECT consign.enqueue('default', '1', p_delay => interval '30 days 1 hour')";
+    run(&mut sql, day).await;
+}
+
+#[tokio::test]
+async fn a_worker_leaves_lanes_alone_that_it_was_not_granted() {
+    let database = database().await;
+    let login = Login::create(&database).await;
+    login.grant("consign_worker").await;
+    let mut owner = connection(&database).await;
+    let lane = "SELECT consign.put_lane('mail', (SELECT policy FROM consign.lane WHERE name = 'default'), 'test', 'test');
+        INSERT INTO consign.lane_grant (role, lane) VALUES ('consign_operator', 'mail');
+        SELECT consign.enqueue('mail', '1');
+        SELECT consign.claim('mail', 'w', 1, interval '1 millisecond')";
+    run(&mut owner, lane).await;
+    let is_over = "SELECT count(*) FROM consign.lease WHERE expires_at <= clock_timestamp()";
+    let over = tokio::sync::Mutex::new(&mut owner);
+    eventually("the lease is over", SOON, || async {
+        count(&mut **over.lock().await, is_over).await == 1
+    })
+    .await;
+    let mut worker = PgConnection::connect(&login.url()).await.unwrap();
+    let expired = "SELECT leases FROM consign.expire(10)";
+    assert_eq!(count(&mut worker, expired).await, 0);
+    let due = "SELECT count(consign.until_due('mail'))";
+    assert_eq!(count(&mut worker, due).await, 0, "nor is it told when");
+    assert_eq!(count(&mut owner, due).await, 1);
+    assert_eq!(count(&mut owner, expired).await, 1);
+    worker.close().await.unwrap();
+    login.remove().await;
+}
+
+/// Whichever of its roles it acts in.
+#[tokio::test]
+async fn a_login_of_a_tenant_enqueues_for_no_other() {
+    let database = database().await;
+    let login = Login::create(&database).await;
+    login.grant("symphony_ingest").await;
+    let bind =
+        "INSERT INTO consign.tenant_login VALUES ('{}', '11111111-1111-4111-8111-111111111111')";
+    let mut owner = connection(&database).await;
+    run(&mut owner, &bind.replace("{}", login.name())).await;
+    let mut tenant = PgConnection::connect(&login.url()).await.unwrap();
+    let pay = |of: &str| {
+        format!("SELECT consign.enqueue_payment_outbox('i', 'p', 'k', 'PAYMENT', '{{}}', '{of}')")
+    };
+    let other = pay("22222222-2222-4222-8222-222222222222");
+    assert_eq!(refusal(&mut tenant, &other).await, "42501");
+    run(&mut tenant, "SET ROLE symphony_ingest").await;
+    assert_eq!(refusal(&mut tenant, &other).await, "42501");
+    run(&mut tenant, &pay("11111111-1111-4111-8111-111111111111")).await;
+    tenant.close().await.unwrap();
+    run(&mut owner, "DELETE FROM consign.tenant_login").await;
+    login.remove().await;
+}
+
+/// A reader's snapshot may show a lease as over that was renewed since.
+#[tokio::test]
+async fn readers_see_no_token_of_a_lease_that_seems_over() {
+    let database = database().await;
+    let mut sql = connection(&database).await;
+    run(
+        &mut sql,
+        "SELECT consign.enqueue_payment_outbox('i', 'p', 'k', 'PAYMENT', '{}');
+         SELECT consign.claim_outbox_batch(1, 'w', 1)",
+    )
+    .await;
+    run(
+        &mut sql,
+        "BEGIN ISOLATION LEVEL REPEATABLE READ; SET LOCAL ROLE symphony_control",
+    )
+    .await;
+    let is_over = "SELECT count(*) FROM consign.payment_outbox_pending WHERE lease_expires_at <= clock_timestamp()";
+    let over = tokio::sync::Mutex::new(&mut sql);
+    eventually("the lease is over", SOON, || async {
+        count(&mut **over.lock().await, is_over).await == 1
+    })
+    .await;
+    let tokens = "SELECT count(lease_token) FROM consign.payment_outbox_pending";
+    assert_eq!(count(&mut sql, tokens).await, 0);
+    run(&mut sql, "ROLLBACK").await;
+    assert_eq!(count(&mut sql, tokens).await, 1, "the owner may");
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_back_is_refused() {
+    let database = database().await;
+    let mut sql = connection(&database).await;
+    for headers in [
+        r#"'{"x": 1e400}'"#,
+        r#"(repeat('{"a":', 200) || '1' || repeat('}', 200))::jsonb"#,
+    ] {
+        let enqueue = format!("SELECT consign.enqueue('default', '1', p_headers => {headers})");
+        assert_eq!(refusal(&mut sql, &enqueue).await, "CN006", "{headers}");
+    }
+    run(
+        &mut sql,
+        r#"SELECT consign.enqueue('default', '1', p_headers => '{"x": [1.5e300, -7]}')"#,
+    )
+    .await;
+    let store = connect(&database).await;
+    let id = count(&mut sql, "SELECT max(id) FROM consign.message").await;
+    let found = consign_kernel::Store::explain(&store, consign_kernel::MessageId(id)).await;
+    assert!(found.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_synchronisation_writes_into_no_space_but_its_projects() {
+    let database = database().await;
+    let mut sql = connection(&database).await;
+    run(
+        &mut sql,
+        r#"SELECT scm.note((scm.add_repo('git', 'https://h/x.git', 'p')).repo_id, 'advice', '{"space": "private:alice", "text": "zebra"}')"#,
+    )
+    .await;
+    let space = "SELECT count(*) FROM logbook.events WHERE space = 'private:alice'";
+    assert_eq!(count(&mut sql, space).await, 0);
+    let space = "SELECT count(*) FROM logbook.events WHERE space = 'team:p'";
+    assert_eq!(count(&mut sql, space).await, 1);
+}
+
+/// The migrator waits for a schema that another login is making, which makes the next one meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schema_made_while_a_migration_waits_is_not_adopted() {
+    let database = TestDatabase::create(async |_| {}).await;
+    let login = Login::create(&database).await;
+    login
+        .run(format!(
+            "GRANT CREATE ON DATABASE {} TO {}",
+            database.name(),
+            login.name()
+        ))
+        .await;
+    let mut first = PgConnection::connect(&login.url()).await.unwrap();
+    let mut second = PgConnection::connect(&login.url()).await.unwrap();
+    run(&mut first, "BEGIN; CREATE SCHEMA identity").await;
+    let url = database.url().to_owned();
+    let migrating = tokio::spawn(async move { migrate(&url).await });
+    let waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    let watch = tokio::sync::Mutex::new(connection(&database).await);
+    eventually("the migration waits", SOON, || async {
+        count(&mut *watch.lock().await, waits).await == 1
+    })
+    .await;
+    run(&mut second, "CREATE SCHEMA logbook").await;
+    run(&mut first, "ROLLBACK").await;
+    let error = migrating.await.unwrap().expect_err("it is not its own");
+    assert!(
+        error.to_string().contains("schema logbook belongs to"),
+        "{error}"
+    );
+    first.close().await.unwrap();
+    second.close().await.unwrap();
+    execute(database.url(), "DROP SCHEMA logbook").await;
+    login
+        .run(format!(
+            "REVOKE CREATE ON DATABASE {} FROM {}",
+            database.name(),
+            login.name()
+        ))
+        .await;
+    login.remove().await;
+}
