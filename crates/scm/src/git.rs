@@ -315,7 +315,7 @@ fn found(commits: Vec<NewCommit>, place: crate::Place, remaining: u64, notes: Ve
 }
 
 /// Where Git keeps what belongs to a folder: in it, or it is that itself.
-fn git_dir(folder: &Path) -> PathBuf {
+pub(crate) fn git_dir(folder: &Path) -> PathBuf {
     let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let inside = folder.join(".git");
     match inside.exists() {

@@ -9,7 +9,7 @@ use std::{
 use consign_outbound::{Allowed, Refusal};
 use reqwest::Url;
 
-use crate::ScmError;
+use crate::{ScmError, git::git_dir};
 
 /// Which addresses and folders repositories are read from.
 #[derive(Clone, Debug)]
@@ -47,15 +47,33 @@ impl Reach {
         }
     }
 
+    /// Refuses a local repository whose objects Git would read from elsewhere, where no root is checked:
+    /// by a `.git` that is a file, a worktree, alternates or a link.
+    pub(crate) fn check_repository(&self, name: &str, git_dir: &Path) -> Result<(), ScmError> {
+        self.check_path(name, git_dir)?;
+        self.check_path(name, &git_dir.join("objects"))?;
+        let leads_out = ["commondir", "objects/info/alternates"];
+        let leads_out = leads_out.iter().any(|file| git_dir.join(file).exists());
+        match self.local_roots.is_some() && (git_dir.is_file() || leads_out) {
+            true => Err(refused(
+                name,
+                "keeps its objects elsewhere (gitfile, worktree or alternates): name that repository",
+            )),
+            false => Ok(()),
+        }
+    }
+
     /// The same for a `file:` URL.
     pub(crate) fn check_file_url(&self, name: &str) -> Result<(), ScmError> {
         if self.local_roots.is_none() {
             return Ok(());
         }
-        let url = Url::parse(name).ok().filter(|_| !name.contains(".."));
+        // Git leaves the dots to the kernel, which follows links before it goes up.
+        let has_dots = name.contains("..") || name.to_ascii_lowercase().contains("%2e");
+        let url = Url::parse(name).ok().filter(|_| !has_dots);
         let path = url.and_then(|url| url.to_file_path().ok());
         match path {
-            Some(path) => self.check_path(name, &path),
+            Some(path) => self.check_repository(name, &git_dir(&path)),
             None => Err(refused(
                 name,
                 "does not name a path: it has the form file:///path",
@@ -157,5 +175,42 @@ mod tests {
             assert!(reach.check_file_url(url).is_err(), "{url}");
         }
         Reach::anywhere().check_path("x", &at("out/repo")).unwrap();
+    }
+
+    #[test]
+    fn a_repository_whose_objects_are_elsewhere_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let make = |name: &str| std::fs::create_dir_all(at(name)).unwrap();
+        for name in ["out/.git/objects", "in/plain/.git/objects", "in/gitfile"] {
+            make(name);
+        }
+        std::fs::write(at("in/gitfile/.git"), "gitdir: ../../out/.git").unwrap();
+        make("in/worktree/.git/objects");
+        std::fs::write(at("in/worktree/.git/commondir"), "../../../out/.git").unwrap();
+        make("in/alternates/.git/objects/info");
+        std::fs::write(at("in/alternates/.git/objects/info/alternates"), "/x").unwrap();
+        make("in/linked/.git");
+        std::os::unix::fs::symlink(at("out/.git/objects"), at("in/linked/.git/objects")).unwrap();
+        make("in/shared");
+        std::os::unix::fs::symlink(at("in/shared"), at("in/link")).unwrap();
+        let reach = Reach {
+            local_roots: Some(vec![at("in")]),
+            ..Reach::anywhere()
+        };
+        for (name, is_allowed) in [
+            ("in/plain", true),
+            ("in/gitfile", false),
+            ("in/worktree", false),
+            ("in/alternates", false),
+            ("in/linked", false),
+        ] {
+            let checked = reach.check_repository(name, &git_dir(&at(name)));
+            assert_eq!(checked.is_ok(), is_allowed, "{name}: {checked:?}");
+            let url = format!("file://{}", at(name).display());
+            assert_eq!(reach.check_file_url(&url).is_ok(), is_allowed, "{url}");
+        }
+        let dots = format!("file://{}/in/link/%2E%2e/plain", folder.path().display());
+        assert!(reach.check_file_url(&dots).is_err());
     }
 }

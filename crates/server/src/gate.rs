@@ -172,7 +172,17 @@ impl Gate {
         let (mut quota, bytes_max) = match self.access {
             Access::Scopes(_) | Access::Agents(_) => {
                 let quota = self.shared.rates.take(&caller.client, Instant::now())?;
-                (quota, options.body_max_bytes)
+                // A claim is short and may wait: a large one would keep the turn of large bodies.
+                let is_claim = self.route.ends_with("/claims");
+                let claim_max = options.body_max_bytes.min(pages::FORM_BYTES_MAX);
+                (
+                    quota,
+                    if is_claim {
+                        claim_max
+                    } else {
+                        options.body_max_bytes
+                    },
+                )
             }
             Access::Pages(_) | Access::Leave | Access::Login => {
                 let quota = self.shared.rates.take(&caller.client, Instant::now())?;

@@ -127,22 +127,32 @@ async fn send(context: &Context, delivery: &Delivery) -> Result<Verdict, Cut> {
         if verdict.about != About::Process && !(is_unsent && files_are_used_up()) {
             return Ok(verdict);
         }
-        let (lane, id) = (&delivery.message.lane, delivery.message.id);
         let detail = verdict.detail.as_deref().unwrap_or("no detail");
-        warn!(
-            %lane, message_id = %id,
-            "lane {lane}: message {id} waits, because this process lacks open files or memory: \
-             {detail}"
-        );
-        sleep_until(Instant::now() + LOCAL_PAUSE).await;
+        pause_for_want(delivery, detail).await;
     }
 }
 
+async fn pause_for_want(delivery: &Delivery, detail: &str) {
+    let (lane, id) = (&delivery.message.lane, delivery.message.id);
+    warn!(
+        %lane, message_id = %id,
+        "lane {lane}: message {id} waits, because this process lacks open files or memory: {detail}"
+    );
+    sleep_until(Instant::now() + LOCAL_PAUSE).await;
+}
+
+/// Asks, also as often as it takes until this process has what it needs to.
 async fn probe(context: &Context, delivery: &Delivery) -> Probe {
-    match bounded(delivery, context.sink.probe(delivery)).await {
-        Ok(probe) => probe,
-        Err(Cut::Time) => Probe::CannotTell(format!("no answer within {:?}", delivery.timeout)),
-        Err(Cut::Panic(text)) => Probe::CannotTell(format!("the sink panicked: {text}")),
+    loop {
+        let probe = match bounded(delivery, context.sink.probe(delivery)).await {
+            Ok(probe) => probe,
+            Err(Cut::Time) => Probe::CannotTell(format!("no answer within {:?}", delivery.timeout)),
+            Err(Cut::Panic(text)) => Probe::CannotTell(format!("the sink panicked: {text}")),
+        };
+        match &probe {
+            Probe::CannotTell(why) if files_are_used_up() => pause_for_want(delivery, why).await,
+            _ => return probe,
+        }
     }
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn shown(path: &KeyPath, value: &Value) -> Value {
                 .segments()
                 .iter()
                 .skip(3)
-                .any(|segment| segment == "env") =>
+                .any(|segment| segment == "env" || segment == "args") =>
         {
             HIDDEN.into()
         }
@@ -60,14 +60,16 @@ pub(crate) fn shown(path: &KeyPath, value: &Value) -> Value {
 fn address(text: &str) -> String {
     match text.contains("://") {
         true => without_password(text),
+        // Keywords, as in `host=db password=x`: no form that any command takes.
+        false if text.to_lowercase().contains("password") => HIDDEN.to_owned(),
         false => text.to_owned(),
     }
 }
 
 /// What stands behind the question mark of a URL is often its secret.
 fn without_query(address: &str) -> String {
-    match address.split_once('?') {
-        Some((place, _)) if place.contains("://") => format!("{place}?{HIDDEN}"),
+    match address.find(['?', '#']) {
+        Some(at) if address[..at].contains("://") => format!("{}{HIDDEN}", &address[..=at]),
         _ => address.to_owned(),
     }
 }
@@ -91,6 +93,16 @@ mod tests {
             "server.tokens.ci.scopes",
             json!(["producer"]),
             json!(["producer"]),
+        );
+        let keywords = json!("host=db user=me password=s3cret");
+        check("database.url", keywords, json!(HIDDEN));
+        let args = json!(["--api-key=s3cret"]);
+        check("lanes.a.sink.args", args, json!(HIDDEN));
+        let fragment = json!("https://otel.example/x#s3cret");
+        check(
+            "telemetry.otlp_endpoint",
+            fragment,
+            json!("https://otel.example/x#[hidden]"),
         );
         check("lanes.a.sink.secrets", json!(["whsec_x"]), json!(HIDDEN));
         check("lanes.a.sink.secret_env", json!("NAME"), json!("NAME"));

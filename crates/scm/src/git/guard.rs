@@ -20,7 +20,7 @@ enum Way<'u> {
 /// Refuses what the settings rule out and can be seen before anything is looked up.
 pub(super) fn check(reach: &Reach, url: &str, place: Place) -> Result<(), ScmError> {
     if place == Place::Here {
-        return reach.check_path(url, &git_dir(url.as_ref()));
+        return reach.check_repository(url, &git_dir(url.as_ref()));
     }
     match way(url)? {
         Way::Http(parsed) => reach.check_literal(url, &parsed),
@@ -65,6 +65,12 @@ fn way(url: &str) -> Result<Way<'_>, ScmError> {
         "file" => Ok(Way::File),
         "ssh" => {
             let authority = rest.split('/').next().unwrap_or_default();
+            // Git decodes these before it looks for the host, and finds another one.
+            if authority.contains(['%', '\\', '?', '#']) {
+                let why =
+                    format!("{url:?} spells its host or user with %, \\, ? or #; write it out");
+                return Err(ScmError::Invalid(why));
+            }
             let host = authority.rsplit('@').next().unwrap_or_default();
             Ok(Way::Ssh(match host.rsplit_once(':') {
                 Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
@@ -109,6 +115,7 @@ mod tests {
             ("git@other.example:a", false),
             ("ssh://git.example@127.0.0.1/a", false),
             ("ssh://git.example%40127.0.0.1/a", false),
+            ("ssh://localhost%2Fx@git.example/a", false),
             ("file:///srv/a", false),
         ] {
             let checked = check(&reach, url, Place::Elsewhere);
