@@ -122,7 +122,14 @@ impl Dispatcher {
     /// The failure without what a broker's words may give away.
     pub(crate) fn masked(&self, failure: BrokerFailure, order: &Order) -> BrokerFailure {
         let message = self.mask(&failure.message, order.idempotency_key.as_str());
-        BrokerFailure { message, ..failure }
+        let traded = failure
+            .traded
+            .map(|traded| Box::new(traded.masked(&self.masker)));
+        BrokerFailure {
+            message,
+            traded,
+            ..failure
+        }
     }
 
     pub(crate) fn mask(&self, text: &str, key: &str) -> String {

@@ -285,13 +285,18 @@ impl ExecResult {
             price_sent: order.price,
             completed_at: self.completed_at.max(self.requested_at),
             broker: BrokerRef {
-                name: line(&self.broker.name),
-                order_ref: self.broker.order_ref.as_deref().map(line),
+                name: line(&masker.mask(&self.broker.name, &[])),
+                order_ref: masked_ref(self.broker.order_ref, masker),
             },
             warnings,
             ..self
         }
     }
+}
+
+/// A broker's name for an order, without secrets. The client's key stays: brokers name orders by it.
+fn masked_ref(order_ref: Option<String>, masker: &Masker) -> Option<String> {
+    order_ref.map(|order_ref| line(&masker.mask(&order_ref, &[])))
 }
 
 /// A name or reference on one line.

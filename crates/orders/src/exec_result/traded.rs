@@ -1,7 +1,7 @@
 //! What was traded of an order that failed all the same.
 
-use super::{ExecResult, Fill, line};
-use crate::Amount;
+use super::{ExecResult, Fill, line, masked_ref};
+use crate::{Amount, privacy::Masker};
 
 /// The trades in an answer that is no good result, such as a part of what was to be had whole or not
 /// at all. They happened, so they are kept.
@@ -27,6 +27,14 @@ impl Traded {
             slippage: result.slippage,
             order_ref: result.broker.order_ref.as_deref().map(line),
         })
+    }
+
+    /// The same without secrets in the broker's name for the order.
+    pub(crate) fn masked(self, masker: &Masker) -> Self {
+        Self {
+            order_ref: masked_ref(self.order_ref, masker),
+            ..self
+        }
     }
 
     /// The same failed result with these trades.

@@ -180,6 +180,32 @@ async fn o22_secrets_and_keys_in_the_brokers_words_are_masked() {
     }
 }
 
+/// A broker that repeats a credential in its name for an order, in a result and in a refused one.
+#[tokio::test]
+async fn secrets_in_a_brokers_reference_are_masked() {
+    let options = || OrdersOptions {
+        broker_api_key: Some("tulip-and-rose".to_owned().into()),
+        ..quick()
+    };
+    let blab: fn(&mut consign_orders::ExecResult) =
+        |result| result.broker.order_ref = Some("B-17/tulip-and-rose".to_owned());
+    let half: fn(&mut consign_orders::ExecResult) = |result| {
+        result.broker.order_ref = Some("B-17/tulip-and-rose".to_owned());
+        result.executed_qty = "0.05".parse().unwrap();
+        result.fills.truncate(1);
+        result.fills[0].qty = result.executed_qty;
+    };
+    for says in [blab, half] {
+        let bench = Bench::with(options(), Desk::told([Does::Says(says)]), None).await;
+        bench.place("key-0001", &[]).await;
+        let entry = bench.work_off("key-0001").await;
+        let attempts = bench.attempts("key-0001").await;
+        let kept = format!("{entry:?} {attempts:?}");
+        assert!(kept.contains("B-17/***"), "{kept}");
+        assert!(!kept.contains("tulip"), "{kept}");
+    }
+}
+
 /// O-17, CO-36: what waits is in the outbox, not in a lease.
 #[tokio::test]
 async fn o17_only_free_slots_are_claimed() {
