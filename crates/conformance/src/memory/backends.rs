@@ -293,12 +293,26 @@ pub(crate) async fn a_memory_for_another_worker_keeps_its_tries(harness: &dyn Ha
     assert_eq!((row.status, row.retry_count), (OutboxStatus::Pending, 0));
     assert_eq!(row.last_error.as_deref(), Some("misdirected: set this"));
     assert_eq!(shelf.story(id).await, ["outbox_flush_retry"; 7]);
+    let other = shelf.put(&meant_for(HERE, "another text")).await;
+    let lease = shelf.stage.claim(2).await;
+    let misdirected = |id| Report {
+        code: Some(codes::MISDIRECTED.to_owned()),
+        retry_in: Some(Duration::from_secs(60)),
+        ..Report::new(id, Outcome::Retry)
+    };
+    let reports = [misdirected(id), misdirected(other)];
+    shelf.stage.settle(&lease, &reports).await;
     let findings = shelf.stage.store.doctor().await.expect("doctor answers");
     let finding = findings.iter().find(|it| it.code == "memory_misdirected");
     let finding = finding.unwrap_or_else(|| panic!("{findings:?}"));
     assert!(finding.what.contains(HERE), "{}", finding.what);
-    let lease = shelf.stage.claim(1).await;
-    shelf.stage.report(&lease, id, Outcome::Delivered).await;
+    assert!(finding.what.starts_with("2 "), "{}", finding.what);
+    assert_eq!(finding.ids, [id, other], "every one of them is named");
+    shelf.stage.advance(s(60)).await;
+    let lease = shelf.stage.claim(2).await;
+    for id in [id, other] {
+        shelf.stage.report(&lease, id, Outcome::Delivered).await;
+    }
     let findings = shelf.stage.store.doctor().await.expect("doctor answers");
     assert!(findings.is_empty(), "{findings:?}");
 }

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use sqlx::SqliteConnection;
 
-use super::Report;
+use super::{Report, SHOWN_MAX};
 use crate::{
     error::Result,
     memory::{check_memory, unreadable},
@@ -96,17 +96,20 @@ async fn examine_texts(connection: &mut SqliteConnection, report: &mut Report) -
 
 /// Somebody delivers to every backend that memories wait for.
 async fn examine_backends(connection: &mut SqliteConnection, report: &mut Report) -> Result<()> {
-    let misdirected: Vec<(String, i64, i64)> = sqlx::query_as(sql!("doctor_memory_misdirected"))
+    let misdirected: Vec<(String, i64, String)> = sqlx::query_as(sql!("doctor_memory_misdirected"))
         .fetch_all(&mut *connection)
         .await?;
-    for (backend, count, first) in misdirected {
+    for (backend, count, ids) in misdirected {
+        let mut ids: Vec<MessageId> = rows::document(&ids)?;
+        ids.sort_unstable();
+        ids.truncate(SHOWN_MAX);
         report.add(
             "memory_misdirected",
             format!(
                 "{count} memories wait for {backend}, and the worker that had them stores elsewhere"
             ),
             format!("{} where a worker delivers memories", setting_for(&backend)),
-            Some(MessageId(first)),
+            ids,
         );
     }
     Ok(())
