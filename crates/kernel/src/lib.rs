@@ -35,7 +35,7 @@ pub use limits::{
 };
 pub use message::{CORRELATION_ID, Enqueued, Message, MessageId, NewMessage};
 pub use operator::{AuditEntry, By, Move, Moved, Resolution};
-pub use payload::{Payload, PayloadError, exact_headers, stored_result};
+pub use payload::{Payload, PayloadError, exact_headers, exact_value, stored_result};
 pub use pulse::{Done, LaneMinutes, LanePulse, PULSE_STEP_MAX, PULSES_KEPT, Process, Pulse};
 pub use redrive::{Redrive, RedriveId, RedrivePlan, RedriveState, redrive_by};
 pub use reference_store::{ManualClock, ReferenceStore};

@@ -8,6 +8,7 @@
 
 mod canonical;
 mod error;
+mod exact;
 mod number;
 mod value;
 
@@ -26,6 +27,7 @@ pub(crate) use self::value::{contains_nul, deeper_than, json_bytes, shallow, wit
 use self::{canonical::canonical, error::Fault};
 pub use self::{
     error::PayloadError,
+    exact::exact_value,
     value::{exact_headers, stored_result},
 };
 use crate::PAYLOAD_BYTES_MAX;

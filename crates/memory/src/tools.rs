@@ -2,13 +2,17 @@
 
 mod arguments;
 mod facts;
+mod given;
 mod schema;
 
 use metrics::counter;
 use serde_json::{Map, Value, json};
 
 pub(crate) use self::arguments::{Arguments, NUL, has_nul, missing, wrong};
-pub use self::schema::{ToolInfo, find, list, offered};
+pub use self::{
+    given::{ArgumentFault, GivenArguments},
+    schema::{ToolInfo, find, list, offered},
+};
 use crate::{
     Caller, Correlation, MemoryService,
     gateway::{
@@ -16,6 +20,7 @@ use crate::{
         Sketch, SpacesRequest, StoreRequest, UpdateRequest,
     },
     metrics::CALLS_TOTAL,
+    uri::{mask_credentials, mask_credentials_in},
 };
 
 /// Why a tool did not do what it was asked.
@@ -55,14 +60,17 @@ impl Refusal {
     }
 
     fn body(self) -> Value {
+        // What is refused is quoted, and may be a URI with a password.
+        let message = mask_credentials(&self.message);
         let mut body = json!({
-            "ok": false, "error_code": self.code, "message": self.message,
+            "ok": false, "error_code": self.code, "message": message,
             "retryable": self.is_retryable,
         });
         if let Some(reason) = self.reason {
             body["reason"] = json!(reason);
         }
-        if let Some(details) = self.details {
+        if let Some(mut details) = self.details {
+            mask_credentials_in(&mut details);
             body["details"] = details;
         }
         body
@@ -96,26 +104,25 @@ impl ToolAnswer {
 pub async fn call(
     service: &MemoryService,
     name: &str,
-    arguments: Value,
+    arguments: impl Into<GivenArguments>,
     caller: &Caller,
 ) -> ToolAnswer {
+    let GivenArguments { value, fault } = arguments.into();
     let given = caller.correlation_id.as_deref().unwrap_or_default();
     let correlation_id = String::from(Correlation::parse_or_new(given));
     let caller = caller.clone().in_request(&correlation_id);
     let known = find(service.options(), name);
-    let answer = match (known, arguments) {
+    let fields = match (value, fault) {
+        (value, Some(fault)) => Err((value, fault.refusal())),
+        (Value::Object(fields), None) => Ok(fields),
+        (Value::Null, None) => Ok(Map::new()),
+        (value, None) => Err((value, wrong("arguments", "must be an object"))),
+    };
+    let answer = match (known, fields) {
         (None, _) => Err(unknown(service, name)),
-        (Some(_), Value::Object(fields)) => dispatch(service, name, fields, &caller).await,
-        (Some(_), Value::Null) => dispatch(service, name, Map::new(), &caller).await,
-        (Some(tool), _) => {
-            let refusal = wrong("arguments", "must be an object");
-            Err(match tool.name {
-                "memory_store" => {
-                    let nothing = Sketch::default();
-                    service.refused_store(nothing, refusal, &caller).await
-                }
-                _ => refusal,
-            })
+        (Some(_), Ok(fields)) => dispatch(service, name, fields, &caller).await,
+        (Some(tool), Err((value, refusal))) => {
+            Err(unfit(service, tool.name, &value, refusal, &caller).await)
         }
     };
     let mut body = answer.unwrap_or_else(|refusal| {
@@ -138,6 +145,29 @@ pub async fn call(
         ok,
         correlation_id,
         body,
+    }
+}
+
+/// Refuses arguments that no tool can take, with the audit that the tool's refusals have.
+async fn unfit(
+    service: &MemoryService,
+    tool: &str,
+    value: &Value,
+    refusal: Refusal,
+    caller: &Caller,
+) -> Refusal {
+    match tool {
+        "memory_store" | "memory_update" | "memory_delete" => {
+            let sketch = value.as_object().map(Sketch::of_fields);
+            let sketch = sketch.unwrap_or_default();
+            service.refused_store(sketch, refusal, caller).await
+        }
+        "governance_update" => {
+            let claimed = value.get("actor_user_id").and_then(Value::as_str);
+            service.refused_update(claimed, caller).await;
+            refusal
+        }
+        _ => refusal,
     }
 }
 

@@ -7,6 +7,7 @@
 mod errors;
 mod front;
 mod handler;
+mod raw;
 mod stdio;
 
 use std::{fmt, sync::Arc};
@@ -16,8 +17,9 @@ use rmcp::transport::streamable_http_server::{
     StreamableHttpServerConfig, StreamableHttpService, session::never::NeverSessionManager,
 };
 
-pub(crate) use self::front::{speaks, unavailable, unreadable};
+pub(crate) use self::front::{invalid, speaks, unavailable, unreadable};
 use self::handler::Tools;
+pub(crate) use self::raw::argument_fault;
 pub use self::stdio::{StdioError, serve_stdio};
 
 /// The protocol over HTTP, without sessions: any process may answer any request.

@@ -51,6 +51,8 @@ pub(super) enum Fault {
     LoneSurrogate,
     /// A number that PostgreSQL's `numeric` does not hold.
     BeyondNumeric,
+    /// A number that a double would round.
+    Rounded,
     TooDeep,
     /// Written out, the document is longer than this many bytes.
     TooLong(usize),
@@ -69,6 +71,11 @@ impl Fault {
             }
             Self::BeyondNumeric => {
                 "is a number beyond 131072 digits before or 16383 digits after the decimal point"
+                    .to_owned()
+            }
+            Self::Rounded => {
+                "is a number that would be rounded, neither a 64-bit integer nor a double; \
+                              send it as text"
                     .to_owned()
             }
             Self::TooDeep => format!("is nested more than {PAYLOAD_DEPTH_MAX} levels deep"),

@@ -3,18 +3,16 @@
 use serde::{Deserialize, Deserializer, de};
 use serde_json::{Map, Value, value::RawValue};
 
-use super::{Payload, PayloadError};
+use super::{PayloadError, exact_value};
 use crate::{HEADERS_BYTES_MAX, PAYLOAD_DEPTH_MAX};
 
-/// Numbers may be long written out, up to this many bytes.
-const WRITTEN_OUT_MAX: usize = 16 * HEADERS_BYTES_MAX;
 /// White space and escapes do not count as headers; a text this long is refused unread.
 const TEXT_MAX: usize = 4 * HEADERS_BYTES_MAX;
 
 /// Reads the headers of a message; refuses a name that comes twice, and a number that a [`Value`]
 /// would round.
 ///
-/// For `#[serde(deserialize_with)]`, from `serde_json` only, as [`Payload`].
+/// For `#[serde(deserialize_with)]`, from `serde_json` only, as [`Payload`](super::Payload).
 pub fn exact_headers<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Map<String, Value>, D::Error> {
@@ -32,18 +30,10 @@ fn read_headers(text: &str) -> Result<Map<String, Value>, PayloadError> {
         let why = format!("are over {HEADERS_BYTES_MAX} bytes");
         return Err(refuse(String::new(), &why));
     }
-    let headers = Payload::parse_within(text, WRITTEN_OUT_MAX)?;
-    let headers = headers.members();
-    let headers = headers.ok_or_else(|| refuse(String::new(), "must be an object"))?;
-    let header = |(name, exact): (String, Payload)| match exact.read::<Value>() {
-        Ok(value) if exact == value => Ok((name, value)),
-        _ => {
-            let why =
-                "holds a number that is neither a 64-bit integer nor a double; send it as text";
-            Err(refuse(name, why))
-        }
-    };
-    headers.into_iter().map(header).collect()
+    match exact_value(text)? {
+        Value::Object(headers) => Ok(headers),
+        _ => Err(refuse(String::new(), "must be an object")),
+    }
 }
 
 /// Whether `value` is nested more than `levels` deep.
@@ -130,7 +120,7 @@ mod tests {
         assert_eq!(Value::Object(read_headers(text).unwrap()), expected);
         for (text, place) in [
             (r#"{"n":12345678901234567890123}"#, "n"),
-            (r#"{"n":[0.12345678901234567890]}"#, "n"),
+            (r#"{"n":[0.12345678901234567890]}"#, "n[0]"),
             (r#"{"n":1e400}"#, "n"),
             (r#"{"a":{"n":1,"n":1}}"#, "a.n"),
             ("[]", ""),

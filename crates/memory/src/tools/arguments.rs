@@ -12,9 +12,6 @@ pub(crate) struct Arguments {
     has_nul: Option<String>,
 }
 
-/// From here on whole numbers do not fit into 64 bits: 2^63.
-const ROUNDED_FROM: f64 = 9_223_372_036_854_775_808.0;
-
 type Taken<T> = Result<T, Refusal>;
 
 impl Arguments {
@@ -92,8 +89,7 @@ impl Arguments {
     pub(crate) fn object(&mut self, name: &str) -> Taken<Option<Map<String, Value>>> {
         match self.value(name) {
             None => Ok(None),
-            Some(Value::Object(fields)) if fields.values().all(is_exact) => Ok(Some(fields)),
-            Some(Value::Object(_)) => Err(inexact(name)),
+            Some(Value::Object(fields)) => Ok(Some(fields)),
             Some(_) => Err(wrong(name, "must be an object")),
         }
     }
@@ -143,25 +139,6 @@ impl Arguments {
         };
         Err(wrong(name, "is no argument of this tool"))
     }
-}
-
-/// Whether what was read is what was said: whole numbers beyond 64 bits are rounded when they are
-/// read, and a number that looks like one of them may have been.
-pub(super) fn is_exact(value: &Value) -> bool {
-    match value {
-        Value::Number(number) if number.is_f64() => {
-            let number = number.as_f64().unwrap_or_default();
-            number.fract() != 0.0 || number.abs() < ROUNDED_FROM
-        }
-        Value::Array(values) => values.iter().all(is_exact),
-        Value::Object(fields) => fields.values().all(is_exact),
-        _ => true,
-    }
-}
-
-pub(super) fn inexact(name: &str) -> Refusal {
-    let why = "has a number beyond 64 bits, which would be rounded: write it as a text";
-    wrong(name, why)
 }
 
 /// Why a text with U+0000 is refused: PostgreSQL cannot keep it, and what one store keeps the other must.
@@ -217,29 +194,6 @@ mod tests {
         assert_eq!(good.texts("texts").unwrap(), ["a"]);
         assert_eq!(good.text("null").unwrap(), None);
         good.end().unwrap();
-    }
-
-    #[test]
-    fn numbers_that_would_be_rounded_are_refused() {
-        for (text, is_kept) in [
-            ("18446744073709551615", true),
-            ("-9223372036854775808", true),
-            ("1.5", true),
-            ("1e3", true),
-            ("1e-400", true),
-            ("18446744073709551616", false),
-            ("-9223372036854775809", false),
-            ("[{\"deep\": 123456789012345678901234567890}]", false),
-        ] {
-            let value: Value =
-                serde_json::from_str(&format!("{{\"x\": {{\"n\": {text}}}}}")).unwrap();
-            let taken = arguments(value).object("x");
-            assert_eq!(taken.is_ok(), is_kept, "{text}");
-            if let Err(refusal) = taken {
-                assert_eq!(refusal.code, "INVALID_PARAMETER");
-                assert!(refusal.message.contains("as a text"), "{}", refusal.message);
-            }
-        }
     }
 
     #[test]

@@ -154,9 +154,6 @@ async fn set_kv(service: &MemoryService, mut arguments: Arguments) -> Answer {
     let value = arguments.value("value_json");
     arguments.end()?;
     let value = value.ok_or_else(|| super::missing("value_json"))?;
-    if !super::arguments::is_exact(&value) {
-        return Err(super::arguments::inexact("value_json"));
-    }
     if RESERVED.contains(&namespace.as_str()) {
         let why = "is kept by consign itself; `consign scm rewind` sets cursors back";
         return Err(wrong("namespace", why));

@@ -190,11 +190,20 @@ impl Desk {
     }
 
     /// Calls a tool as somebody without a token.
-    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Value {
+    pub(crate) async fn call(
+        &self,
+        tool: &str,
+        arguments: impl Into<tools::GivenArguments>,
+    ) -> Value {
         self.call_as(&Caller::anonymous(), tool, arguments).await
     }
 
-    pub(crate) async fn call_as(&self, caller: &Caller, tool: &str, arguments: Value) -> Value {
+    pub(crate) async fn call_as(
+        &self,
+        caller: &Caller,
+        tool: &str,
+        arguments: impl Into<tools::GivenArguments>,
+    ) -> Value {
         let answer = tools::call(&self.service, tool, arguments, caller).await;
         assert_eq!(answer.body["correlation_id"], json!(answer.correlation_id));
         assert_eq!(answer.body["ok"], json!(answer.ok));

@@ -11,9 +11,9 @@ use axum::{
 };
 use consign_memory::{
     Caller, Correlation, GatewayToken, MemoryService,
-    tools::{self, ToolAnswer},
+    tools::{self, GivenArguments, ToolAnswer},
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::Shared;
 use crate::{
@@ -79,7 +79,7 @@ impl Agent {
         &self,
         service: &MemoryService,
         name: &str,
-        arguments: Value,
+        arguments: GivenArguments,
         correlation: &Correlation,
     ) -> ToolAnswer {
         let known = tools::find(service.options(), name);

@@ -24,6 +24,12 @@ pub(crate) fn unreadable(message: &str, correlation: &Correlation) -> Response {
     json_answer(StatusCode::BAD_REQUEST, &body)
 }
 
+/// What is JSON, and no request.
+pub(crate) fn invalid(message: &str, id: Value, correlation: &Correlation) -> Response {
+    let body = Reason::InvalidRequest.body(message, id, correlation);
+    json_answer(StatusCode::BAD_REQUEST, &body)
+}
+
 /// What is answered while there is no database.
 pub(crate) fn unavailable(message: &str, id: Value, correlation: &Correlation) -> Value {
     Reason::LogbookDbUnavailable.body(message, id, correlation)
@@ -47,10 +53,7 @@ impl Mcp {
     ) -> Response {
         let asked = match Asked::check(message) {
             Ok(asked) => asked,
-            Err((message, id)) => {
-                let body = Reason::InvalidRequest.body(message, id, correlation);
-                return json_answer(StatusCode::BAD_REQUEST, &body);
-            }
+            Err((message, id)) => return invalid(message, id, correlation),
         };
         let request = request(parts, &asked.message);
         let response = self.service.handle(request).await;

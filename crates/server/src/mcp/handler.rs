@@ -3,7 +3,10 @@
 use std::sync::{Arc, LazyLock};
 
 use axum::http::request::Parts;
-use consign_memory::{Correlation, MemoryService, tools};
+use consign_memory::{
+    Correlation, MemoryService,
+    tools::{self, ArgumentFault, GivenArguments},
+};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
@@ -65,6 +68,20 @@ fn correlation(context: &RequestContext<RoleServer>) -> Correlation {
     let parts = context.extensions.get::<Parts>();
     let given = parts.and_then(|parts| parts.extensions.get::<Correlation>());
     given.cloned().unwrap_or_else(Correlation::new)
+}
+
+/// Where the reader of standard input says what is wrong with the text of arguments.
+pub(super) const FAULT: &str = "consign/fault";
+
+/// What is wrong with the text of the arguments, which the SDK does not show.
+fn fault(context: &RequestContext<RoleServer>) -> Option<ArgumentFault> {
+    let parts = context.extensions.get::<Parts>();
+    let over_http = parts.and_then(|parts| parts.extensions.get::<ArgumentFault>());
+    let marked = || {
+        let marked = context.meta.0.0.get(FAULT)?;
+        serde_json::from_value(marked.clone()).ok()
+    };
+    over_http.cloned().or_else(marked)
 }
 
 /// Every tool as the protocol announces it.
@@ -135,7 +152,10 @@ impl ServerHandler for Tools {
             let message = "nobody was let in";
             return Err(Reason::InternalError.error(message, None, &correlation));
         };
-        let arguments = Value::Object(request.arguments.unwrap_or_default());
+        let arguments = GivenArguments {
+            value: Value::Object(request.arguments.unwrap_or_default()),
+            fault: fault(&context),
+        };
         let answer = agent.call(&self.service, &request.name, arguments, &correlation);
         // Whatever became of it is an answer: what the gateway decides is no error of the protocol.
         Ok(CallToolResult::structured(answer.await.body).into())

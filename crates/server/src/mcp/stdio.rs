@@ -9,8 +9,13 @@ use rmcp::{
     service::{NotificationContext, RequestContext},
     transport::stdio_pipes,
 };
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader, DuplexStream};
 
-use super::{errors, handler::Tools};
+use super::{
+    argument_fault, errors,
+    handler::{FAULT, Tools},
+};
 use crate::gate::agents::Agent;
 
 /// Why the protocol could not be spoken.
@@ -34,7 +39,8 @@ pub async fn serve_stdio(
         may_write: true,
     };
     let tools = Complete(Tools::for_one(service, agent));
-    let running = match rmcp::serve_server(tools, stdio_pipes()).await {
+    let (reader, writer) = stdio_pipes();
+    let running = match rmcp::serve_server(tools, (checked(reader), writer)).await {
         Ok(running) => running,
         // Gone before it said anything: nothing was asked of us.
         Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
@@ -43,6 +49,44 @@ pub async fn serve_stdio(
     let ended = running.waiting().await;
     ended.map_err(|error| StdioError(error.to_string()))?;
     Ok(())
+}
+
+/// The same lines, those marked whose arguments the SDK would read otherwise than they are written.
+fn checked(reader: impl AsyncRead + Send + Unpin + 'static) -> DuplexStream {
+    let (mut into, from) = tokio::io::duplex(64 << 10);
+    tokio::spawn(async move {
+        let (mut reader, mut line) = (BufReader::new(reader), Vec::new());
+        loop {
+            line.clear();
+            match reader.read_until(b'\n', &mut line).await {
+                Ok(0) | Err(_) => return,
+                Ok(_) => {}
+            }
+            let line = marked(&line).map_or(Cow::Borrowed(line.as_slice()), Cow::Owned);
+            if into.write_all(&line).await.is_err() {
+                return;
+            }
+        }
+    });
+    from
+}
+
+/// A line with what is wrong with its arguments; none: nothing is, or the SDK will refuse it.
+fn marked(line: &[u8]) -> Option<Vec<u8>> {
+    let text = std::str::from_utf8(line).ok()?;
+    // A request that has a name twice has no arguments to be sure of.
+    let fault = match argument_fault(text) {
+        Ok(fault) => json!(fault?),
+        Err(why) if why.starts_with("duplicate field") => json!({"place": "", "why": why}),
+        Err(_) => return None,
+    };
+    let mut message: Value = serde_json::from_str(text).ok()?;
+    let params = message.get_mut("params")?.as_object_mut()?;
+    let meta = params.entry("_meta").or_insert_with(|| json!({}));
+    meta.as_object_mut()?.insert(FAULT.to_owned(), fault);
+    let mut line = serde_json::to_vec(&message).ok()?;
+    line.push(b'\n');
+    Some(line)
 }
 
 /// The tools, with errors that say as much as those over HTTP.
@@ -73,5 +117,32 @@ impl Service<RoleServer> for Complete {
 
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
         Service::supported_protocol_versions(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_whose_arguments_would_change_are_marked() {
+        let call = |arguments: &str| {
+            format!(
+                r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"t","arguments":{arguments}}}}}"#
+            )
+        };
+        for arguments in [r#"{"n":0.12345678901234567890}"#, r#"{"n":1,"n":2}"#] {
+            let line = marked(call(arguments).as_bytes()).unwrap();
+            assert_eq!(line.last(), Some(&b'\n'));
+            let message: Value = serde_json::from_slice(&line).unwrap();
+            let fault = &message["params"]["_meta"][FAULT];
+            assert_eq!(fault["place"], "n", "{message}");
+        }
+        let twice =
+            r#"{"jsonrpc":"2.0","id":1,"params":{"arguments":{"a":1},"arguments":{"a":2}}}"#;
+        assert!(marked(twice.as_bytes()).is_some());
+        for plain in [call(r#"{"n":1.5}"#).as_str(), "{", "", "[]"] {
+            assert_eq!(marked(plain.as_bytes()), None, "{plain}");
+        }
     }
 }

@@ -9,7 +9,10 @@ use axum::{
     http::{HeaderMap, HeaderName, StatusCode, request::Parts},
     response::Response,
 };
-use consign_memory::Correlation;
+use consign_memory::{
+    Correlation,
+    tools::{ArgumentFault, GivenArguments},
+};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -60,7 +63,7 @@ async fn answered(
     state: &AppState,
     caller: &Caller,
     correlation: &Correlation,
-    (parts, body): (Parts, Body),
+    (mut parts, body): (Parts, Body),
 ) -> Result<Response, Problem> {
     let gateway = served(state)?;
     check_type(&parts.headers, "application/json")?;
@@ -71,12 +74,23 @@ async fn answered(
         Ok(body) => body,
         Err(error) => return Ok(mcp::unreadable(&error.to_string(), correlation)),
     };
+    let text = std::str::from_utf8(&bytes).unwrap_or_default();
+    let fault = mcp::argument_fault(text);
     match body {
         Value::Object(message) if mcp::speaks(&message) => {
+            match fault {
+                Ok(Some(fault)) => drop(parts.extensions.insert(fault)),
+                Ok(None) => {}
+                Err(why) => {
+                    let id = message.get("id").cloned().unwrap_or_default();
+                    return Ok(mcp::invalid(&why, id, correlation));
+                }
+            }
             Ok(gateway.mcp.answer(parts, message, correlation).await)
         }
         Value::Object(fields) => {
-            let answer = plainly(gateway, fields, caller, correlation).await?;
+            let fault = fault.map_err(|why| malformed(&format!("cannot be read: {why}")))?;
+            let answer = plainly(gateway, (fields, fault), caller, correlation).await?;
             Ok(json_answer(StatusCode::OK, &answer))
         }
         _ => Err(malformed("must be an object")),
@@ -86,7 +100,7 @@ async fn answered(
 /// The plain form: a tool and its arguments, nothing else.
 async fn plainly(
     gateway: &Gateway,
-    mut fields: Map<String, Value>,
+    (mut fields, fault): (Map<String, Value>, Option<ArgumentFault>),
     caller: &Caller,
     correlation: &Correlation,
 ) -> Result<Value, Problem> {
@@ -97,6 +111,10 @@ async fn plainly(
         None => Value::Object(Map::new()),
         Some(arguments @ Value::Object(_)) => arguments,
         Some(_) => return Err(malformed("has arguments that are no object")),
+    };
+    let arguments = GivenArguments {
+        value: arguments,
+        fault,
     };
     let service = &gateway.here.service;
     let called = agent(caller)?.call(service, &tool, arguments, correlation);

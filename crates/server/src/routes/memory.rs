@@ -7,7 +7,10 @@ use axum::{
     http::StatusCode,
     response::Response,
 };
-use consign_memory::{Correlation, GateRequest, tools::ToolAnswer};
+use consign_memory::{
+    Correlation, GateRequest,
+    tools::{ArgumentFault, GivenArguments, ToolAnswer},
+};
 use serde_json::{Map, Value, json};
 
 use super::json_answer;
@@ -240,16 +243,21 @@ async fn call(
     let called = async {
         let gateway = served(&state)?;
         let arguments = match request {
-            None => Map::new(),
+            None => Map::new().into(),
             Some(request) => {
                 let (headers, bytes) = whole(request).await?;
                 check_type(&headers, "application/json")?;
-                parse::<Map<String, Value>>(&bytes)?
+                let fields = parse::<Map<String, Value>>(&bytes)?;
+                let text = std::str::from_utf8(&bytes).unwrap_or_default();
+                GivenArguments {
+                    fault: ArgumentFault::find(text),
+                    ..fields.into()
+                }
             }
         };
         let service = &gateway.here.service;
         let agent = agent(&caller)?;
-        let answer = agent.call(service, tool, arguments.into(), &correlation);
+        let answer = agent.call(service, tool, arguments, &correlation);
         Ok(answer.await)
     };
     match called.await {

@@ -152,6 +152,61 @@ async fn what_is_no_json_is_a_parse_error() {
     }
 }
 
+/// Numbers that would be rounded and names that come twice are refused in every form, with their place.
+#[tokio::test]
+async fn arguments_that_would_change_are_refused_in_every_form() {
+    let bench = Bench::sqlite().await;
+    let post = async |path: &str, body: &str| {
+        let mut request = request(Method::POST, path, Some(json!({})));
+        *request.body_mut() = body.to_owned().into();
+        bench.call(request).await
+    };
+    let kv = |value: &str| format!(r#"{{"namespace": "n", "key": "k", "value_json": {value}}}"#);
+    for (tool, arguments, place) in [
+        (
+            "logbook_set_kv",
+            kv(r#"{"d": 0.12345678901234567890}"#),
+            "value_json.d is a number that would be rounded",
+        ),
+        (
+            "logbook_set_kv",
+            kv(r#"{"m": [100000000000000000.01]}"#),
+            "value_json.m[0] is a number",
+        ),
+        (
+            "memory_store",
+            r#"{"payload_md": "a", "payload_md": "b"}"#.to_owned(),
+            "payload_md is a duplicate name",
+        ),
+        (
+            "memory_store",
+            r#"{"payload_md": "a", "meta_json": {"d": 0.1, "d": 0.2}}"#.to_owned(),
+            "meta_json.d is a duplicate name",
+        ),
+    ] {
+        let plain = format!(r#"{{"tool": "{tool}", "arguments": {arguments}}}"#);
+        let rpc = format!(
+            r#"{{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {{"name": "{tool}", "arguments": {arguments}}}}}"#
+        );
+        let mut answers = vec![
+            post("/mcp", &plain).await.json["result"].clone(),
+            told(&post("/mcp", &rpc).await),
+        ];
+        if tool == "memory_store" {
+            answers.push(post("/memory/store", &arguments).await.json);
+        }
+        for answer in answers {
+            assert_eq!(answer["error_code"], "INVALID_PARAMETER", "{answer}");
+            let message = answer["message"].as_str().unwrap();
+            assert!(message.starts_with(place), "{message}");
+        }
+    }
+    let twice = r#"{"tool": "governance_get", "arguments": {}, "arguments": {}}"#;
+    post("/mcp", twice).await.is_agents(400, "INVALID_INPUT");
+    let twice = r#"{"jsonrpc": "2.0", "id": 1, "method": "ping", "method": "ping"}"#;
+    is_error(&post("/mcp", twice).await, 400, -32600, "INVALID_REQUEST");
+}
+
 /// Facts section 7: whatever is neither form is told so in the words of the plain one.
 #[tokio::test]
 async fn what_is_neither_form_is_refused_plainly() {

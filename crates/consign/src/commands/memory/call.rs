@@ -1,8 +1,11 @@
 //! `consign memory store`, `query` and `call`: the tools of the gateway, without a server between.
 
 use clap::Args;
-use consign_memory::{Caller, tools};
-use serde_json::{Value, json};
+use consign_memory::{
+    Caller,
+    tools::{self, GivenArguments},
+};
+use serde_json::json;
 
 use crate::{
     config::Flags,
@@ -88,7 +91,7 @@ pub(super) struct Call {
     tool: String,
     /// Its arguments: a JSON object
     #[arg(default_value = "{}", value_parser = object)]
-    arguments: Value,
+    arguments: GivenArguments,
 }
 
 impl Call {
@@ -97,9 +100,9 @@ impl Call {
     }
 }
 
-fn object(text: &str) -> Result<Value, String> {
-    match serde_json::from_str(text) {
-        Ok(value @ Value::Object(_)) => Ok(value),
+fn object(text: &str) -> Result<GivenArguments, String> {
+    match GivenArguments::parse(text) {
+        Ok(arguments) if arguments.value.is_object() => Ok(arguments),
         Ok(_) => Err("must be a JSON object".to_owned()),
         Err(error) => Err(format!(
             "is not JSON: {error}; arguments are an object, such as '{{\"query\": \"x\"}}'"
@@ -107,7 +110,11 @@ fn object(text: &str) -> Result<Value, String> {
     }
 }
 
-async fn call(context: &Context, tool: &str, arguments: Value) -> Result<Exit, Failure> {
+async fn call(
+    context: &Context,
+    tool: &str,
+    arguments: impl Into<GivenArguments>,
+) -> Result<Exit, Failure> {
     let config = context.config(Flags::new())?;
     let Some(memory) = Memory::prepare(&config)? else {
         return Err(Failure::usage("memory.enabled is false"));

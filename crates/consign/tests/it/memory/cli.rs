@@ -132,6 +132,11 @@ fn any_tool_can_be_called_and_says_by_the_exit_code_whether_it_did_it() {
     consign
         .run(["memory", "call", "memory_store", "[]"])
         .expect(2);
+    let rounded = r#"{"payload_md": "x", "meta_json": {"d": 0.12345678901234567890}}"#;
+    let rounded = consign
+        .run(["memory", "call", "memory_store", rounded])
+        .expect(1);
+    assert_eq!(rounded.json()["details"]["parameter"], "meta_json");
     consign.configure("[memory]\nenabled = false\n");
     consign.run(["memory", "call", "governance_get"]).expect(2);
 }

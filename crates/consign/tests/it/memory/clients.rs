@@ -200,16 +200,20 @@ fn a_client_that_hangs_up_is_answered_first() {
     let nope = r#"{"jsonrpc":"2.0","id":3,"method":"nope"}"#;
     let prompts = r#"{"jsonrpc":"2.0","id":4,"method":"prompts/list"}"#;
     let level = r#"{"jsonrpc":"2.0","id":5,"method":"logging/setLevel","params":{"level":"info"}}"#;
-    let said = format!("{initialize}\n{ready}\n{store}\n{nope}\n{prompts}\n{level}\n");
+    let rounded = r#"{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"name":"memory_store","arguments":{"payload_md":"y","meta_json":{"d":0.12345678901234567890}}}}"#;
+    let said = format!("{initialize}\n{ready}\n{store}\n{nope}\n{prompts}\n{level}\n{rounded}\n");
     let ran = consign.run_with(["mcp"], said.as_bytes()).expect(0);
     let answers = ran.json_lines();
-    assert_eq!(answers.len(), 5, "{ran:#?}");
+    assert_eq!(answers.len(), 6, "{ran:#?}");
     let of = |id: Value| answers.iter().find(|answer| answer["id"] == id).unwrap();
     assert_eq!(of(1.into())["result"]["protocolVersion"], "2025-11-25");
     let text = of("s".into())["result"]["content"][0]["text"]
         .as_str()
         .unwrap();
     assert!(text.contains("\"action\":\"allow\""), "{text}");
+    let refused = &of(6.into())["result"]["structuredContent"];
+    assert_eq!(refused["error_code"], "INVALID_PARAMETER", "{refused}");
+    assert_eq!(refused["details"]["parameter"], "meta_json", "{refused}");
     // The SDK's own errors say as much as ours.
     for (id, method) in [(3, "nope"), (4, "prompts/list"), (5, "logging/setLevel")] {
         let error = &of(id.into())["error"];

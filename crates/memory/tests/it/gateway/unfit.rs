@@ -1,6 +1,6 @@
 //! Requests that are none: refused, and audited like every other.
 
-use consign_memory::Caller;
+use consign_memory::{Caller, tools};
 use serde_json::{Value, json};
 
 use crate::support::Desk;
@@ -37,6 +37,48 @@ async fn is_audited(desk: &Desk, arguments: Value, (code, name, space): (&str, &
         !message.is_empty() && !message.contains('\0'),
         "{message:?}"
     );
+}
+
+/// What a text says and a value does not keep is refused with its place, and audited.
+#[tokio::test]
+async fn numbers_that_would_be_rounded_and_duplicate_names_are_refused() {
+    let desk = Desk::new().await;
+    let caller = Caller::anonymous();
+    for (tool, text, place) in [
+        (
+            "logbook_set_kv",
+            r#"{"namespace": "n", "key": "k", "value_json": {"d": 0.12345678901234567890}}"#,
+            "value_json.d is a number that would be rounded",
+        ),
+        (
+            "logbook_set_kv",
+            r#"{"namespace": "n", "key": "k", "value_json": {"m": [100000000000000000.01]}}"#,
+            "value_json.m[0] is a number that would be rounded",
+        ),
+        (
+            "memory_store",
+            r#"{"payload_md": "a", "payload_md": "b"}"#,
+            "payload_md is a duplicate name",
+        ),
+        (
+            "memory_store",
+            r#"{"payload_md": "a", "meta_json": {"d": 0.1, "d": 0.2}}"#,
+            "meta_json.d is a duplicate name",
+        ),
+    ] {
+        let before = desk.audits().await.len();
+        let given = tools::GivenArguments::parse(text).unwrap();
+        let answer = tools::call(&desk.service, tool, given, &caller).await.body;
+        assert_eq!(answer["error_code"], INVALID, "{text}: {answer}");
+        let message = answer["message"].as_str().unwrap();
+        assert!(message.starts_with(place), "{message}");
+        let is_audited = desk.audits().await.len() > before;
+        assert_eq!(is_audited, tool == "memory_store", "{text}");
+    }
+    let kept = json!({"namespace": "n", "key": "k"});
+    let kept = desk.call("logbook_get_kv", kept).await;
+    assert_eq!(kept["found"], false, "{kept}");
+    assert_eq!(desk.server.stores(), 0);
 }
 
 /// Facts 5.1 and 5.2: one final audit for whatever reached the tool.
@@ -159,11 +201,11 @@ async fn what_could_not_be_kept_is_audited() {
 #[tokio::test]
 async fn a_number_that_would_be_rounded_is_refused() {
     let desk = Desk::new().await;
-    let request = |number: &str| -> Value {
+    let request = |number: &str| {
         let text = format!(
             r#"{{"payload_md": "x", "target_space": "private:ada", "meta_json": {{"n": [{number}]}}}}"#
         );
-        serde_json::from_str(&text).unwrap()
+        tools::GivenArguments::parse(&text).unwrap()
     };
     let refused = desk
         .call("memory_store", request("18446744073709551616"))
