@@ -5,9 +5,12 @@ use serde_json::{Map, json};
 
 use super::{Event, shown_error};
 use crate::{
-    Action, AuditEnd, AuditStatus, BackendError, Correlation, NewAudit, card::Trim,
+    Action, Audit, AuditEnd, AuditStatus, BackendError, Correlation, NewAudit, card::Trim,
     evidence::Evidence,
 };
+
+/// Says in `extra` that a removal was sent, and not whether it was done.
+const MAY_BE_REMOVED: &str = "may_be_removed";
 
 /// A request to remove a memory. The audit names it under `deleted_memory_id`: nothing is stored by it,
 /// so it plays no part in telling whether a text is stored.
@@ -75,11 +78,36 @@ impl DeleteAudit<'_> {
 
     /// The end of the audit of a memory that may be there still.
     pub fn failed(error: &BackendError) -> AuditEnd {
+        let mut extra = json!({"last_error": shown_error(&error.to_string())});
+        if Self::is_doubt(error) {
+            extra[MAY_BE_REMOVED] = json!(true);
+        }
         AuditEnd {
             status: AuditStatus::Failed,
             action: Some(Action::Reject),
             reason: Some(format!("memory_delete:{}", error.word())),
-            patch: json!({"extra": {"last_error": shown_error(&error.to_string())}}),
+            patch: json!({"extra": extra}),
         }
+    }
+
+    /// Whether a removal that failed so may have been done: it was sent, and not refused.
+    pub fn is_doubt(error: &BackendError) -> bool {
+        match error {
+            BackendError::Unreachable(_) => false,
+            BackendError::Unknown(_) | BackendError::Protocol(_) => true,
+            BackendError::Api { status, .. } => *status >= 500 || *status == 408,
+        }
+    }
+
+    /// Whether this is the audit of a removal of this memory that may have been done. One that was
+    /// ended by reconciling, or has not ended, belongs to a gateway that died.
+    pub fn may_have_removed(audit: &Audit, memory_id: &str, backend: &str) -> bool {
+        let document = &audit.evidence_refs_json;
+        let extra = &document["extra"];
+        let was_open = audit.status == AuditStatus::Pending
+            || audit.reason.as_deref() == Some("memory_delete:audit_timeout");
+        extra["deleted_memory_id"] == memory_id
+            && document["backend"] == backend
+            && (was_open || extra[MAY_BE_REMOVED] == true)
     }
 }

@@ -1,5 +1,7 @@
 //! Changing and removing memories.
 
+mod earlier;
+
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -113,7 +115,11 @@ impl MemoryService {
                 let sketch = Sketch::by(request.actor_user_id);
                 return Err(self.refused_store(sketch, refusal, caller).await);
             }
-            Err(refusal) => return Err(refusal),
+            Err(refusal) => {
+                let sketch = Sketch::by(request.actor_user_id);
+                let reason = "memory_update:unavailable";
+                return Err(self.refused_change(sketch, reason, refusal, caller).await);
+            }
         };
         let unfit = match &old.superseded_by {
             Some(newer) => Some(wrong(
@@ -155,27 +161,40 @@ impl MemoryService {
             action: Action::Reject,
             reason: "memory_delete:not_found",
         };
-        let item = match self.readable(&request.id, caller).await {
-            Ok(item) => item,
+        let (space, is_there) = match self.readable(&request.id, caller).await {
+            Ok(item) => (item.space, true),
             Err(refusal) => {
-                if refusal.code != "NOT_FOUND" {
-                    audit.reason = "memory_delete:unavailable";
+                let earlier = match refusal.code {
+                    "NOT_FOUND" => self.may_be_removed(&request.id, caller).await?,
+                    _ => {
+                        audit.reason = "memory_delete:unavailable";
+                        None
+                    }
+                };
+                match earlier {
+                    Some(space) => (space, false),
+                    None => return Err(self.not_deleted(&audit, refusal).await),
                 }
-                return Err(self.not_deleted(&audit, refusal).await);
             }
         };
-        audit.space = &item.space;
+        audit.space = &space;
         let claimed = request.actor_user_id.as_deref();
-        if let Some(objection) = self.objects_to_delete(&item, claimed, caller).await? {
+        if let Some(objection) = self.objects_to_delete(&space, claimed, caller).await? {
             audit.reason = &objection.reason;
             let refusal = Refusal::new(objection.code, objection.message);
             return Err(self.not_deleted(&audit, refusal).await);
         }
         (audit.action, audit.reason) = (Action::Allow, "memory_delete");
-        self.remove(&audit).await?;
+        let message = if is_there {
+            self.remove(&audit).await?;
+            None
+        } else {
+            self.audited(&audit.audit(AuditStatus::Success)).await?;
+            Some("an earlier request removed it, whose answer was lost")
+        };
         Ok(json!({
-            "ok": true, "action": "allow", "reason": audit.reason, "memory_id": item.id,
-            "space": item.space, "message": Value::Null,
+            "ok": true, "action": "allow", "reason": audit.reason, "memory_id": request.id,
+            "space": space, "message": message,
         }))
     }
 
@@ -193,7 +212,7 @@ impl MemoryService {
     /// memory says, and on what evidence, does not matter any more.
     async fn objects_to_delete(
         &self,
-        item: &MemoryItem,
+        space: &str,
         claimed: Option<&str>,
         caller: &Caller,
     ) -> Result<Option<Objection>, Refusal> {
@@ -215,13 +234,13 @@ impl MemoryService {
             && !self.logbook().user_exists(actor).await.map_err(refused)?
         {
             // What somebody stores whom nobody knows is nobody's in particular, and theirs as much.
-            let is_nobodys = item.space == self.spaces()?.private_of(None);
+            let is_nobodys = space == self.spaces()?.private_of(None);
             if is_nobodys && self.options().unknown_actor_policy == UnknownActorPolicy::Degrade {
                 return Ok(None);
             }
             return Ok(Some(objection("ACTOR_UNKNOWN", "actor_unknown:reject")));
         }
-        if self.private_owner(&item.space).is_some() {
+        if self.private_owner(space).is_some() {
             return Ok(None);
         }
         let settings = self.logbook().settings(&self.options().project_key).await;
@@ -266,7 +285,15 @@ impl MemoryService {
         };
         match tokio::spawn(removing).await {
             Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) => Err(unavailable(error)),
+            Ok(Err(error)) => {
+                let may_be_removed = DeleteAudit::is_doubt(&error);
+                let mut refusal = unavailable(error);
+                if may_be_removed {
+                    let advice = "the memory may be removed: repeat the request to find out";
+                    refusal.message = format!("{}; {advice}", refusal.message);
+                }
+                Err(refusal)
+            }
             Err(gone) => Err(Refusal::new("INTERNAL_ERROR", gone.to_string()).retryable()),
         }
     }

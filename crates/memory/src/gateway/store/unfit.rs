@@ -80,6 +80,31 @@ impl MemoryService {
         let details = refusal.details.as_ref();
         let name = details.and_then(|details| details["parameter"].as_str());
         let unfit = Unfit::parameter(name.unwrap_or("arguments"));
+        self.refused_unfit(sketch, unfit, refusal, caller).await
+    }
+
+    /// The same for a request that could not be decided about, for a reason of its own.
+    pub(crate) async fn refused_change(
+        &self,
+        sketch: Sketch,
+        reason: &str,
+        refusal: Refusal,
+        caller: &Caller,
+    ) -> Refusal {
+        let unfit = Unfit {
+            reason: reason.to_owned(),
+            payload_sha: None,
+        };
+        self.refused_unfit(sketch, unfit, refusal, caller).await
+    }
+
+    async fn refused_unfit(
+        &self,
+        sketch: Sketch,
+        unfit: Unfit,
+        refusal: Refusal,
+        caller: &Caller,
+    ) -> Refusal {
         let given = caller.correlation_id.as_deref().unwrap_or_default();
         let correlation = Correlation::parse_or_new(given);
         let who = (caller, &correlation);

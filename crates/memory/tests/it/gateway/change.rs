@@ -266,7 +266,60 @@ async fn what_could_not_be_removed_is_there_and_audited() {
     assert_eq!(missing["action"], "reject", "{missing}");
 }
 
+/// The DELETE arrived and its answer did not: the audit says that the memory may be gone, and the
+/// repeat finds out.
+#[tokio::test]
+async fn a_removal_whose_answer_was_lost_is_audited_by_the_repeat() {
+    let desk = Desk::new().await;
+    let alice = bound("alice");
+    let service = &desk.service;
+    let store = json!({"payload_md": "a secret", "target_space": "private:alice"});
+    let stored = call(service, &alice, "memory_store", store).await;
+    let id = json!({"id": stored["memory_id"]});
+    desk.server.behave(Manner::LoseDeletes);
+    let lost = call(service, &alice, "memory_delete", id.clone()).await;
+    assert_eq!(lost["error_code"], "OPENMEMORY_UNAVAILABLE", "{lost}");
+    let said = lost["message"].as_str().unwrap();
+    assert!(said.contains("may be removed"), "{said}");
+    desk.server.behave(Manner::Well);
+    let audit = desk.audits().await.pop().unwrap();
+    let extra = &audit.evidence_refs_json["extra"];
+    assert_eq!(extra["may_be_removed"], true, "{extra}");
+    let hidden = call(service, &bound("bob"), "memory_delete", id.clone()).await;
+    assert_eq!(hidden["error_code"], "NOT_FOUND", "{hidden}");
+    let repeat = call(service, &alice, "memory_delete", id.clone()).await;
+    assert_eq!(repeat["ok"], true, "{repeat}");
+    assert_eq!(repeat["memory_id"], stored["memory_id"], "{repeat}");
+    assert_eq!(repeat["space"], "private:alice", "{repeat}");
+    let audit = desk.audits().await.pop().unwrap();
+    assert_eq!(crate::support::told(&audit), "allow memory_delete success");
+    assert_eq!(audit.target_space, "private:alice");
+    let extra = &audit.evidence_refs_json["extra"];
+    assert_eq!(extra["deleted_memory_id"], stored["memory_id"], "{extra}");
+    // A memory that was never removed is none.
+    let other = call(service, &alice, "memory_delete", json!({"id": "mem-99"})).await;
+    assert_eq!(other["error_code"], "NOT_FOUND", "{other}");
+}
+
+/// An update of what cannot be read is refused, and audited as every request is.
+#[tokio::test]
+async fn an_update_of_what_cannot_be_read_is_audited() {
+    let desk = Desk::new().await;
+    let store = json!({"payload_md": "x", "target_space": "private:bob"});
+    let stored = desk.call("memory_store", store).await;
+    desk.server.behave(Manner::Down);
+    let update = json!({"id": stored["memory_id"], "payload_md": "y"});
+    let away = desk.call("memory_update", update).await;
+    assert_eq!(away["error_code"], "OPENMEMORY_UNAVAILABLE", "{away}");
+    assert_eq!(away["action"], "error", "{away}");
+    assert_eq!(away["reason"], "memory_update:unavailable", "{away}");
+    let told = desk.told().await;
+    assert_eq!(told[1..], ["reject memory_update:unavailable failed"]);
+}
+
 crate::support::also_on_postgres! {
+    a_removal_whose_answer_was_lost_is_audited_by_the_repeat
+    an_update_of_what_cannot_be_read_is_audited
     a_newer_version_replaces_the_old_one
     a_removed_memory_is_gone_and_may_be_stored_again
     shared_memories_are_removed_by_those_who_may_write_there

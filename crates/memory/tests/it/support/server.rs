@@ -28,6 +28,8 @@ pub(crate) enum Manner {
     LoseAnswers,
     /// It stores, and one answer is lost; it is well again after that.
     LoseOneAnswer,
+    /// It removes what it is told to, and the answer is lost; it is well otherwise.
+    LoseDeletes,
     /// It fails for texts that hold a word.
     FailFor(&'static str),
     /// It answers with an error; nothing is stored.
@@ -159,7 +161,7 @@ impl FakeServer {
                 good();
                 Err(BackendError::Unknown("connection closed".into()))
             }
-            Manner::FailFor(_) => Ok(good()),
+            Manner::FailFor(_) | Manner::LoseDeletes => Ok(good()),
             Manner::Status(status) => Err(BackendError::Api {
                 status,
                 message: "as told, Bearer sk-secret-token-1234".into(),
@@ -234,6 +236,11 @@ impl Backend for FakeServer {
             kept.retain(|_, kept| kept.memory_id != id);
             kept.len() < before
         };
+        let manner = *self.manner.lock().unwrap();
+        if manner == Manner::LoseDeletes {
+            delete();
+            return Err(BackendError::Unknown("connection closed".into()));
+        }
         self.answer(budget, delete).await
     }
 
