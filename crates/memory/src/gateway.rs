@@ -45,6 +45,7 @@ use crate::{
     Action, Backend, BackendError, Caller, Logbook, MemoryOptions, Settings,
     policy::{self, Decision, PolicyInput},
     report,
+    space::Spaces,
     tools::Refusal,
     turn::Turns,
 };
@@ -217,10 +218,12 @@ impl MemoryService {
     }
 
     /// Whether a space is open to the caller: a private one is closed to everybody else whose
-    /// token says who they are.
+    /// token says who they are. So is one of no known kind: it may have been private under another
+    /// `private_space_prefix`.
     pub(crate) fn may_use(&self, caller: &Caller, space: &str) -> bool {
         match (self.private_owner(space), caller.actor.as_deref()) {
             (Some(owner), Some(actor)) if caller.is_authenticated => owner == actor,
+            (None, Some(_)) if caller.is_authenticated => Spaces::is_shared(space),
             _ => true,
         }
     }
@@ -265,7 +268,13 @@ impl MemoryService {
         match self.may_use(caller, space) {
             true => Ok(()),
             false => {
-                let why = format!("{space} is somebody else's private space");
+                let why = match self.private_owner(space) {
+                    Some(_) => format!("{space} is somebody else's private space"),
+                    None => format!(
+                        "{space} is no shared space, and may have been private under another \
+                         memory.private_space_prefix"
+                    ),
+                };
                 Err(Refusal::new("SPACE_FORBIDDEN", why))
             }
         }

@@ -75,6 +75,11 @@ impl Spaces {
         .find_map(|(prefix, kind)| space.starts_with(prefix).then_some(kind))
     }
 
+    /// Whether a space is a team's or everybody's, whatever private ones are called.
+    pub fn is_shared(space: &str) -> bool {
+        space.starts_with(TEAM_PREFIX) || space.starts_with(ORG_PREFIX)
+    }
+
     /// Whose private space this is, if it is one and somebody's.
     pub fn user_of<'s>(&self, space: &'s str) -> Option<&'s str> {
         let user = space.strip_prefix(&self.private_prefix)?;

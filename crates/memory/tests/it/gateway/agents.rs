@@ -1,6 +1,6 @@
 //! Who stores, and what that is worth.
 
-use consign_memory::{Caller, UnknownActorPolicy};
+use consign_memory::{Caller, MemoryService, UnknownActorPolicy, tools};
 use serde_json::{Value, json};
 
 use crate::support::Desk;
@@ -135,4 +135,40 @@ async fn a_name_on_the_list_is_no_credential() {
         let answer = desk.call_as(&caller, "memory_store", arguments).await;
         assert_eq!(answer["action"], action, "case {number}: {answer}");
     }
+}
+
+/// Another prefix for private spaces opens none of those that were private before.
+#[tokio::test]
+async fn spaces_of_another_prefix_stay_closed() {
+    let desk = Desk::new().await;
+    let kept = store("a secret", "private:alice", None);
+    let kept = desk.call_as(&bound("alice"), "memory_store", kept).await;
+    assert_eq!(kept["action"], "allow", "{kept}");
+    let mut options = desk.options.clone();
+    options.private_space_prefix = "user/".to_owned();
+    let renamed = MemoryService::new(desk.store.clone(), desk.server.clone(), options);
+    for (tool, arguments, code) in [
+        (
+            "memory_query",
+            json!({"query": "secret", "spaces": ["private:alice"]}),
+            "SPACE_FORBIDDEN",
+        ),
+        (
+            "memory_list",
+            json!({"spaces": ["private:alice"]}),
+            "SPACE_FORBIDDEN",
+        ),
+        ("memory_get", json!({"id": kept["memory_id"]}), "NOT_FOUND"),
+        (
+            "memory_delete",
+            json!({"id": kept["memory_id"]}),
+            "NOT_FOUND",
+        ),
+    ] {
+        let answer = tools::call(&renamed, tool, arguments, &bound("bob")).await;
+        assert_eq!(answer.error_code(), Some(code), "{}", answer.body);
+    }
+    let shared = json!({"query": "secret", "spaces": ["team:p", "org:x", "user/bob"]});
+    let answer = tools::call(&renamed, "memory_query", shared, &bound("bob")).await;
+    assert!(answer.ok, "{}", answer.body);
 }
