@@ -144,7 +144,7 @@ mod tests {
                 "dsn 'postgresql://u:p%40@h:5432/db' refused",
                 "dsn 'postgresql://[REDACTED]' refused",
             ),
-            ("POSTGRES://h/db?password=x y", "POSTGRES://[REDACTED] y"),
+            ("POSTGRES://h/db?password=x y", "POSTGRES://[REDACTED]"),
             (
                 "GET https://u:p@host/a?b=1 failed",
                 "GET https://[REDACTED]@host/a?b=1 failed",

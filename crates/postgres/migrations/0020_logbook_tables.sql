@@ -88,23 +88,40 @@ CREATE FUNCTION logbook.masked(p_text text) RETURNS text
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on
     AS $$
 DECLARE
-    -- Where a host, or a user before it, begins; and what it may be made of.
-    c_begins CONSTANT text := $re$((?:https?|ftps?|wss?):[/\\]+|:(?:\\/\\/|[/\\]{2})|(?:^|[\s"'<>`(=,;])(?:\\/\\/|[/\\]{2}))$re$;
-    c_user   CONSTANT text := $re$[^/\\?#\s"'<>`:]$re$;
-    c_users  CONSTANT text := $re$[^/\\?#\s"'<>`]$re$;
-    c_names  CONSTANT text := 'pass[-_.]?(?:word|wd|phrase|code)|pwd|secret|tokens?|(?:api|admin|access|private|secret|auth|account|shared|client)[-_.]?key|authorization|cookie|credentials?|signature|dsn|jwt';
-    v_text   text := p_text;
+    -- A text that begins with a URI is one to its end: blanks and quotes are a part of it. Elsewhere they end it.
+    v_is_whole CONSTANT boolean := p_text ~* '^\s*(?:[a-z0-9+.:-]+:[/\\]|[/\\]{2}|(?:https?|ftps?|wss?):)';
+    v_ends     CONSTANT text := CASE WHEN v_is_whole THEN '' ELSE $re$\s"'<>`$re$ END;
+    -- Where a host, or a user before it, begins; what a user is made of; one whose password goes on behind a `/`, a blank
+    -- or a quote, since what follows the colon is no port.
+    c_begins   CONSTANT text := $re$((?<![a-z0-9+.-])(?:https?|ftps?|wss?):[/\\]*|:(?:\\/\\/|[/\\]{2})|(?:^|[\s"'<>`(=,;])(?:\\/\\/|[/\\]{2}))$re$;
+    v_user     CONSTANT text := '[^/\\?#:' || v_ends || ']*';
+    v_users    CONSTANT text := '[^/\\?#' || v_ends || ']*';
+    v_sloppy   CONSTANT text := '(?!\[)[^/\\?#@:' || v_ends || ']*:(?![0-9]*[].,;:!)}]*(?:[/\\?#' || v_ends || ']|$))[^/\\?#@' || v_ends || ']*';
+    c_encoded  CONSTANT text := $re$(%(?:25)*3a(?:[/\\]|%(?:25)*(?:2f|5c)){2}|:(?:%(?:25)*(?:2f|5c)){2})$re$;
+    c_names    CONSTANT text := 'pass_(?:word|wd|phrase|code)|pwd|secret|tokens?|(?:api|admin|access|private|secret|auth|account|shared|client)_key|authorization|cookie|credentials?|signature|dsn|jwt';
+    v_part     CONSTANT text := '(?:[^%=?&;#' || v_ends || ']|%(?!(?:25)*(?:3f|26|3b|23|3d)))*';
+    v_name     CONSTANT text := $re$(?:[?&;#]|%(?:25)*(?:3f|26|3b|23))(?:$re$ || v_part || '(?:' || replace(c_names, '_', $re$(?:[-_.]|%(?:25)*(?:5f|2d|2e))?$re$) || ')'
+                                || '|(?:' || v_part || $re$(?:[-_.\[]|%(?:25)*(?:5f|2d|2e|5b)))?(?:pass|pw)$re$
+                                || '|(?:' || v_part || $re$(?:\[|%(?:25)*5b))?(?:sig|auth))(?:\]|%(?:25)*5d)?(?:(?:\[|%(?:25)*5b)$re$ || v_part || ')?';
+    v_text     text := p_text;
 BEGIN
     IF position('@' IN v_text) > 0 THEN
-        v_text := regexp_replace(v_text, c_begins || '(?:' || c_users || '*:' || c_users || '*)@', '\1[REDACTED]@', 'gi');
+        v_text := regexp_replace(v_text, c_begins || v_users || ':' || v_users || '@', '\1[REDACTED]@', 'gi');
         -- A login name of SSH is no secret.
-        v_text := regexp_replace(v_text, '(?<!ssh|sftp|scp)' || c_begins || c_user || '*@', '\1[REDACTED]@', 'gi');
+        v_text := regexp_replace(v_text, '(?<!ssh|sftp|scp)' || c_begins || v_user || '@', '\1[REDACTED]@', 'gi');
+        v_text := regexp_replace(v_text, c_begins || v_sloppy || '[/\\?#]' || CASE WHEN v_is_whole THEN '.' ELSE '[^' || v_ends || ']' END || '*@', '\1[REDACTED]@', 'gi');
+        IF NOT v_is_whole THEN
+            v_text := regexp_replace(v_text, c_begins || v_sloppy || '[/\\?#' || v_ends || '][^\n\r]*@', '\1[REDACTED]@', 'gi');
+        END IF;
     END IF;
     IF position('%' IN v_text) > 0 THEN
-        v_text := regexp_replace(v_text, $re$(%3a%2f%2f)(?:[^%&/\\?#\s"'<>`]|%(?!2f|3f|23))*%40$re$, '\1[REDACTED]%40', 'gi');
+        v_text := regexp_replace(v_text, c_encoded || '(?:[^%&/\\?#' || v_ends || ']|%(?!(?:25)*(?:2f|5c|3f|23)))*(@|%(?:25)*40)', '\1[REDACTED]\2', 'gi');
     END IF;
-    IF position('://' IN v_text) > 0 AND position('=' IN v_text) > 0 THEN
-        v_text := regexp_replace(v_text, $re$([?&;#](?:[^=?&;#\s"'<>`]*(?:$re$ || c_names || $re$)|sig|auth)=)[^?&;#\s"'<>`\\]+$re$, '\1[REDACTED]', 'gi');
+    IF v_is_whole OR position('://' IN v_text) > 0 OR v_text ~* c_encoded THEN
+        -- A quote is a part of a value unless something behind it shows that it closes.
+        v_text := regexp_replace(v_text, '(' || v_name || '=)' || CASE WHEN v_is_whole THEN $re$(?:[^&;#]|;(?![^=?&;#]*=))+$re$
+            ELSE $re$(?:[^&;#\s"'<>`\\]|["'<>`](?![\s"'<>`,;:.)\]}\\]|$)|;(?![^=?&;#\s"'<>`]*=)|\\(?!["'`]))+$re$ END, '\1[REDACTED]', 'gi');
+        v_text := regexp_replace(v_text, '(' || v_name || '%(?:25)*3d)(?:[^%&;#' || v_ends || ']|%(?!(?:25)*(?:26|23|3b)))+', '\1[REDACTED]', 'gi');
     END IF;
     RETURN v_text;
 END $$;
@@ -113,7 +130,7 @@ REVOKE ALL ON FUNCTION logbook.masked(text) FROM PUBLIC;
 -- Whether there is anything to look at more closely: nearly never.
 CREATE FUNCTION logbook.may_hold_credentials(p_text text) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN p_text ~ '[@%]' OR position('://' IN p_text) > 0 AND position('=' IN p_text) > 0;
+    RETURN p_text ~ '[@%]' OR position('=' IN p_text) > 0 AND p_text ~ '[?&;#]';
 REVOKE ALL ON FUNCTION logbook.may_hold_credentials(text) FROM PUBLIC;
 
 -- The same for every text of a document, names of fields included.
@@ -161,8 +178,8 @@ CREATE TABLE logbook.items (
     updated_at    timestamptz NOT NULL DEFAULT consign.clock()
 );
 CREATE TRIGGER mask_credentials BEFORE INSERT OR UPDATE ON logbook.items
-    FOR EACH ROW WHEN (logbook.may_hold_credentials(coalesce(NEW.item_type::text, '') || coalesce(NEW.title::text, '') || coalesce(NEW.scope_json::text, '')))
-    EXECUTE FUNCTION logbook.mask_row('item_type', 'title', 'scope_json');
+    FOR EACH ROW WHEN (logbook.may_hold_credentials(coalesce(NEW.item_type::text, '') || coalesce(NEW.title::text, '') || coalesce(NEW.status::text, '') || coalesce(NEW.scope_json::text, '')))
+    EXECUTE FUNCTION logbook.mask_row('item_type', 'title', 'status', 'scope_json');
 
 -- The space that an item belongs to, with its events and evidence: its scope says so, or its project.
 CREATE FUNCTION logbook.item_space(p_scope_json jsonb, p_project_key text) RETURNS text
@@ -212,6 +229,8 @@ BEGIN
     NEW.payload := NEW.payload_json;
     NEW.event_type := logbook.masked(NEW.event_type);
     NEW.source := logbook.masked(NEW.source);
+    NEW.status_from := logbook.masked(NEW.status_from);
+    NEW.status_to := logbook.masked(NEW.status_to);
     NEW.space := CASE WHEN jsonb_typeof(NEW.payload_json->'space') = 'string' THEN NEW.payload_json->>'space'
         ELSE (SELECT logbook.item_space(i.scope_json, i.project_key) FROM logbook.items i WHERE i.item_id = NEW.item_id) END;
     RETURN NEW;
@@ -244,8 +263,8 @@ CREATE TABLE logbook.kv (
     PRIMARY KEY (namespace, key)
 );
 CREATE TRIGGER mask_credentials BEFORE INSERT OR UPDATE ON logbook.kv
-    FOR EACH ROW WHEN (logbook.may_hold_credentials(coalesce(NEW.value_json::text, '')))
-    EXECUTE FUNCTION logbook.mask_row('value_json');
+    FOR EACH ROW WHEN (logbook.may_hold_credentials(coalesce(NEW.namespace::text, '') || coalesce(NEW.key::text, '') || coalesce(NEW.value_json::text, '')))
+    EXECUTE FUNCTION logbook.mask_row('namespace', 'key', 'value_json');
 
 -- The memories of the embedded backend: a text is kept once in a space.
 CREATE TABLE logbook.memory (

@@ -27,7 +27,7 @@ impl Work<'_> {
             .bind(rows::masked(&item.title))
             .bind(&item.project_key)
             .bind(rows::masked_json(&item.scope_json))
-            .bind(or(&item.status, "open"))
+            .bind(rows::masked(or(&item.status, "open")))
             .bind(owner)
             .bind(rows::micros(self.now))
             .fetch_one(&mut *self.connection)
@@ -135,6 +135,7 @@ impl Work<'_> {
 
     pub(crate) async fn set_kv(&mut self, namespace: &str, key: &str, value: &Value) -> Result<()> {
         required(&[("namespace", namespace), ("key", key)])?;
+        plain(&[("namespace", namespace), ("key", key)])?;
         sqlx::query(sql!("kv_set"))
             .bind(namespace)
             .bind(key)
@@ -344,6 +345,14 @@ fn required(fields: &[(&str, &str)]) -> consign_kernel::Result<()> {
     }
 }
 
+/// Refuses names that hold credentials: masked, two of them could become one.
+fn plain(names: &[(&str, &str)]) -> consign_kernel::Result<()> {
+    match names.iter().find(|(_, text)| rows::masked(text) != *text) {
+        Some((name, _)) => Err(Error::invalid(*name, "must not hold credentials")),
+        None => Ok(()),
+    }
+}
+
 fn check_attachment(new: &NewAttachment) -> consign_kernel::Result<()> {
     required(&[("kind", &new.kind), ("uri", &new.uri)])?;
     let is_hash = new.sha256.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -358,6 +367,11 @@ fn masked_event(event: &NewEvent) -> NewEvent {
     let mut event = event.clone();
     event.event_type = rows::masked(&event.event_type).into_owned();
     event.source = rows::masked(&event.source).into_owned();
+    for status in [&mut event.status_from, &mut event.status_to] {
+        *status = status
+            .as_deref()
+            .map(|status| rows::masked(status).into_owned());
+    }
     mask_credentials_in_fields(&mut event.payload_json);
     event
 }

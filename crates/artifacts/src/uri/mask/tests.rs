@@ -19,19 +19,6 @@ fn credentials_in_uris_are_masked() {
 }
 
 #[test]
-fn a_password_with_an_unescaped_slash_is_masked() {
-    for (text, masked) in [
-        ("https://user:pa/ss@host/x", "https://[REDACTED]@host/x"),
-        ("https://user:p?a#ss@host", "https://[REDACTED]@host"),
-        ("https://host:8080/a@b", "https://host:8080/a@b"),
-        ("https://[::1]:8080/a@b", "https://[::1]:8080/a@b"),
-        ("https:user:pw@host", "https:[REDACTED]@host"),
-    ] {
-        assert_eq!(mask_credentials(text), masked, "{text}");
-    }
-}
-
-#[test]
 fn documents_are_masked_to_the_last_text() {
     let mut document = json!({
         "uri": "https://u:p@h", "n": 1, "list": [{"deep": "//u:p@h"}, null, true],
@@ -48,7 +35,20 @@ fn documents_are_masked_to_the_last_text() {
 /// Texts come from strangers: what looks like very many URIs takes no longer than other texts.
 #[test]
 fn long_texts_take_their_length() {
-    for piece in ["://a:b/", "http:", "/", "%3a%2f%2f", "a:b@", "?token="] {
+    for piece in [
+        "://a:b/",
+        "http:",
+        "/",
+        "%3a%2f%2f",
+        "a:b@",
+        "?token=",
+        "http:a:b ",
+        "://a:b ",
+        "%25",
+        "?a;",
+        "%3a%2f%2fu@",
+        "%3ftoken%3d",
+    ] {
         let mut text = piece.repeat((256 << 10) / piece.len());
         text.push('@');
         let begun = std::time::Instant::now();

@@ -13,6 +13,7 @@ use crate::{
     payload_sha,
     policy::{Decision, Policy, PolicyInput},
     tools::{Arguments, Refusal, wrong},
+    uri::mask_credentials,
 };
 
 /// Evidence to keep, as it was asked for.
@@ -281,7 +282,7 @@ fn answer(
         "source_id": format!("artifact:{attachment_id}"), "timestamp": Timestamp::now(),
     });
     if let Some(title) = &request.title {
-        evidence["title"] = json!(title);
+        evidence["title"] = json!(mask_credentials(title));
     }
     json!({
         "ok": true, "item_id": item_id, "attachment_id": attachment_id, "sha256": sha256,

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::support::{Desk, Manner, also_on_postgres};
 
 /// Every way to write it that is tried.
-const URIS: [&str; 9] = [
+const URIS: [&str; 16] = [
     "https://user:hunter2@host/x",
     "HTTPS://user:hunter2%40x@host",
     "//user:hunter2@host/x",
@@ -18,6 +18,13 @@ const URIS: [&str; 9] = [
     "https://hunter2@host",
     "https://host/x?access_token=hunter2",
     "https://a:hunter2@h1/x and https://b:hunter2@h2/y",
+    "https://user:hunter2'w@host/x",
+    "https://user:a hunter2@host/x",
+    "https://user:a\"hunter2>`@host/x",
+    "https://h/go?next=https%3A%2F%2Fu:hunter2@h2",
+    "https://h/go?next=https%253A%252F%252Fu%253Ahunter2%2540h2",
+    "https://h/x?token=aa'hunter2",
+    "https://h/x?pass=hunter2&pw=hunter2&client_secret[]=hunter2",
 ];
 
 fn store(text: &str) -> Value {
@@ -62,7 +69,9 @@ async fn memories_and_their_audits_hold_no_credentials() {
 #[tokio::test]
 async fn facts_hold_no_credentials() {
     let desk = Desk::new().await;
-    let item = json!({"item_type": "task", "title": URIS[0], "scope_json": {"at": URIS}});
+    let item = json!({
+        "item_type": "task", "title": URIS[0], "scope_json": {"at": URIS}, "status": URIS[0],
+    });
     let item = desk.call("logbook_create_item", item).await;
     let item_id = &item["item_id"];
     for (number, uri) in URIS.iter().enumerate() {
@@ -75,6 +84,7 @@ async fn facts_hold_no_credentials() {
     }
     let event = json!({
         "item_id": item_id, "event_type": "note", "source": URIS[0],
+        "status_from": URIS[0], "status_to": URIS[1],
         "payload_json": {"seen": URIS, URIS[1]: {"deep": [URIS[2]]}},
     });
     let value = json!({"namespace": "links", "key": "all", "value_json": URIS});
@@ -86,6 +96,43 @@ async fn facts_hold_no_credentials() {
     ] {
         let answer = desk.call(tool, arguments).await;
         assert_eq!(answer["ok"], true, "{answer}");
+        assert!(!answer.to_string().contains("hunter2"), "{answer}");
+    }
+    desk.holds_nowhere("hunter2").await;
+}
+
+/// Names of values are refused rather than masked: masked, two of them could become one.
+#[tokio::test]
+async fn names_of_values_hold_no_credentials() {
+    let desk = Desk::new().await;
+    for (namespace, key) in [("links", URIS[0]), (URIS[9], "all")] {
+        let value = json!({"namespace": namespace, "key": key, "value_json": 1});
+        let answer = desk.call("logbook_set_kv", value).await;
+        assert_eq!(answer["error_code"], "INVALID_PARAMETER", "{answer}");
+        assert!(!answer.to_string().contains("hunter2"), "{answer}");
+    }
+    desk.holds_nowhere("hunter2").await;
+}
+
+/// What is refused is quoted in the answer, without credentials.
+#[tokio::test]
+async fn refusals_quote_no_credentials() {
+    let desk = Desk::new().await;
+    for uri in URIS {
+        let text = "x";
+        for (tool, arguments) in [
+            ("memory_get", json!({"id": uri})),
+            ("memory_update", json!({"id": uri, "payload_md": text})),
+            ("memory_delete", json!({"id": uri})),
+            ("memory_store", json!({"payload_md": text, uri: 1})),
+            ("memory_list", json!({uri: 1})),
+            ("evidence_read", json!({"uri": uri})),
+            (uri, json!({})),
+        ] {
+            let answer = desk.call(tool, arguments).await;
+            assert_eq!(answer["ok"], false, "{answer}");
+            assert!(!answer.to_string().contains("hunter2"), "{tool}: {answer}");
+        }
     }
     desk.holds_nowhere("hunter2").await;
 }
@@ -93,4 +140,6 @@ async fn facts_hold_no_credentials() {
 also_on_postgres! {
     memories_and_their_audits_hold_no_credentials
     facts_hold_no_credentials
+    names_of_values_hold_no_credentials
+    refusals_quote_no_credentials
 }
