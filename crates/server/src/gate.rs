@@ -21,6 +21,7 @@ use uuid::Uuid;
 use crate::{
     dashboard::{
         flash,
+        form::Form,
         refusal::{self, Asked},
         session::Sessions,
     },
@@ -46,6 +47,11 @@ const LOGINS: RateLimit = RateLimit {
     per_second: 1,
     burst: 20,
 };
+
+/// A login has a token and a page to go to, and whoever sends one is not known yet: how large it may be,
+/// and how long it may take.
+const LOGIN_BYTES_MAX: usize = 4 * 1024;
+const LOGIN_WITHIN: Duration = Duration::from_secs(5);
 
 /// What all gates share.
 #[derive(Debug)]
@@ -173,36 +179,40 @@ impl Gate {
             Access::Scopes(_) | Access::Agents(_) => {
                 let quota = self.shared.rates.take(&caller.client, Instant::now())?;
                 // A claim is short and may wait: a large one would keep the turn of large bodies.
-                let is_claim = self.route.ends_with("/claims");
-                let claim_max = options.body_max_bytes.min(pages::FORM_BYTES_MAX);
-                (
-                    quota,
-                    if is_claim {
-                        claim_max
-                    } else {
-                        options.body_max_bytes
-                    },
-                )
+                let bytes_max = match self.route.ends_with("/claims") {
+                    true => options.body_max_bytes.min(pages::FORM_BYTES_MAX),
+                    false => options.body_max_bytes,
+                };
+                (quota, bytes_max)
             }
-            Access::Pages(_) | Access::Leave | Access::Login => {
+            Access::Pages(_) => {
                 let quota = self.shared.rates.take(&caller.client, Instant::now())?;
                 (quota, pages::FORM_BYTES_MAX)
+            }
+            Access::Leave | Access::Login => {
+                let quota = self.shared.rates.take(&caller.client, Instant::now())?;
+                (quota, LOGIN_BYTES_MAX)
             }
             // Whoever watches over the server must not be locked out by it, and sends no body.
             Access::Front | Access::Open | Access::Metrics => (None, 0),
         };
         body::check_encoding(&parts.headers)?;
         let bodies = &self.shared.bodies;
+        let within = match self.access {
+            Access::Leave | Access::Login => options.body_timeout().min(LOGIN_WITHIN),
+            _ => options.body_timeout(),
+        };
         let body::Received { bytes, mut share } =
-            body::read(body, bytes_max, options.body_timeout(), bodies).await?;
+            body::read(body, bytes_max, within, bodies).await?;
         if let Some(asked) = asked {
             asked.keep(&parts, &bytes);
         }
         if let Some(visit) = &caller.visit {
             pages::check_form(&parts, &bytes, visit)?;
         }
-        if self.access == Access::Login {
-            // Only now: no page of another site can use up what its visitors may try.
+        if self.access == Access::Login && !self.is_known(&parts, &bytes) {
+            // Only now: no page of another site can use up what its visitors may try. Nor can one who
+            // guesses, for others behind the same address.
             quota = self.shared.logins.take(&caller.client, Instant::now())?;
         }
         // Before the slot: whoever waits for a turn leaves the slots to small requests.
@@ -228,6 +238,13 @@ impl Gate {
             }
         }
         Ok(response)
+    }
+
+    /// Whether a login shows a token that the server knows.
+    fn is_known(&self, parts: &Parts, form: &[u8]) -> bool {
+        let form = Form::read(&parts.headers, form).ok();
+        let token = form.as_ref().and_then(|form| form.get("token"));
+        token.is_some_and(|token| access::find(&self.shared.options.tokens, token.trim()).is_some())
     }
 
     /// Logs a request whose token is not known, and answers 429 where one address sends many of them.

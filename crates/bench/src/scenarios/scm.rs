@@ -182,6 +182,9 @@ impl Subject<'_> {
     }
 
     fn command(&self, arguments: &[&str]) -> Result<Command> {
-        self.program.command(arguments, "scm", &self.config)
+        let mut command = self.program.command(arguments, "scm", &self.config)?;
+        // On PostgreSQL no local repository is read unless a setting says so.
+        command.env("CONSIGN_SCM__LOCAL_ROOTS", "/");
+        Ok(command)
     }
 }

@@ -3,7 +3,12 @@
 mod place;
 mod tidy;
 
-use std::{fs, io, os::unix::fs::DirBuilderExt, path::Path, time::Instant};
+use std::{
+    fs, io,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::Path,
+    time::Instant,
+};
 
 pub(super) use self::place::older;
 use super::{
@@ -104,6 +109,8 @@ async fn init(git: &Git, names: &str) -> Result<(), ScmError> {
         "--quiet",
         "--bare",
         "--template=",
+        // What is read with a token is not for other users of this machine.
+        "--shared=0600",
         &names,
         "--",
         &dir,
@@ -189,7 +196,11 @@ async fn lock(git: &Git, retry: &Retry) -> Result<fs::File, ScmError> {
     let mut builder = fs::DirBuilder::new();
     let made = builder.recursive(true).mode(0o700).create(folder);
     made.map_err(failed)?;
-    let file = fs::File::create(git.dir().with_extension("lock")).map_err(failed)?;
+    let mut options = fs::File::options();
+    let options = options.write(true).create(true).truncate(false).mode(0o600);
+    let file = options
+        .open(git.dir().with_extension("lock"))
+        .map_err(failed)?;
     let begun = Instant::now();
     loop {
         match file.try_lock() {

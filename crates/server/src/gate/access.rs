@@ -208,9 +208,21 @@ fn is_of_a_proxy(name: &HeaderName) -> bool {
     let name = name.as_str();
     let is_known = matches!(
         name,
-        "forwarded" | "via" | "x-real-ip" | "x-client-ip" | "true-client-ip" | "cf-connecting-ip"
+        "forwarded"
+            | "via"
+            | "x-real-ip"
+            | "true-client-ip"
+            | "x-proxyuser-ip"
+            | "x-envoy-external-address"
+            | "x-appengine-user-ip"
+            | "x-amzn-trace-id"
     );
-    is_known || name.starts_with("x-forwarded") || name.starts_with("x-original-")
+    // As `X-Cluster-Client-IP`, `Fastly-Client-IP` and `CF-Connecting-IP`.
+    let is_client = ["client-ip", "clientip", "connecting-ip"];
+    is_known
+        || name.starts_with("x-forwarded")
+        || name.starts_with("x-original-")
+        || is_client.iter().any(|end| name.ends_with(end))
 }
 
 pub(super) fn check_local(

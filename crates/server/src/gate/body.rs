@@ -10,7 +10,7 @@ use axum::{
 use http_body_util::BodyExt;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
-    time::timeout,
+    time::{Instant, timeout},
 };
 
 use crate::problem::{Problem, codes};
@@ -19,7 +19,8 @@ use crate::problem::{Problem, codes};
 const SMALL_BYTES: usize = 64 * 1024;
 /// How long a large body waits for its share.
 const SHARE_WITHIN: Duration = Duration::from_secs(1);
-/// How long a large body may make no progress: it keeps others from being read.
+/// How long a large body may make no progress, and take for the next [`SMALL_BYTES`]: it keeps others
+/// from being read.
 const STALL_MAX: Duration = Duration::from_secs(5);
 /// How long a large request waits for its turn.
 const TURN_WITHIN: Duration = Duration::from_secs(10);
@@ -155,6 +156,7 @@ async fn collect(
     budget: &Budget,
 ) -> Result<Bytes, Problem> {
     let mut bytes = Vec::with_capacity(declared);
+    let (mut since, mut had) = (Instant::now(), 0);
     loop {
         let frame = match share.is_large() {
             true => timeout(STALL_MAX, body.frame()).await,
@@ -176,6 +178,11 @@ async fn collect(
         }
         budget.grow(share, bytes.len() + data.len()).await?;
         bytes.extend_from_slice(&data);
+        if bytes.len() - had >= SMALL_BYTES {
+            (since, had) = (Instant::now(), bytes.len());
+        } else if share.is_large() && since.elapsed() > STALL_MAX {
+            return Err(too_slow(STALL_MAX));
+        }
     }
 }
 

@@ -312,6 +312,9 @@ async fn without_tokens_only_this_machine_is_served(bench: Bench) {
         "via",
         "x-real-ip",
         "cf-connecting-ip",
+        "fastly-client-ip",
+        "x-azure-clientip",
+        "x-envoy-external-address",
     ] {
         let mut request = request(Method::GET, "/v1/lanes", None);
         set(&mut request, &[(header, "192.0.2.7")]);

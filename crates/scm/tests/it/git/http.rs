@@ -1,6 +1,11 @@
 //! A repository behind a web server: retried, refused, slow.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    sync::atomic::Ordering,
+    time::Duration,
+};
 
 use axum::http::StatusCode;
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -29,6 +34,22 @@ fn waits(stage: &Stage) -> u32 {
     stage.waits.load(Ordering::SeqCst)
 }
 
+/// What other users of the machine may read or write.
+fn open_to_others(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let status = std::fs::symlink_metadata(&path).unwrap();
+        if status.is_dir() {
+            found.extend(open_to_others(&path));
+        }
+        if status.permissions().mode() & 0o077 != 0 {
+            found.push(path);
+        }
+    }
+    found
+}
+
 #[tokio::test]
 async fn a_repository_is_mirrored_and_kept_up_to_date() {
     let stage = Stage::new().await;
@@ -42,6 +63,10 @@ async fn a_repository_is_mirrored_and_kept_up_to_date() {
     git(&bare, &["update-server-info"], b"");
     assert_eq!(stage.sync(&repo).await.unwrap().written, 1);
     assert_eq!(waits(&stage), 0);
+    assert_eq!(
+        open_to_others(&stage.path("mirrors")),
+        Vec::<PathBuf>::new()
+    );
     // A mirror is a copy: whoever removes it loses nothing.
     std::fs::remove_dir_all(stage.path("mirrors")).unwrap();
     let source = consign_scm::open(&repo, &stage.options).unwrap();

@@ -244,6 +244,12 @@ async fn logins_are_tried_a_few_times_only(bench: Bench) {
         refusals += u32::from(tried.status == 429);
     }
     assert!(refusals > 0, "nobody stops who guesses");
+    // Nor is one who knows a token and has the same address.
+    let mut other = Browser::default();
+    let page = desk.get(&mut other, "/ui/login").await;
+    desk.send(&mut other, &page, "/ui/login", &[("token", AUDITOR)])
+        .await
+        .leads_to("/");
     // Who is inside is not locked out by it.
     let mut bearer = Browser::default().with("authorization", format!("Bearer {AUDITOR}"));
     desk.get(&mut bearer, "/").await.says(200, "anton");
