@@ -24,6 +24,8 @@ const IDLE_MIN: Duration = Duration::from_millis(100);
 /// How long it takes to close as many connections as may be open, for others without a request. A
 /// client that opens another as soon as one is closed would keep the processors busy otherwise.
 const CHURN_MIN: Duration = Duration::from_millis(250);
+/// The same for each connection beyond the limit that is closed for a probe in the queue behind it.
+const EXTRA_CHURN_MIN: Duration = Duration::from_micros(250);
 /// How much of that may be made up for.
 const CHURN_BURST: Duration = Duration::from_millis(10);
 /// When to look again though nothing changed.
@@ -47,8 +49,9 @@ struct State {
     /// Those that wait for a request: first those that never had one, then by how long they wait.
     idle: BTreeMap<Place, Idle>,
     idle_count: u64,
-    /// When the next may be closed for one without a request.
+    /// When the next may be closed for one without a request, and beyond the limit.
     close_at: Option<Instant>,
+    close_extra_at: Option<Instant>,
 }
 
 /// Whether a connection has had a request, and a number that grows.
@@ -57,6 +60,7 @@ type Place = (bool, u64);
 #[derive(Debug)]
 struct Idle {
     since: Instant,
+    address: IpAddr,
     close: Arc<Notify>,
 }
 
@@ -120,7 +124,7 @@ impl Connections {
         let from_there = state.by_address.get(&address).copied().unwrap_or(0);
         // A proxy on this machine stands for everybody behind it.
         let is_limited = self.per_address_max > 0 && !address.is_loopback();
-        if is_limited && from_there >= self.per_address_max {
+        if is_limited && from_there >= self.per_address_max && !state.close_idle_of(address) {
             return Decision::Refuse;
         }
         let now = Instant::now();
@@ -130,9 +134,16 @@ impl Connections {
                 is_extra: !has_room,
             };
         }
-        let oldest = state.first_idle().map(|(_, idle)| idle.since).min();
-        let until = oldest.map_or(now + LOOK_AGAIN, |since| since + IDLE_MIN);
-        Decision::WaitUntil(until.max(state.close_at.unwrap_or(now)))
+        // All have a request but those beyond the limit. What waits behind them may be a probe.
+        let extra_at = state.close_extra_at.unwrap_or(now);
+        if extra_at <= now && state.close_idle(now) {
+            state.close_extra_at = Some(paced(extra_at, now, EXTRA_CHURN_MIN));
+            return Decision::Admit { is_extra: true };
+        }
+        Decision::WaitUntil(match state.idle.is_empty() {
+            true => now + LOOK_AGAIN,
+            false => extra_at,
+        })
     }
 
     fn enter(self: &Arc<Self>, address: IpAddr, is_extra: bool) -> Arc<Ticket> {
@@ -183,10 +194,23 @@ impl State {
             return false;
         }
         let interval = CHURN_MIN / u32::try_from(open_max).unwrap_or(u32::MAX);
-        let made_up = now.checked_sub(CHURN_BURST).unwrap_or(now);
-        self.close_at = Some(at.max(made_up) + interval);
+        self.close_at = Some(paced(at, now, interval));
         true
     }
+
+    /// Closes a connection of this address that waits for a request; whether there was one.
+    fn close_idle_of(&mut self, address: IpAddr) -> bool {
+        let found = self.idle.iter().find(|(_, idle)| idle.address == address);
+        let place = found.map(|(place, _)| *place);
+        let closed = place.and_then(|place| self.idle.remove(&place));
+        closed.inspect(|idle| idle.close.notify_one()).is_some()
+    }
+}
+
+/// When the next may be closed after one that could have been at `at`.
+fn paced(at: Instant, now: Instant, interval: Duration) -> Instant {
+    let made_up = now.checked_sub(CHURN_BURST).unwrap_or(now);
+    at.max(made_up) + interval
 }
 
 impl Ticket {
@@ -197,6 +221,17 @@ impl Ticket {
 
     /// A request came. Beyond the limit, a connection without one is closed for it.
     pub(super) fn begin(self: &Arc<Self>) -> Busy {
+        self.take_room();
+        Busy(Arc::clone(self))
+    }
+
+    /// A request came of somebody who is not known yet. It may be closed for another one.
+    pub(super) fn begin_unknown(&self) {
+        self.take_room();
+        self.wait_for_request(true);
+    }
+
+    fn take_room(&self) {
         let place = self.place().take();
         let mut state = self.connections.lock();
         if let Some(place) = place {
@@ -205,8 +240,6 @@ impl Ticket {
         if self.is_extra() && state.close_idle(Instant::now()) {
             self.is_extra.store(false, Relaxed);
         }
-        drop(state);
-        Busy(Arc::clone(self))
     }
 
     /// Whether it is beyond the limit, and only probes are answered.
@@ -224,6 +257,7 @@ impl Ticket {
         let place = (had_one, state.idle_count);
         let idle = Idle {
             since: Instant::now(),
+            address: self.address,
             close: Arc::clone(&self.close),
         };
         state.idle.insert(place, idle);
@@ -290,12 +324,15 @@ mod tests {
     async fn an_address_has_so_many_connections_and_this_machine_any_number() {
         let connections = Connections::new(100, 2);
         let first = admit(&connections, "10.0.0.1").await;
-        let _second = admit(&connections, "::ffff:10.0.0.1").await;
+        let second = admit(&connections, "::ffff:10.0.0.1").await;
+        let requests = (first.begin(), second.begin());
         assert!(connections.admit(address("10.0.0.1")).await.is_none());
-        drop(first);
+        drop(requests);
         let _third = admit(&connections, "10.0.0.1").await;
-        let _network = admit(&connections, "2001:db8::1").await;
-        let _same = admit(&connections, "2001:db8::2").await;
+        first.closed().await;
+        let network = admit(&connections, "2001:db8::1").await;
+        let same = admit(&connections, "2001:db8::2").await;
+        let _requests = (network.begin(), same.begin());
         assert!(connections.admit(address("2001:db8::3")).await.is_none());
         let mut local = Vec::new();
         for _ in 0..10 {
@@ -337,6 +374,36 @@ mod tests {
         );
         sixth.closed().await;
         assert!(!seventh.is_busy(), "still there");
+    }
+
+    /// A stream of connections that send nothing takes all that are beyond the limit.
+    #[tokio::test(start_paused = true)]
+    async fn beyond_the_limit_a_probe_does_not_wait_behind_the_silent() {
+        let connections = Connections::new(1, 0);
+        let busy = admit(&connections, "10.0.0.1").await;
+        let _request = busy.begin();
+        let mut silent = Vec::new();
+        for _ in 0..EXTRA_MAX {
+            silent.push(admit(&connections, "10.0.0.2").await);
+        }
+        let started = Instant::now();
+        for _ in 0..100 {
+            silent.push(admit(&connections, "10.0.0.2").await);
+        }
+        assert!(started.elapsed() < IDLE_MIN, "{:?}", started.elapsed());
+        silent[0].closed().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_of_somebody_unknown_makes_room_for_another() {
+        let connections = Connections::new(1, 0);
+        let login = admit(&connections, "10.0.0.1").await;
+        login.begin_unknown();
+        assert!(!login.is_busy());
+        let extra = admit(&connections, "10.0.0.2").await;
+        let _request = extra.begin();
+        assert!(!extra.is_extra());
+        login.closed().await;
     }
 
     #[tokio::test(start_paused = true)]

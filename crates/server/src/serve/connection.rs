@@ -43,6 +43,8 @@ use crate::{
 
 /// Enough for any client that is not being difficult.
 const HEADER_BYTES_MAX: usize = 64 * 1024;
+/// Whoever sends a request there is not known, and sends a body: it does not keep its connection.
+const UNKNOWN: [&str; 2] = ["/ui/login", "/ui/logout"];
 /// What a connection beyond the limit answers where all others are at work.
 const PROBES: [&str; 3] = ["/health", "/healthz", "/readyz"];
 
@@ -123,10 +125,15 @@ impl Service<Request<Incoming>> for Answering {
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let busy = self.ticket.begin();
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(self.peer);
         let path = request.uri().path();
+        let busy = if UNKNOWN.contains(&path) {
+            self.ticket.begin_unknown();
+            None
+        } else {
+            Some(self.ticket.begin())
+        };
         let answer = if self.ticket.is_extra() && !PROBES.contains(&path) {
             Err(overloaded(&request))
         } else {
@@ -156,7 +163,7 @@ fn overloaded(request: &Request<Body>) -> Box<Response> {
 /// An answer's body. Its connection works on the request until all of it was sent.
 struct BusyBody {
     body: Body,
-    _busy: Busy,
+    _busy: Option<Busy>,
 }
 
 impl HttpBody for BusyBody {
