@@ -184,11 +184,12 @@ async fn apply(connection: &mut PgConnection) -> Result<Vec<Migration>, Failure>
     Ok(missing)
 }
 
-/// Makes the schemas of a migration, then refuses those that are not this login's: looked at before,
-/// another login could make one in between.
+/// Makes the schemas of a migration and refuses those that are not this login's, also those that
+/// another login made since it looked first.
 async fn own(tx: &mut PgConnection, migration: Migration, schemas: &[&str]) -> Result<(), Failure> {
-    run(tx, make(schemas)).await.map_err(raced)?;
     let step = |error| Failure::Step(migration, error);
+    run(tx, guard(schemas)).await.map_err(step)?;
+    run(tx, make(schemas)).await.map_err(raced)?;
     run(tx, guard(schemas)).await.map_err(step)
 }
 
