@@ -40,10 +40,12 @@ fn open_to_others(folder: &Path) -> Vec<PathBuf> {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let status = std::fs::symlink_metadata(&path).unwrap();
-        if status.is_dir() {
+        // What lies in a closed folder cannot be reached.
+        let is_open = status.permissions().mode() & 0o077 != 0;
+        if is_open && status.is_dir() {
             found.extend(open_to_others(&path));
         }
-        if status.permissions().mode() & 0o077 != 0 {
+        if is_open {
             found.push(path);
         }
     }
