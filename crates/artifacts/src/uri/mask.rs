@@ -129,7 +129,7 @@ impl Extent {
         let is_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '.' | '-' | ':');
         let scheme = until(text, |c| !is_scheme(c));
         let is_web = scheme.split_once(':').is_some_and(|(name, _)| is_web(name));
-        let is_uri = match text[scheme.len()..].as_bytes() {
+        let is_uri = match &text.as_bytes()[scheme.len()..] {
             [b'/' | b'\\', ..] if scheme.ends_with(':') && scheme.len() > 1 => true,
             [b'/' | b'\\', b'/' | b'\\', ..] => scheme.is_empty(),
             _ => false,
