@@ -175,33 +175,14 @@ impl Gate {
         if caller.visit.is_some() {
             pages::check_way(&parts)?;
         }
-        let (mut quota, bytes_max) = match self.access {
-            Access::Scopes(_) | Access::Agents(_) => {
-                let quota = self.shared.rates.take(&caller.client, Instant::now())?;
-                // A claim is short and may wait: a large one would keep the turn of large bodies.
-                let bytes_max = match self.route.ends_with("/claims") {
-                    true => options.body_max_bytes.min(pages::FORM_BYTES_MAX),
-                    false => options.body_max_bytes,
-                };
-                (quota, bytes_max)
-            }
-            Access::Pages(_) => {
-                let quota = self.shared.rates.take(&caller.client, Instant::now())?;
-                (quota, pages::FORM_BYTES_MAX)
-            }
-            Access::Leave | Access::Login => {
-                let quota = self.shared.rates.take(&caller.client, Instant::now())?;
-                (quota, LOGIN_BYTES_MAX)
-            }
-            // Whoever watches over the server must not be locked out by it, and sends no body.
-            Access::Front | Access::Open | Access::Metrics => (None, 0),
+        let mut quota = match self.access {
+            // Whoever watches over the server must not be locked out by it.
+            Access::Front | Access::Open | Access::Metrics => None,
+            _ => self.shared.rates.take(&caller.client, Instant::now())?,
         };
         body::check_encoding(&parts.headers)?;
         let bodies = &self.shared.bodies;
-        let within = match self.access {
-            Access::Leave | Access::Login => options.body_timeout().min(LOGIN_WITHIN),
-            _ => options.body_timeout(),
-        };
+        let (bytes_max, within) = self.body_limits();
         let body::Received { bytes, mut share } =
             body::read(body, bytes_max, within, bodies).await?;
         if let Some(asked) = asked {
@@ -238,6 +219,22 @@ impl Gate {
             }
         }
         Ok(response)
+    }
+
+    /// How large a body may be, and how long it may take.
+    fn body_limits(&self) -> (usize, Duration) {
+        let options = &self.shared.options;
+        let (bytes_max, within) = (options.body_max_bytes, options.body_timeout());
+        match self.access {
+            // A claim is short and may wait: a large one would keep the turn of large bodies.
+            Access::Scopes(_) if self.route.ends_with("/claims") => {
+                (bytes_max.min(pages::FORM_BYTES_MAX), within)
+            }
+            Access::Scopes(_) | Access::Agents(_) => (bytes_max, within),
+            Access::Pages(_) => (pages::FORM_BYTES_MAX, within),
+            Access::Leave | Access::Login => (LOGIN_BYTES_MAX, within.min(LOGIN_WITHIN)),
+            Access::Front | Access::Open | Access::Metrics => (0, within),
+        }
     }
 
     /// Whether a login shows a token that the server knows.
