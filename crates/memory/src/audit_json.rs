@@ -22,7 +22,7 @@ pub use self::{
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::{Action, Correlation, card::Trim, evidence::Evidence, redact};
+use crate::{Action, AuditStatus, Correlation, NewAudit, card::Trim, evidence::Evidence, redact};
 
 const SCHEMA_VERSION: &str = "2.0";
 const SOURCE: &str = "gateway";
@@ -60,6 +60,20 @@ struct Event<'a> {
 }
 
 impl Event<'_> {
+    /// The row of the audit.
+    fn audit(self, target_space: &str, status: AuditStatus) -> NewAudit {
+        NewAudit {
+            actor_user_id: self.actor_user_id.map(str::to_owned),
+            target_space: target_space.to_owned(),
+            action: self.action,
+            reason: Some(self.reason.to_owned()),
+            payload_sha: self.payload_sha.map(str::to_owned),
+            correlation_id: Some(self.correlation.to_string()),
+            status,
+            evidence_refs_json: self.document(),
+        }
+    }
+
     fn document(self) -> Value {
         let correlation_id = self.correlation.as_str();
         let (summary, refs) = (self.evidence.summary(), self.evidence.uris());

@@ -5,7 +5,7 @@ use sqlx::{Connection, PgConnection, postgres::PgRow};
 
 use crate::{
     advice::advised,
-    error::{not_migrated, state_of, store_error},
+    error::{not_migrated, sqlstate, state_of, store_error},
     rows,
     store::connect_options,
 };
@@ -88,12 +88,17 @@ const MIGRATIONS: &[Migration] = &[
     migration!("00", 29, "wake"),
 ];
 
+/// For so long a migration waits for a lock: whatever comes after it waits as well.
+const LOCK_MAX: &str = "10s";
+
 /// What the migrations are read with, whatever the database or the login is set to: names mean what they
 /// mean in pg_catalog, and a backslash is a backslash.
-///
-/// Nor does a migration wait long for a lock: whatever comes after it would wait as well.
-const READING: &str = "SET LOCAL search_path = pg_catalog, pg_temp; \
-                       SET LOCAL standard_conforming_strings = on; SET LOCAL lock_timeout = '10s'";
+fn reading() -> String {
+    format!(
+        "SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL standard_conforming_strings = on; \
+         SET LOCAL lock_timeout = '{LOCK_MAX}'"
+    )
+}
 
 /// Held while migrating, so that programs that start together migrate one after the other. Nobody but the
 /// owner can take it or be in its way; an advisory lock could be held by any login.
@@ -145,8 +150,8 @@ pub async fn migrate(url: &str) -> Result<Vec<Migration>> {
 
 async fn apply(connection: &mut PgConnection) -> Result<Vec<Migration>, Failure> {
     let mut tx = connection.begin().await.map_err(failed)?;
-    run(&mut tx, READING.to_owned()).await.map_err(failed)?;
-    own(&mut tx, MIGRATIONS[0], &["consign"]).await?;
+    run(&mut tx, reading()).await.map_err(failed)?;
+    create_schemas(&mut tx, MIGRATIONS[0], &["consign"]).await?;
     run(&mut tx, format!("{VERSION_TABLE}{LOCK}"))
         .await
         .map_err(raced)?;
@@ -161,7 +166,7 @@ async fn apply(connection: &mut PgConnection) -> Result<Vec<Migration>, Failure>
     for migration in &missing {
         let schemas = guard::schemas(migration.sql);
         if !schemas.is_empty() {
-            own(&mut tx, *migration, &schemas).await?;
+            create_schemas(&mut tx, *migration, &schemas).await?;
         }
     }
     for migration in &missing {
@@ -186,14 +191,22 @@ async fn apply(connection: &mut PgConnection) -> Result<Vec<Migration>, Failure>
 
 /// Makes the schemas of a migration and refuses those that are not this login's, also those that
 /// another login made since it looked first.
-async fn own(tx: &mut PgConnection, migration: Migration, schemas: &[&str]) -> Result<(), Failure> {
+async fn create_schemas(
+    tx: &mut PgConnection,
+    migration: Migration,
+    schemas: &[&str],
+) -> Result<(), Failure> {
     let step = |error| Failure::Step(migration, error);
     run(tx, guard(schemas)).await.map_err(step)?;
-    run(tx, make(schemas)).await.map_err(raced)?;
+    let made = run(tx, create_statements(schemas)).await;
+    made.map_err(|error| match state_of(&error) {
+        Some(sqlstate::LOCK_TIMEOUT) => step(error),
+        _ => raced(error),
+    })?;
     run(tx, guard(schemas)).await.map_err(step)
 }
 
-fn make(schemas: &[&str]) -> String {
+fn create_statements(schemas: &[&str]) -> String {
     let made = schemas
         .iter()
         .map(|name| format!("CREATE SCHEMA IF NOT EXISTS {name};\n"));
@@ -234,8 +247,9 @@ pub fn script() -> String {
     let made = MIGRATIONS.iter().flat_map(|m| guard::schemas(m.sql));
     let schemas: Vec<&str> = ["consign"].into_iter().chain(made).collect();
     let mut script = format!(
-        "BEGIN;\n{READING};\n{}{}\n{VERSION_TABLE}{LOCK};\n",
-        make(&schemas),
+        "BEGIN;\n{};\n{}{}\n{VERSION_TABLE}{LOCK};\n",
+        reading(),
+        create_statements(&schemas),
         guard(&schemas)
     );
     for Migration { version, name, sql } in MIGRATIONS {

@@ -54,9 +54,10 @@ impl PostgresStore {
         loop {
             // Before the look: what comes in between is heard.
             let mut ears = self.wakes.ears(lane);
-            let next = match self.wakes.is_listening().await {
-                true => self.fall_asleep(id, lane, deadline, &mut ears).await?,
-                false => self.look_unheard(lane, deadline).await?,
+            let next = if self.wakes.is_listening().await {
+                self.fall_asleep(id, lane, deadline, &mut ears).await?
+            } else {
+                self.look_unheard(lane, deadline).await?
             };
             let heard = match next {
                 Next::Claim => return Ok(true),

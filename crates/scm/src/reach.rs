@@ -40,10 +40,11 @@ impl Reach {
             let mut roots = roots.iter().filter_map(|root| root.canonicalize().ok());
             roots.any(|root| path.starts_with(root))
         };
-        match path.is_some_and(is_below) {
-            true => Ok(()),
-            // Whether it is there at all is not told.
-            false => Err(refused(name, "is not in a folder of scm.local_roots")),
+        if path.is_some_and(is_below) {
+            Ok(())
+        } else {
+            // The same for a path that does not exist: the error must not reveal which do.
+            Err(refused(name, "is not in a folder of scm.local_roots"))
         }
     }
 
@@ -54,13 +55,12 @@ impl Reach {
         self.check_path(name, &git_dir.join("objects"))?;
         let leads_out = ["commondir", "objects/info/alternates"];
         let leads_out = leads_out.iter().any(|file| git_dir.join(file).exists());
-        match self.local_roots.is_some() && (git_dir.is_file() || leads_out) {
-            true => Err(refused(
-                name,
-                "keeps its objects elsewhere (gitfile, worktree or alternates): name that repository",
-            )),
-            false => Ok(()),
+        if self.local_roots.is_some() && (git_dir.is_file() || leads_out) {
+            let why = "keeps its objects elsewhere (gitfile, worktree or alternates), which \
+                       scm.local_roots does not allow: add the repository that holds them instead";
+            return Err(refused(name, why));
         }
+        Ok(())
     }
 
     /// The same for a `file:` URL.

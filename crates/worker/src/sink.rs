@@ -106,9 +106,10 @@ impl Verdict {
     /// setting to add; nothing was sent. It rests for a while, in which another worker may take it,
     /// and none of its tries is used up.
     pub fn misdirected(delivery: &Delivery, detail: impl Into<String>) -> Self {
-        let outcome = match delivery.in_doubt {
-            true => Outcome::Uncertain,
-            false => Outcome::Retry,
+        let outcome = if delivery.in_doubt {
+            Outcome::Uncertain
+        } else {
+            Outcome::Retry
         };
         let doublings = delivery.attempt_no.saturating_sub(1).min(16);
         let rest = MISDIRECTED_REST.saturating_mul(1 << doublings);

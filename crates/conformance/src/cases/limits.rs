@@ -187,9 +187,10 @@ pub(crate) async fn a_deep_result_is_kept_as_text(harness: &dyn Harness) {
             "{repeated:?}"
         );
         let kept = stage.history(id).await.remove(0).result;
-        let expected = match is_text {
-            true => json!(result.to_string()),
-            false => result,
+        let expected = if is_text {
+            json!(result.to_string())
+        } else {
+            result
         };
         assert_eq!(kept, Some(expected), "{levels} levels");
         let explained = stage.store.explain(id).await;

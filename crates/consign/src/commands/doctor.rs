@@ -46,10 +46,12 @@ impl Doctor {
                 context.out.line(format_args!("hint: {hint}"))?;
             }
         }
-        Ok(match findings.iter().all(is_not_checked) {
-            true if findings.is_empty() => Exit::Fine,
-            true => Exit::Unavailable,
-            false => Exit::Wrong,
+        Ok(if findings.is_empty() {
+            Exit::Fine
+        } else if findings.iter().all(is_not_checked) {
+            Exit::Unavailable
+        } else {
+            Exit::Wrong
         })
     }
 }
@@ -147,9 +149,10 @@ fn print(out: Output, findings: &[Finding]) -> Result<(), Failure> {
     }
     for finding in findings {
         let ids: Vec<String> = finding.ids.iter().map(ToString::to_string).collect();
-        let code = match is_not_checked(finding) {
-            true => "not checked",
-            false => finding.code.as_str(),
+        let code = if is_not_checked(finding) {
+            "not checked"
+        } else {
+            finding.code.as_str()
         };
         out.line(format_args!("{code}: {}", plain(&finding.what)))?;
         if !ids.is_empty() {

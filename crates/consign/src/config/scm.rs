@@ -72,9 +72,12 @@ impl Scm {
     }
 
     fn reach(&self, roles_can_add: bool) -> Reach {
-        let public_only = || match roles_can_add {
-            true => Allowed::default(),
-            false => Allowed::everything(),
+        let public_only = || {
+            if roles_can_add {
+                Allowed::default()
+            } else {
+                Allowed::everything()
+            }
         };
         let allowed = self.allow.as_deref().map(Allowed::parse);
         Reach {

@@ -48,9 +48,10 @@ pub(crate) fn deeper_than(value: &Value, levels: usize) -> bool {
 
 /// `value`, or its JSON as text if it is nested too deeply to be read back.
 pub(crate) fn shallow(value: Value) -> Value {
-    match deeper_than(&value, PAYLOAD_DEPTH_MAX) {
-        true => Value::String(value.to_string()),
-        false => value,
+    if deeper_than(&value, PAYLOAD_DEPTH_MAX) {
+        Value::String(value.to_string())
+    } else {
+        value
     }
 }
 

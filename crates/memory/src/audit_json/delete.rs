@@ -54,16 +54,7 @@ impl DeleteAudit<'_> {
             sections: Map::new(),
             extra: &extra,
         };
-        NewAudit {
-            actor_user_id: self.actor_user_id.map(str::to_owned),
-            target_space: self.space.to_owned(),
-            action: self.action,
-            reason: Some(self.reason.to_owned()),
-            payload_sha: None,
-            evidence_refs_json: event.document(),
-            correlation_id: Some(self.correlation.to_string()),
-            status,
-        }
+        event.audit(self.space, status)
     }
 
     /// The end of the audit of a memory that is gone.

@@ -57,15 +57,6 @@ impl EvidenceAudit<'_> {
             sections: Map::new(),
             extra: &Map::from_iter(extra),
         };
-        NewAudit {
-            actor_user_id: self.actor_user_id.map(str::to_owned),
-            target_space: space.to_owned(),
-            action: self.decision.action,
-            payload_sha: Some(self.sha256.to_owned()),
-            evidence_refs_json: event.document(),
-            reason: Some(reason),
-            correlation_id: Some(self.correlation.to_string()),
-            status: AuditStatus::Success,
-        }
+        event.audit(space, AuditStatus::Success)
     }
 }

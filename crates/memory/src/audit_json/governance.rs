@@ -60,15 +60,6 @@ impl GovernanceAudit<'_> {
             sections: Map::new(),
             extra: &extra.as_object().cloned().unwrap_or_default(),
         };
-        NewAudit {
-            actor_user_id: self.actor_user_id.map(str::to_owned),
-            evidence_refs_json: event.document(),
-            target_space: space,
-            action,
-            reason: Some(self.decision.reason.to_owned()),
-            payload_sha: None,
-            correlation_id: Some(self.correlation.to_string()),
-            status,
-        }
+        event.audit(&space, status)
     }
 }

@@ -48,15 +48,6 @@ impl UnfitAudit<'_> {
             sections: Map::new(),
             extra: &Map::from_iter([("last_error".to_owned(), json!(message))]),
         };
-        NewAudit {
-            actor_user_id: self.actor_user_id.map(str::to_owned),
-            target_space: self.requested_space.to_owned(),
-            action: Action::Reject,
-            reason: Some(self.reason.to_owned()),
-            payload_sha: self.payload_sha.map(str::to_owned),
-            evidence_refs_json: event.document(),
-            correlation_id: Some(self.correlation.to_string()),
-            status: AuditStatus::Failed,
-        }
+        event.audit(self.requested_space, AuditStatus::Failed)
     }
 }

@@ -45,9 +45,10 @@ impl UpdateRequest {
     /// The newer version.
     fn version_of(self, old: MemoryItem) -> StoreRequest {
         let is_given = !self.evidence.is_empty() || !self.evidence_refs.is_empty();
-        let (evidence, evidence_refs) = match is_given {
-            true => (self.evidence, self.evidence_refs),
-            false => carried(old.evidence),
+        let (evidence, evidence_refs) = if is_given {
+            (self.evidence, self.evidence_refs)
+        } else {
+            carried(old.evidence)
         };
         StoreRequest {
             payload_md: Some(self.payload_md),
@@ -66,12 +67,11 @@ impl UpdateRequest {
 /// Evidence of the old version, in the form it was given in: mere references stay such.
 fn carried(evidence: Vec<Value>) -> (Vec<Value>, Vec<String>) {
     let is_reference = |item: &Value| item.get("_source").is_some();
-    match !evidence.is_empty() && evidence.iter().all(is_reference) {
-        true => {
-            let uri = |item: &Value| item["uri"].as_str().map(str::to_owned);
-            (Vec::new(), evidence.iter().filter_map(uri).collect())
-        }
-        false => (evidence, Vec::new()),
+    if !evidence.is_empty() && evidence.iter().all(is_reference) {
+        let uri = |item: &Value| item["uri"].as_str().map(str::to_owned);
+        (Vec::new(), evidence.iter().filter_map(uri).collect())
+    } else {
+        (evidence, Vec::new())
     }
 }
 

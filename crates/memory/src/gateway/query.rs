@@ -113,9 +113,10 @@ impl MemoryService {
             "memories could not be searched; the logbook is searched instead"
         );
         // What does not fit is left out afterwards, so there must be some to spare.
-        let limit = match search.filter.is_empty() {
-            true => search.top_k,
-            false => PAGE_ENTRIES_MAX,
+        let limit = if search.filter.is_empty() {
+            search.top_k
+        } else {
+            PAGE_ENTRIES_MAX
         };
         let found = self
             .logbook()

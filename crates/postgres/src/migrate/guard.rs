@@ -18,7 +18,7 @@ pub(super) fn schemas(sql: &str) -> Vec<&str> {
 }
 
 /// SQLSTATE of a schema that is not consign's.
-pub(super) const FOREIGN: &str = "CN012";
+pub(super) const FOREIGN: &str = "CN013";
 
 /// Not empty: anything but the version table's own schema, whose content is judged by its checksums.
 const GUARD: &str = r"
@@ -44,7 +44,7 @@ BEGIN
         WHERE n.nspname IN ({schemas}) AND f.why IS NOT NULL;
     IF v_wrong IS NOT NULL THEN
         RAISE EXCEPTION '%', v_wrong
-            USING ERRCODE = 'CN012', HINT = 'Migrate as the login that did so before. consign makes its schemas itself and adopts none, but for an empty one of the migrating login: rename what is foreign, or give consign a database of its own';
+            USING ERRCODE = 'CN013', HINT = 'Migrate as the login that did so before. consign makes its schemas itself and adopts none, but for an empty one of the migrating login: rename what is foreign, or give consign a database of its own';
     END IF;
 END $guard$;
 ";

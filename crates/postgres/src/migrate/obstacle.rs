@@ -3,8 +3,8 @@
 use consign_kernel::Error;
 use sqlx::PgConnection;
 
-use super::{Migration, guard::FOREIGN};
-use crate::error::{hint_of, state_of, store_error};
+use super::{LOCK_MAX, Migration, guard::FOREIGN};
+use crate::error::{hint_of, sqlstate::LOCK_TIMEOUT, state_of, store_error};
 
 /// What a login needs that migrates.
 pub(super) const RIGHTS: &str = "`consign migrate` needs a login that may create schemas in this \
@@ -24,6 +24,18 @@ pub(super) async fn obstacle(
     let Some(state) = state_of(&error).map(str::to_owned) else {
         return store_error("migrate", error);
     };
+    if state == LOCK_TIMEOUT {
+        let holders = lock_holders(connection).await;
+        return Error::Migration {
+            version: step.version,
+            name: step.name,
+            why: format!(
+                "waited {LOCK_MAX} for a lock that another transaction holds; open transactions \
+                 that write or use consign's tables: {holders}; let them end, or end them with \
+                 pg_terminate_backend(pid), and migrate again"
+            ),
+        };
+    }
     if PASSING.iter().any(|class| state.starts_with(class)) {
         return store_error("migrate", error);
     }
@@ -57,6 +69,25 @@ pub(super) async fn obstacle(
         version: step.version,
         name: step.name,
         why,
+    }
+}
+
+/// The sessions that may hold the lock, as `pid 17 (login)`.
+async fn lock_holders(connection: &mut PgConnection) -> String {
+    let statement = "SELECT format('pid %s (%s)', a.pid, a.usename)
+        FROM pg_stat_activity a
+        WHERE a.datname = current_database() AND a.pid <> pg_backend_pid() AND EXISTS (
+            SELECT FROM pg_locks l LEFT JOIN pg_class c ON c.oid = l.relation
+                WHERE l.pid = a.pid AND l.granted
+                    AND (l.locktype = 'transactionid' OR c.relnamespace = to_regnamespace('consign')))
+        ORDER BY a.pid LIMIT 10";
+    let holders: Result<Vec<String>, _> = sqlx::query_scalar(statement)
+        .persistent(false)
+        .fetch_all(connection)
+        .await;
+    match holders {
+        Ok(holders) if !holders.is_empty() => holders.join(", "),
+        _ => "none any more".to_owned(),
     }
 }
 

@@ -215,3 +215,20 @@ async fn a_schema_made_while_a_migration_waits_is_not_adopted() {
         .await;
     login.remove().await;
 }
+
+#[tokio::test]
+async fn a_migration_gives_up_on_a_lock_and_names_who_holds_it() {
+    let database = TestDatabase::create(async |_| {}).await;
+    let mut other = connection(&database).await;
+    run(&mut other, "BEGIN; CREATE SCHEMA identity").await;
+    let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()")
+        .fetch_one(&mut other)
+        .await
+        .unwrap();
+    let error = migrate(database.url()).await.expect_err("it is locked");
+    assert_eq!(error.code(), "migration_failed", "{error}");
+    let text = error.to_string();
+    assert!(text.contains(&format!("pid {pid} (")), "{text}");
+    run(&mut other, "ROLLBACK").await;
+    migrate(database.url()).await.unwrap();
+}

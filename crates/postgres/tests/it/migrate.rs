@@ -152,7 +152,7 @@ async fn a_schema_that_is_not_consigns_is_named_and_left_alone() {
         let by_hand = sqlx::raw_sql(sqlx::AssertSqlSafe(script()));
         let error = by_hand.execute(&mut connection).await.unwrap_err();
         let code = error.as_database_error().unwrap().code().unwrap().into_owned();
-        assert_eq!(code, "CN012", "the printed script refuses too: {error}");
+        assert_eq!(code, "CN013", "the printed script refuses too: {error}");
         assert_eq!(snapshot(&database).await, before, "{there}");
     }
 }

@@ -37,6 +37,13 @@ const PLANS: &[(&str, &str, &[&str])] = &[
     ),
 ];
 
+async fn plan(connection: &mut PgConnection, explain: String) -> String {
+    let rows = sqlx::raw_sql(sqlx::AssertSqlSafe(explain));
+    let rows = rows.fetch_all(connection).await.unwrap();
+    let plan: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    plan.join("\n")
+}
+
 #[tokio::test]
 async fn what_is_looked_for_is_found_by_an_index() {
     let database = database().await;
@@ -52,12 +59,7 @@ async fn what_is_looked_for_is_found_by_an_index() {
             .await
             .unwrap();
         let explain = format!("EXPLAIN EXECUTE question ({arguments})");
-        let rows = sqlx::raw_sql(sqlx::AssertSqlSafe(explain))
-            .fetch_all(&mut connection)
-            .await
-            .unwrap();
-        let plan: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
-        let plan = plan.join("\n");
+        let plan = plan(&mut connection, explain).await;
         for words in *expected {
             assert!(plan.contains(words), "{words}: {statement}{plan}");
         }
@@ -75,12 +77,7 @@ async fn spaces_of_memories_are_found_by_an_index() {
     .await
     .unwrap();
     let explain = format!("SET enable_seqscan = off; EXPLAIN {body}");
-    let rows = sqlx::raw_sql(sqlx::AssertSqlSafe(explain))
-        .fetch_all(&mut connection)
-        .await
-        .unwrap();
-    let plan: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
-    let plan = plan.join("\n");
+    let plan = plan(&mut connection, explain).await;
     assert!(plan.contains("using write_audit_space"), "{plan}");
     assert!(!plan.contains("Seq Scan on write_audit"), "{plan}");
 }

@@ -158,9 +158,10 @@ async fn collect(
     let mut bytes = Vec::with_capacity(declared);
     let (mut since, mut had) = (Instant::now(), 0);
     loop {
-        let frame = match share.is_large() {
-            true => timeout(STALL_MAX, body.frame()).await,
-            false => Ok(body.frame().await),
+        let frame = if share.is_large() {
+            timeout(STALL_MAX, body.frame()).await
+        } else {
+            Ok(body.frame().await)
         };
         let frame = match frame.map_err(|_| too_slow(STALL_MAX))? {
             None => return Ok(bytes.into()),

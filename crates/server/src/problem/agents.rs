@@ -9,9 +9,10 @@ pub(super) fn answer(problem: Problem) -> Response {
     let mut body = Map::new();
     body.insert("ok".into(), false.into());
     body.insert("success".into(), false.into());
-    let action = match problem.meaning.status.is_server_error() {
-        true => "error",
-        false => "reject",
+    let action = if problem.meaning.status.is_server_error() {
+        "error"
+    } else {
+        "reject"
     };
     body.insert("action".into(), action.into());
     body.insert("error".into(), problem.detail.clone().into());

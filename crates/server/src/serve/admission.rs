@@ -140,9 +140,10 @@ impl Connections {
             state.close_extra_at = Some(paced(extra_at, now, EXTRA_CHURN_MIN));
             return Decision::Admit { is_extra: true };
         }
-        Decision::WaitUntil(match state.idle.is_empty() {
-            true => now + LOOK_AGAIN,
-            false => extra_at,
+        Decision::WaitUntil(if state.idle.is_empty() {
+            now + LOOK_AGAIN
+        } else {
+            extra_at
         })
     }
 

@@ -39,9 +39,10 @@ impl Work<'_> {
             .execute(&mut *self.connection)
             .await?;
         let is_new = added.rows_affected() == 1;
-        let memory_id = match is_new {
-            true => Some(name),
-            false => kept(self.connection, &memory.target_space, &sha).await?,
+        let memory_id = if is_new {
+            Some(name)
+        } else {
+            kept(self.connection, &memory.target_space, &sha).await?
         };
         let memory_id = memory_id.ok_or_else(|| Failure::corrupt("a kept memory is gone"))?;
         if let Some(old) = &memory.supersedes {

@@ -82,9 +82,10 @@ async fn a_process_without_resources_burns_no_tries() {
     let sink = ScriptedSink::new(move |_| {
         let is_short = told.load(SeqCst);
         async move {
-            match is_short {
-                true => Verdict::local("Too many open files (os error 24)"),
-                false => Verdict::delivered(),
+            if is_short {
+                Verdict::local("Too many open files (os error 24)")
+            } else {
+                Verdict::delivered()
             }
         }
     });

@@ -41,10 +41,12 @@ fn log_files(config: &Config) -> impl Iterator<Item = PathBuf> {
 fn hint(path: &Path) -> Option<String> {
     let about = fs::metadata(path).ok()?;
     let mode = about.permissions().mode() & 0o777;
-    let wanted = match about.is_dir() {
-        true => 0o700,
-        false if about.is_file() => 0o600,
-        false => return None,
+    let wanted = if about.is_dir() {
+        0o700
+    } else if about.is_file() {
+        0o600
+    } else {
+        return None;
     };
     let path = path.display();
     (mode & 0o077 != 0).then(|| {

@@ -38,9 +38,10 @@ const NAME_BYTES_MAX: usize = 200;
 
 fn name(text: &str) -> Result<String, String> {
     let is_plain = !text.trim().is_empty() && !text.chars().any(char::is_control);
-    match is_plain && text.len() <= NAME_BYTES_MAX {
-        true => Ok(text.to_owned()),
-        false => Err(format!("must be one line of 1 to {NAME_BYTES_MAX} bytes")),
+    if is_plain && text.len() <= NAME_BYTES_MAX {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("must be one line of 1 to {NAME_BYTES_MAX} bytes"))
     }
 }
 
