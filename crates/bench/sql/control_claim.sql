@@ -1,7 +1,7 @@
--- $1 lane, $2 owner, $3 how many. Index job_ready, then the primary key.
+-- $1 queue, $2 owner, $3 how many. Index job_ready, then the primary key.
 WITH picked AS MATERIALIZED (
     SELECT id FROM consign_control.job
-        WHERE lane = $1 AND status = 'ready' AND run_at <= now()
+        WHERE queue = $1 AND status = 'ready' AND run_at <= now()
         ORDER BY run_at LIMIT $3
         FOR UPDATE SKIP LOCKED)
 UPDATE consign_control.job j

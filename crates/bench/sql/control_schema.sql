@@ -9,15 +9,15 @@ CREATE TABLE consign_control.job (
     run_at       timestamptz NOT NULL DEFAULT clock_timestamp(),
     locked_until timestamptz,
     attempts     int NOT NULL DEFAULT 0,
-    lane         text NOT NULL,
+    queue         text NOT NULL,
     status       text NOT NULL DEFAULT 'ready',
     locked_by    text,
     key          text,
     payload      jsonb NOT NULL,
     headers      jsonb NOT NULL DEFAULT '{}'
 );
-CREATE INDEX job_ready ON consign_control.job (lane, run_at) WHERE status = 'ready';
-CREATE UNIQUE INDEX job_key ON consign_control.job (lane, key) WHERE key IS NOT NULL;
+CREATE INDEX job_ready ON consign_control.job (queue, run_at) WHERE status = 'ready';
+CREATE UNIQUE INDEX job_key ON consign_control.job (queue, key) WHERE key IS NOT NULL;
 ALTER TABLE consign_control.job SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
 CREATE TABLE consign_control.attempt (
@@ -32,12 +32,12 @@ CREATE TABLE consign_control.attempt (
 );
 
 -- Fills the queue from inside the server, p_batch messages per transaction.
-CREATE PROCEDURE consign_control.fill(p_lane text, p_messages int, p_batch int, p_payload jsonb)
+CREATE PROCEDURE consign_control.fill(p_queue text, p_messages int, p_batch int, p_payload jsonb)
     LANGUAGE plpgsql AS $$
 BEGIN
     FOR v_from IN 1 .. p_messages BY p_batch LOOP
-        INSERT INTO consign_control.job (lane, payload)
-            SELECT p_lane, p_payload FROM generate_series(1, least(p_batch, p_messages - v_from + 1));
+        INSERT INTO consign_control.job (queue, payload)
+            SELECT p_queue, p_payload FROM generate_series(1, least(p_batch, p_messages - v_from + 1));
         COMMIT;
     END LOOP;
 END $$;

@@ -1,1 +1,1 @@
-DELETE FROM consign.ready WHERE lane = $1
+DELETE FROM consign.ready WHERE queue = $1

@@ -1,4 +1,4 @@
--- Fills a store as one looks that has been at work for long: $1 messages over four lanes, one in
+-- Fills a store as one looks that has been at work for long: $1 messages over four queues, one in
 -- twenty ready, $2 dead, a few held, the others delivered. Written as a settle would have left it.
 -- What the counts are is told in docs/benchmarks.md.
 CREATE PROCEDURE consign_bench.fill_dashboard(p_messages int, p_dead int)
@@ -10,12 +10,12 @@ DECLARE
 BEGIN
     CREATE TEMP TABLE fill AS
         SELECT n AS id, v_start + n * interval '1 millisecond' AS at,
-               CASE WHEN n % 100 < 60 THEN 'mail' WHEN n % 100 < 85 THEN 'webhooks' WHEN n % 100 < 99 THEN 'billing' ELSE 'reports' END AS lane,
+               CASE WHEN n % 100 < 60 THEN 'mail' WHEN n % 100 < 85 THEN 'webhooks' WHEN n % 100 < 99 THEN 'billing' ELSE 'reports' END AS queue,
                CASE WHEN n % (p_messages / p_dead) = 7 THEN 'dead' WHEN n % 4000 = 11 THEN 'held'
                     WHEN n > p_messages - p_messages / 20 THEN 'ready' ELSE 'delivered' END AS state
             FROM generate_series(1, p_messages) n;
-    INSERT INTO consign.message (id, created_at, lane, key, "group", payload, headers)
-        SELECT id, at, lane, 'key-' || id, NULL, jsonb_build_object('number', id, 'text', repeat('x', 150)),
+    INSERT INTO consign.message (id, created_at, queue, key, "group", payload, headers)
+        SELECT id, at, queue, 'key-' || id, NULL, jsonb_build_object('number', id, 'text', repeat('x', 150)),
                CASE WHEN id % 4 = 0 THEN jsonb_build_object('correlation_id', 'case-' || id / 16) ELSE '{}' END
             FROM fill ORDER BY id;
     PERFORM setval('consign.message_id_seq', p_messages);
@@ -23,16 +23,16 @@ BEGIN
         SELECT id, v_fence, at, at, 1, CASE state WHEN 'dead' THEN 'dead' ELSE 'delivered' END::consign.outcome, v_token, 'worker',
                CASE state WHEN 'dead' THEN 'code_' || id % 5 END
             FROM fill WHERE state IN ('dead', 'delivered') ORDER BY id;
-    INSERT INTO consign.dead (message_id, lane, at, attempt_no, code)
-        SELECT id, lane, at, 1, 'code_' || id % 5 FROM fill WHERE state = 'dead' ORDER BY id;
-    INSERT INTO consign.held (message_id, lane, at, reason, tries, attempts)
-        SELECT id, lane, at, 'by hand', 0, 0 FROM fill WHERE state = 'held' ORDER BY id;
-    INSERT INTO consign.ready (lane, due_at, apart, ids, tries, attempts)
-        SELECT lane, min(at), false, array_agg(id ORDER BY id), array_fill(0, ARRAY[count(*)::int]), array_fill(0, ARRAY[count(*)::int])
-            FROM (SELECT *, (row_number() OVER (PARTITION BY lane ORDER BY id) - 1) / 200 AS run FROM fill WHERE state = 'ready') r
-            GROUP BY lane, run ORDER BY min(id);
-    INSERT INTO consign.audit (at, actor, action, lane, message_id, reason)
-        SELECT at, 'operator', CASE WHEN id % 3 = 0 THEN 'hold' ELSE 'requeue' END, lane, id, 'by hand'
+    INSERT INTO consign.dead (message_id, queue, at, attempt_no, code)
+        SELECT id, queue, at, 1, 'code_' || id % 5 FROM fill WHERE state = 'dead' ORDER BY id;
+    INSERT INTO consign.held (message_id, queue, at, reason, tries, attempts)
+        SELECT id, queue, at, 'by hand', 0, 0 FROM fill WHERE state = 'held' ORDER BY id;
+    INSERT INTO consign.ready (queue, due_at, apart, ids, tries, attempts)
+        SELECT queue, min(at), false, array_agg(id ORDER BY id), array_fill(0, ARRAY[count(*)::int]), array_fill(0, ARRAY[count(*)::int])
+            FROM (SELECT *, (row_number() OVER (PARTITION BY queue ORDER BY id) - 1) / 200 AS run FROM fill WHERE state = 'ready') r
+            GROUP BY queue, run ORDER BY min(id);
+    INSERT INTO consign.audit (at, actor, action, queue, message_id, reason)
+        SELECT at, 'operator', CASE WHEN id % 3 = 0 THEN 'hold' ELSE 'requeue' END, queue, id, 'by hand'
             FROM fill WHERE id % 50 = 1 ORDER BY id;
     DROP TABLE fill;
 END $$;

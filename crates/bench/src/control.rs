@@ -12,8 +12,8 @@ use crate::{
     subject::payload,
 };
 
-/// Its lane; it has only one.
-pub(crate) const LANE: &str = "default";
+/// Its queue; it has only one.
+pub(crate) const QUEUE: &str = "default";
 const OWNER: &str = "bench-worker-1";
 
 /// What keeps the planner to index scans and nested loops; consign's functions set the same.
@@ -40,7 +40,7 @@ impl ControlWorker {
             let size = left.min(batch);
             let payloads: Vec<Json<&Value>> = (0..size).map(|_| Json(&payload)).collect();
             let rows = sqlx::query(include_str!("../sql/control_enqueue.sql"))
-                .bind(LANE)
+                .bind(QUEUE)
                 .bind(payloads)
                 .fetch_all(&mut self.connection)
                 .await
@@ -63,7 +63,7 @@ impl ControlWorker {
 
     async fn claim(&mut self, limit: u32) -> Result<Vec<i64>> {
         let rows = sqlx::query(include_str!("../sql/control_claim.sql"))
-            .bind(LANE)
+            .bind(QUEUE)
             .bind(OWNER)
             .bind(i64::from(limit))
             .fetch_all(&mut self.connection)

@@ -104,7 +104,7 @@ pub enum Scenario {
     Crash,
     /// SIGTERM under load: duplicates, losses, and how long the end takes
     Stop,
-    /// What a server with ten idle lanes costs
+    /// What a server with ten idle queues costs
     Idle,
     /// Enqueues through the HTTP API
     Http,
@@ -209,7 +209,7 @@ pub(crate) struct Counts {
     pub(crate) pickups: u32,
     /// Fewer, because a look that comes once a second takes long to measure.
     pub(crate) pickups_polled: u32,
-    /// How long a lane rests before a message, until it is polled as rarely as ever.
+    /// How long a queue rests before a message, until it is polled as rarely as ever.
     pub(crate) polled_rest: Duration,
     /// How long producers enqueue in each case of wake-ups.
     pub(crate) wake: Duration,

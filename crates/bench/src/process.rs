@@ -150,11 +150,11 @@ impl Process {
     }
 }
 
-/// A configuration for a database, with the tables of its lanes as TOML.
-pub(crate) fn config(database: &str, lanes: &str) -> String {
+/// A configuration for a database, with the tables of its queues as TOML.
+pub(crate) fn config(database: &str, queues: &str) -> String {
     format!(
         "[database]\nurl = {}\n\n[server]\nlisten = \"127.0.0.1:0\"\n\n\
-         [server.rate_limit]\nper_second = 0\n\n{lanes}",
+         [server.rate_limit]\nper_second = 0\n\n{queues}",
         Value::from(database)
     )
 }

@@ -59,10 +59,10 @@ impl Receiver {
         })
     }
 
-    /// A lane whose sink delivers here, as TOML.
-    pub(crate) fn lane(&self, name: &str, settings: &str) -> String {
+    /// A queue whose sink delivers here, as TOML.
+    pub(crate) fn queue(&self, name: &str, settings: &str) -> String {
         format!(
-            "[lanes.{name}]\n{settings}\n[lanes.{name}.sink]\nkind = \"http\"\n\
+            "[queues.{name}]\n{settings}\n[queues.{name}.sink]\nkind = \"http\"\n\
              url = \"http://{}/\"\nallow = [\"127.0.0.1\"]\n",
             self.address
         )

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, bail};
-use consign_kernel::LaneName;
+use consign_kernel::QueueName;
 use consign_postgres::{PostgresOptions, PostgresStore};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row, types::Json};
 use tokio::time::{interval, timeout};
@@ -92,33 +92,34 @@ impl Scratch {
         ControlWorker::connect(&self.url).await
     }
 
-    /// Fills a lane of consign from inside the server, `batch` messages per transaction.
-    pub(crate) async fn fill(&self, lane: &LaneName, messages: u32, batch: u32) -> Result<()> {
+    /// Fills a queue of consign from inside the server, `batch` messages per transaction.
+    pub(crate) async fn fill(&self, queue: &QueueName, messages: u32, batch: u32) -> Result<()> {
         let call = sqlx::query("CALL consign_bench.fill($1, $2, $3, $4)");
-        self.call(call, lane.as_str(), messages, batch).await
+        self.call(call, queue.as_str(), messages, batch).await
     }
 
-    /// Fills a lane in one transaction: workers find all of it at the same moment.
+    /// Fills a queue in one transaction: workers find all of it at the same moment.
     pub(crate) async fn fill_at_once(
         &self,
-        lane: &LaneName,
+        queue: &QueueName,
         messages: u32,
         batch: u32,
     ) -> Result<()> {
         let call = sqlx::query("SELECT consign_bench.fill_at_once($1, $2, $3, $4)");
-        self.call(call, lane.as_str(), messages, batch).await
+        self.call(call, queue.as_str(), messages, batch).await
     }
 
     /// Fills the control in the same way.
     pub(crate) async fn fill_control(&self, messages: u32, batch: u32) -> Result<()> {
         let call = sqlx::query("CALL consign_control.fill($1, $2, $3, $4)");
-        self.call(call, crate::control::LANE, messages, batch).await
+        self.call(call, crate::control::QUEUE, messages, batch)
+            .await
     }
 
     async fn call(
         &self,
         call: sqlx::query::Query<'_, sqlx::Postgres, sqlx::postgres::PgArguments>,
-        lane: &str,
+        queue: &str,
         messages: u32,
         batch: u32,
     ) -> Result<()> {
@@ -127,7 +128,7 @@ impl Scratch {
         sqlx::raw_sql("SET synchronous_commit = off")
             .execute(&mut connection)
             .await?;
-        call.bind(lane.to_owned())
+        call.bind(queue.to_owned())
             .bind(i32::try_from(messages)?)
             .bind(i32::try_from(batch)?)
             .bind(Json(subject::payload()))
@@ -184,14 +185,14 @@ impl Scratch {
             .context("a store's sessions did not end")?
     }
 
-    /// Takes what was enqueued in a lane and not claimed out of it.
-    pub(crate) async fn empty(&self, lane: &LaneName) -> Result<()> {
+    /// Takes what was enqueued in a queue and not claimed out of it.
+    pub(crate) async fn empty(&self, queue: &QueueName) -> Result<()> {
         let mut connection = self.connect().await?;
         sqlx::query(include_str!("../sql/empty.sql"))
-            .bind(lane.as_str())
+            .bind(queue.as_str())
             .execute(&mut connection)
             .await
-            .context("empty a lane")?;
+            .context("empty a queue")?;
         Ok(connection.close().await?)
     }
 

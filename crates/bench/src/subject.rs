@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use anyhow::{Result, bail, ensure};
-use consign_kernel::{Claim, LaneName, NewMessage, Report, SettleAnswer, Store};
+use consign_kernel::{Claim, NewMessage, QueueName, Report, SettleAnswer, Store};
 use serde_json::{Value, json};
 
 use crate::drain::{Worked, Worker};
@@ -26,15 +26,15 @@ pub(crate) fn payload() -> Value {
     with("x".repeat(PAYLOAD_BYTES - bare))
 }
 
-/// The lane that is measured; migrations make it.
-pub(crate) fn lane() -> LaneName {
+/// The queue that is measured; migrations make it.
+pub(crate) fn queue() -> QueueName {
     "default".parse().expect("invariant: a valid name")
 }
 
 /// Enqueues `messages` through the store, `batch` per transaction.
 pub(crate) async fn enqueue(
     store: &dyn Store,
-    lane: &LaneName,
+    queue: &QueueName,
     messages: u32,
     batch: u32,
 ) -> Result<()> {
@@ -43,7 +43,7 @@ pub(crate) async fn enqueue(
     while left > 0 {
         let size = left.min(batch);
         let batch: Vec<NewMessage> = (0..size)
-            .map(|_| NewMessage::new(lane.clone(), payload.clone()))
+            .map(|_| NewMessage::new(queue.clone(), payload.clone()))
             .collect();
         let enqueued = store.enqueue(&batch).await?;
         ensure!(enqueued.len() == batch.len(), "an answer for every message");
@@ -55,15 +55,15 @@ pub(crate) async fn enqueue(
 /// A worker of consign.
 pub(crate) struct StoreWorker {
     store: Arc<dyn Store>,
-    lane: LaneName,
+    queue: QueueName,
     owner: String,
 }
 
 impl StoreWorker {
-    pub(crate) fn new(store: Arc<dyn Store>, lane: LaneName) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>, queue: QueueName) -> Self {
         Self {
             store,
-            lane,
+            queue,
             owner: "bench-worker-1".to_owned(),
         }
     }
@@ -71,7 +71,7 @@ impl StoreWorker {
 
 impl Worker for StoreWorker {
     async fn work(&mut self, limit: u32) -> Result<Option<Worked>> {
-        let claim = Claim::new(self.lane.clone(), self.owner.as_str(), limit);
+        let claim = Claim::new(self.queue.clone(), self.owner.as_str(), limit);
         let started = Instant::now();
         let Some(lease) = self.store.claim(&claim).await? else {
             return Ok(None);

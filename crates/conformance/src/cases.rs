@@ -10,7 +10,6 @@ pub(crate) mod ending;
 pub(crate) mod enqueue;
 pub(crate) mod expire;
 pub(crate) mod fence;
-pub(crate) mod lanes;
 pub(crate) mod late;
 pub(crate) mod limits;
 pub(crate) mod list;
@@ -20,6 +19,7 @@ pub(crate) mod pages;
 pub(crate) mod payload;
 pub(crate) mod poison;
 pub(crate) mod pulse;
+pub(crate) mod queues;
 pub(crate) mod races;
 pub(crate) mod read;
 pub(crate) mod redrive;
@@ -44,10 +44,10 @@ macro_rules! each_case {
                 a_committed_enqueue_is_delivered
                 a_rolled_back_enqueue_is_never_delivered
                 a_rolled_back_ordered_enqueue_takes_no_turn
-                an_unknown_lane_refuses_the_whole_batch
+                an_unknown_queue_refuses_the_whole_batch
                 one_key_is_one_message
                 one_key_is_one_message_within_a_batch
-                a_key_is_unique_in_its_lane_only
+                a_key_is_unique_in_its_queue_only
                 a_key_with_another_payload_is_a_conflict
                 a_key_with_another_group_is_a_conflict
                 a_conflict_within_a_batch_writes_nothing
@@ -56,26 +56,26 @@ macro_rules! each_case {
                 every_kind_of_payload_survives
                 an_enqueue_of_nothing_answers_nothing
                 ten_thousand_messages_fit_in_one_call
-                a_batch_over_several_lanes_lands_in_each
+                a_batch_over_several_queues_lands_in_each
                 a_delayed_message_rests_until_its_time
                 delays_in_one_batch_are_kept_apart;
             claim:
-                a_claim_runs_from_now_for_the_lanes_lease_time
+                a_claim_runs_from_now_for_the_queues_lease_time
                 a_claim_may_name_its_own_lease_time
-                an_empty_lane_has_nothing_to_claim
+                an_empty_queue_has_nothing_to_claim
                 the_oldest_due_come_first
                 a_limit_splits_a_run_and_the_rest_keeps_its_place
                 a_claim_gathers_several_runs
                 a_run_longer_than_the_cap_is_claimed_in_order
                 fences_grow_and_tokens_differ
                 a_leased_message_is_not_claimed_again
-                lanes_do_not_share_their_messages
-                a_claim_takes_back_what_expired_in_its_lane
-                a_claim_leaves_other_lanes_leases_alone
-                an_unknown_lane_cannot_be_claimed
+                queues_do_not_share_their_messages
+                a_claim_takes_back_what_expired_in_its_queue
+                a_claim_leaves_other_queues_leases_alone
+                an_unknown_queue_cannot_be_claimed
                 a_claim_outside_the_limits_is_refused;
             bytes:
-                a_claim_takes_no_more_bytes_than_its_lane_allows
+                a_claim_takes_no_more_bytes_than_its_queue_allows
                 a_claim_may_ask_for_fewer_bytes
                 a_message_beyond_the_bytes_is_claimed_alone
                 bytes_are_counted_over_several_runs
@@ -83,8 +83,8 @@ macro_rules! each_case {
                 a_suspect_run_split_by_bytes_stays_suspect
                 small_messages_are_claimed_as_before;
             ending:
-                a_claim_cannot_ask_for_more_time_than_its_lane_allows
-                a_renewal_cannot_ask_for_more_time_than_its_lane_allows
+                a_claim_cannot_ask_for_more_time_than_its_queue_allows
+                a_renewal_cannot_ask_for_more_time_than_its_queue_allows
                 an_ended_lease_comes_back_as_by_expiry
                 results_of_an_ended_lease_are_late
                 what_had_begun_is_uncertain_when_its_lease_is_ended
@@ -142,16 +142,16 @@ macro_rules! each_case {
                 a_token_speaks_for_its_own_lease_only
                 a_token_from_a_lost_timeline_is_refused;
             pulse:
-                what_processes_do_adds_up_by_lane_and_minute
+                what_processes_do_adds_up_by_queue_and_minute
                 processes_show_until_nobody_has_heard_of_them_for_a_day
                 a_pulse_that_cannot_be_true_is_refused
                 whoever_looks_at_a_payload_is_recorded;
             uncertain:
-                an_uncertain_report_is_resent_where_the_lane_says_so
+                an_uncertain_report_is_resent_where_the_queue_says_so
                 uncertain_reports_exhaust_the_tries
                 doubt_lasts_until_the_sink_has_answered
                 doubt_survives_a_requeue
-                an_uncertain_report_is_held_where_the_lane_says_so
+                an_uncertain_report_is_held_where_the_queue_says_so
                 an_uncertain_last_try_is_held_rather_than_dead
                 a_begun_message_is_resent_after_a_crash
                 a_begun_message_is_in_doubt_after_a_crash
@@ -161,7 +161,7 @@ macro_rules! each_case {
                 a_lease_that_ends_now_has_ended
                 a_lost_lease_is_recorded_in_full
                 an_expiry_ends_the_oldest_leases_first
-                an_expiry_reaches_every_lane
+                an_expiry_reaches_every_queue
                 an_expiry_with_nothing_to_do_does_nothing
                 an_expiry_counts_against_a_message_alone
                 an_expiry_counts_against_nobody_in_company
@@ -181,8 +181,8 @@ macro_rules! each_case {
                 only_the_oldest_of_a_group_may_be_claimed
                 an_enqueue_answers_who_waits
                 messages_without_a_group_wait_for_nobody
-                an_unordered_lane_ignores_groups
-                the_same_group_in_two_lanes_is_two_groups
+                an_unordered_queue_ignores_groups
+                the_same_group_in_two_queues_is_two_groups
                 a_retried_message_keeps_its_turn
                 an_expired_message_keeps_its_turn
                 a_released_message_keeps_its_turn
@@ -201,10 +201,10 @@ macro_rules! each_case {
                 a_settle_passes_the_turn_in_many_groups
                 a_thousand_groups_drain_in_order;
             operate:
-                a_paused_lane_gives_nothing_out
+                a_paused_queue_gives_nothing_out
                 pausing_twice_keeps_the_first_time
-                a_claim_ends_expired_leases_of_a_paused_lane
-                an_unknown_lane_cannot_be_paused
+                a_claim_ends_expired_leases_of_a_paused_queue
+                an_unknown_queue_cannot_be_paused
                 a_requeue_gives_a_fresh_set_of_tries
                 only_dead_messages_can_be_requeued
                 only_ready_and_waiting_messages_can_be_held
@@ -245,7 +245,7 @@ macro_rules! each_case {
                 many_witnesses_leave_one_record;
             redrive:
                 a_redrive_requeues_the_dead_by_id
-                a_redrive_takes_its_lane_and_code_only
+                a_redrive_takes_its_queue_and_code_only
                 a_redrive_takes_first_what_was_shown_first
                 every_requeue_of_a_redrive_is_recorded
                 a_redrive_takes_only_what_was_dead_at_its_start
@@ -270,11 +270,11 @@ macro_rules! each_case {
                 many_steppers_move_each_message_once
                 many_steppers_keep_the_rate_together
                 a_redrive_races_people_and_deaths;
-            lanes:
-                a_lane_keeps_every_rule_it_was_given
-                a_lane_nobody_made_is_not_there
-                lanes_are_listed_by_name_with_their_counts
-                lanes_are_listed_in_pages
+            queues:
+                a_queue_keeps_every_rule_it_was_given
+                a_queue_nobody_made_is_not_there
+                queues_are_listed_by_name_with_their_counts
+                queues_are_listed_in_pages
                 counts_take_ended_leases_as_leased
                 new_rules_leave_a_pause_in_place
                 rules_no_store_could_honour_are_refused
@@ -306,7 +306,7 @@ macro_rules! each_case {
                 a_payload_is_measured_written_out
                 a_payload_may_be_as_deep_as_the_limit;
             limits:
-                a_payload_may_be_as_large_as_its_lane_allows
+                a_payload_may_be_as_large_as_its_queue_allows
                 a_megabyte_of_payload_survives
                 keys_and_groups_have_a_length
                 nul_is_refused_wherever_it_hides
@@ -342,7 +342,7 @@ macro_rules! each_case {
                 one_settle_of_many_repeats_is_recorded
                 a_group_that_drains_while_it_fills_is_never_stuck
                 a_renewal_races_an_expiry
-                lanes_made_by_many_are_made_once;
+                queues_made_by_many_are_made_once;
         }
     };
 }

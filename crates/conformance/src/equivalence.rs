@@ -38,7 +38,7 @@ const SIGHTS: [&str; 18] = [
     "Released(",
     "Begun",
     "key_conflict",
-    "lane_not_empty",
+    "queue_not_empty",
     "invalid_input",
     "duplicate: true",
     "in_doubt: true",
@@ -208,7 +208,7 @@ fn look(answer: &str, sights: &mut BTreeMap<&'static str, u32>) {
 /// After the faults end, everything drains: dead messages requeued, held ones unheld.
 async fn drain(reference: &mut Side, store: &mut Side, last: usize) -> Option<Split> {
     let ids: Vec<u16> = (0..reference.message_count() as u16).collect();
-    let ends = [0, 1, 2].map(|lane| Op::Resume { lane });
+    let ends = [0, 1, 2].map(|queue| Op::Resume { queue });
     let mut ops = ends.to_vec();
     // Each round delivers at least the turn of every group.
     for _ in 0..=reference.message_count() {
@@ -224,9 +224,9 @@ async fn drain(reference: &mut Side, store: &mut Side, last: usize) -> Option<Sp
             }
         }
         let mut idle = true;
-        for lane in 0..3 {
+        for queue in 0..3 {
             let claim = Op::Claim {
-                lane,
+                queue,
                 limit: 1_000,
                 ttl_s: None,
                 owner: 9,
@@ -237,7 +237,7 @@ async fn drain(reference: &mut Side, store: &mut Side, last: usize) -> Option<Sp
             } else if answers.1 == "None" {
                 continue;
             }
-            let at = || format!("draining lane {lane}");
+            let at = || format!("draining queue {queue}");
             if let Some(split) = compare(last, at, answers) {
                 return Some(split);
             }

@@ -22,7 +22,7 @@ pub trait Factory: Send + Sync {
 /// A store under examination, and the hands to shake it with.
 #[async_trait]
 pub trait Harness: Send + Sync {
-    /// The store. The lanes of a fresh store: none but those the store itself creates
+    /// The store. The queues of a fresh store: none but those the store itself creates
     /// (`default`).
     fn store(&self) -> Arc<dyn Store>;
 

@@ -77,8 +77,8 @@ macro_rules! each_memory_case {
                 a_twin_is_answered_instead_of_enqueued
                 a_memory_enqueued_by_ten_at_once_is_one
                 what_is_stored_is_known
-                the_lane_of_memories_takes_memories_only
-                the_first_memory_makes_the_lane
+                the_queue_of_memories_takes_memories_only
+                the_first_memory_makes_the_queue
                 a_requeued_memory_starts_afresh
                 rows_are_listed_newest_first;
             follow:

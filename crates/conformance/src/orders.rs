@@ -27,14 +27,14 @@ macro_rules! each_order_case {
                 a_key_with_another_body_is_a_conflict_in_every_state
                 a_key_twice_in_one_call_is_treated_as_if_it_came_later
                 orders_are_accepted_all_or_none
-                orders_need_their_lane
+                orders_need_their_queue
                 an_order_whose_payload_lacks_its_digest_is_refused
                 a_replay_is_noted_once_a_minute
                 keys_of_two_clients_never_meet
                 keys_are_compared_byte_by_byte
                 fifty_identical_orders_at_once_are_one
                 mixed_orders_at_once_end_without_a_deadlock
-                the_lane_of_orders_takes_nothing_else;
+                the_queue_of_orders_takes_nothing_else;
             follow:
                 every_end_of_a_message_is_the_end_of_its_order
                 a_failure_that_will_be_retried_leaves_the_order_accepted
@@ -51,7 +51,7 @@ macro_rules! each_order_case {
                 an_answer_is_read_back_byte_by_byte
                 a_result_that_cannot_be_read_does_not_stop_a_settle
                 a_stale_worker_changes_no_order
-                other_lanes_have_no_orders;
+                other_queues_have_no_orders;
             doubt:
                 an_order_that_dies_in_doubt_may_have_been_executed
                 a_doubt_in_the_sinks_own_words_is_kept_as_it_is

@@ -35,8 +35,8 @@ macro_rules! each_payment_case {
                 producers_of_several_participants_do_not_wait_for_ever
                 a_rolled_back_payment_leaves_nothing
                 payments_nobody_could_keep_are_refused
-                the_lane_of_payments_takes_nothing_else
-                the_first_payment_makes_the_lane
+                the_queue_of_payments_takes_nothing_else
+                the_first_payment_makes_the_queue
                 an_enqueue_of_no_payments_answers_nothing;
             complete:
                 every_completion_leads_where_it_should

@@ -1,11 +1,11 @@
-//! A lane with a harness around it: what every case needs, in words short enough to read.
+//! A queue with a harness around it: what every case needs, in words short enough to read.
 
 use std::{sync::Arc, time::Duration};
 
 use consign_kernel::{
-    Attempt, By, Claim, Counts, Enqueued, Error, Explanation, LaneName, LanePolicy, Lease,
-    MessageId, NewMessage, OnDead, Outcome, Recorded, Report, Result, RetrySchedule, SettleAnswer,
-    State, StateKind, Store, Token,
+    Attempt, By, Claim, Counts, Enqueued, Error, Explanation, Lease, MessageId, NewMessage, OnDead,
+    Outcome, QueueName, QueuePolicy, Recorded, Report, Result, RetrySchedule, SettleAnswer, State,
+    StateKind, Store, Token,
 };
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -17,28 +17,28 @@ use crate::Harness;
 /// How long a lease lives on every stage.
 pub(crate) const TTL: Duration = Duration::from_secs(10);
 
-/// One lane, `mail`, on a fresh store.
+/// One queue, `mail`, on a fresh store.
 pub(crate) struct Stage<'a> {
     pub(crate) harness: &'a dyn Harness,
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) lane: LaneName,
+    pub(crate) queue: QueueName,
 }
 
 /// The rules of `mail`: leases of 10 s, three tries, rests of 1 s and then 2 s, no jitter.
-pub(crate) fn policy() -> LanePolicy {
-    LanePolicy {
+pub(crate) fn policy() -> QueuePolicy {
+    QueuePolicy {
         lease_ttl_ms: 10_000,
         attempts_max: 3,
         retry: RetrySchedule::Table {
             delays_ms: vec![1_000, 2_000],
         },
-        ..LanePolicy::default()
+        ..QueuePolicy::default()
     }
 }
 
 /// The same rules with messages of one group in order.
-pub(crate) fn ordered(on_dead: OnDead) -> LanePolicy {
-    LanePolicy {
+pub(crate) fn ordered(on_dead: OnDead) -> QueuePolicy {
+    QueuePolicy {
         ordered: true,
         on_dead,
         ..policy()
@@ -50,9 +50,9 @@ pub(crate) fn by() -> By {
     By::new("ada", "checking the rules")
 }
 
-/// A lane name known to be plain.
-pub(crate) fn lane(name: &str) -> LaneName {
-    name.parse().expect("a plain lane name")
+/// A queue name known to be plain.
+pub(crate) fn queue(name: &str) -> QueueName {
+    name.parse().expect("a plain queue name")
 }
 
 /// The messages of a lease, in its order.
@@ -122,27 +122,27 @@ pub(crate) async fn all<T: 'static>(mut tasks: JoinSet<T>) -> Vec<T> {
 }
 
 impl<'a> Stage<'a> {
-    /// The lane `mail` with the usual rules.
+    /// The queue `mail` with the usual rules.
     pub(crate) async fn new(harness: &'a dyn Harness) -> Self {
         Self::with(harness, policy()).await
     }
 
-    /// The lane `mail` with rules of the case's own.
-    pub(crate) async fn with(harness: &'a dyn Harness, policy: LanePolicy) -> Self {
+    /// The queue `mail` with rules of the case's own.
+    pub(crate) async fn with(harness: &'a dyn Harness, policy: QueuePolicy) -> Self {
         let stage = Self {
             harness,
             store: harness.store(),
-            lane: lane("mail"),
+            queue: queue("mail"),
         };
-        stage.add_lane("mail", &policy).await;
+        stage.add_queue("mail", &policy).await;
         stage
     }
 
-    /// Creates another lane, or changes one.
-    pub(crate) async fn add_lane(&self, name: &str, policy: &LanePolicy) -> LaneName {
-        let name = lane(name);
-        let made = self.store.put_lane(&name, policy, &by()).await;
-        made.unwrap_or_else(|error| panic!("lane {name} could not be made: {error}"));
+    /// Creates another queue, or changes one.
+    pub(crate) async fn add_queue(&self, name: &str, policy: &QueuePolicy) -> QueueName {
+        let name = queue(name);
+        let made = self.store.put_queue(&name, policy, &by()).await;
+        made.unwrap_or_else(|error| panic!("queue {name} could not be made: {error}"));
         name
     }
 
@@ -155,9 +155,9 @@ impl<'a> Stage<'a> {
         self.harness.advance(by).await;
     }
 
-    /// The `n`-th message of the lane.
+    /// The `n`-th message of the queue.
     pub(crate) fn message(&self, n: usize) -> NewMessage {
-        NewMessage::new(self.lane.clone(), json!({ "n": n }))
+        NewMessage::new(self.queue.clone(), json!({ "n": n }))
     }
 
     /// Enqueues `count` messages in one call.
@@ -191,7 +191,7 @@ impl<'a> Stage<'a> {
 
     /// A claim by the usual worker.
     pub(crate) fn ask(&self, limit: u32) -> Claim {
-        Claim::new(self.lane.clone(), "worker-1", limit)
+        Claim::new(self.queue.clone(), "worker-1", limit)
     }
 
     /// Claims, if there is anything.
@@ -305,12 +305,12 @@ impl<'a> Stage<'a> {
 
     /// The counts of `mail`.
     pub(crate) async fn counts(&self) -> Counts {
-        self.counts_of(&self.lane).await
+        self.counts_of(&self.queue).await
     }
 
-    pub(crate) async fn counts_of(&self, name: &LaneName) -> Counts {
-        let found = self.store.lane_counts(name).await;
-        let found = found.expect("lane_counts answers");
-        found.unwrap_or_else(|| panic!("lane {name} is listed")).1
+    pub(crate) async fn counts_of(&self, name: &QueueName) -> Counts {
+        let found = self.store.queue_counts(name).await;
+        let found = found.expect("queue_counts answers");
+        found.unwrap_or_else(|| panic!("queue {name} is listed")).1
     }
 }

@@ -19,7 +19,7 @@ const BATCH: usize = 1_000;
 pub async fn long_walks_are_cut_and_lose_nothing(factory: &dyn Factory) {
     let harness = factory.fresh().await;
     let stage = Stage::new(harness.as_ref()).await;
-    let rare = stage.add_lane("rare", &policy()).await;
+    let rare = stage.add_queue("rare", &policy()).await;
     let few: Vec<NewMessage> = (0..3)
         .map(|n| NewMessage::new(rare.clone(), json!(n)))
         .collect();
@@ -35,28 +35,28 @@ pub async fn long_walks_are_cut_and_lose_nothing(factory: &dyn Factory) {
         });
         many.extend(stage.enqueue_all(&messages.collect::<Vec<_>>()).await);
     }
-    let in_lane = Filter {
-        lane: Some(rare.clone()),
+    let in_queue = Filter {
+        queue: Some(rare.clone()),
         ..Filter::default()
     };
-    assert_eq!(walk(&stage, &in_lane).await, few, "few in a lane");
+    assert_eq!(walk(&stage, &in_queue).await, few, "few in a queue");
 
     let held = [many[0], many[MANY / 2]];
     stage.store.hold(&held, &by()).await.expect("hold answers");
     let is_ready = |id: &MessageId| !held.contains(id);
     let ready: Vec<MessageId> = many.iter().copied().filter(is_ready).collect();
-    let of_lane = |lane: &consign_kernel::LaneName, state| Filter {
-        lane: Some(lane.clone()),
+    let of_queue = |queue: &consign_kernel::QueueName, state| Filter {
+        queue: Some(queue.clone()),
         state: Some(state),
         ..Filter::default()
     };
-    let filter = of_lane(&stage.lane, StateKind::Ready);
+    let filter = of_queue(&stage.queue, StateKind::Ready);
     assert_eq!(
         walk(&stage, &filter).await,
         newest_first(ready),
         "a deep queue"
     );
-    let filter = of_lane(&rare, StateKind::Ready);
+    let filter = of_queue(&rare, StateKind::Ready);
     assert_eq!(walk(&stage, &filter).await, few, "beside a deep queue");
     let filter = Filter {
         state: Some(StateKind::Held),
@@ -75,7 +75,7 @@ pub async fn long_walks_are_cut_and_lose_nothing(factory: &dyn Factory) {
     settled(stage.settle(&lease, &reports).await);
     let delivered = stage.drain().await.len();
     assert_eq!(delivered, MANY - held.len());
-    let filter = of_lane(&rare, StateKind::Delivered);
+    let filter = of_queue(&rare, StateKind::Delivered);
     let first = stage.store.list(&filter, None, 50).await;
     let first = first.expect("list answers");
     assert!(

@@ -6,8 +6,8 @@ use clap::{Parser, Subcommand, error::ErrorKind};
 
 use crate::{
     commands::{
-        bench, completions, config, demo, doctor, enqueue, explain, hold, lanes, leases, ls, mcp,
-        memory, migrate, orders, pause, payments, reconcile, redrive, report, requeue, resolve,
+        bench, completions, config, demo, doctor, enqueue, explain, hold, leases, ls, mcp, memory,
+        migrate, orders, pause, payments, queues, reconcile, redrive, report, requeue, resolve,
         scm, serve, show, token, verify, work,
     },
     config::Sources,
@@ -20,7 +20,7 @@ Exit codes:
   0  all is well
   1  something is wrong: doctor found something, or a message could not be moved
   2  the command line or the configuration does not make sense
-  3  the input was refused: unknown lane, key conflict, bad JSON
+  3  the input was refused: unknown queue, key conflict, bad JSON
   4  there is no such message, order, payment, redrive or repository
   5  the database cannot be used: not reachable, not migrated, not permitted
   130, 143  serve and work: told twice to stop (SIGINT, SIGTERM), stopped at once";
@@ -53,7 +53,7 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Serve the HTTP API and deliver the messages of every lane that has a sink
+    /// Serve the HTTP API and deliver the messages of every queue that has a sink
     Serve(serve::Serve),
     /// Deliver only, without an API
     Work(work::Work),
@@ -69,8 +69,8 @@ enum Command {
     Explain(explain::Explain),
     /// List leases: who holds what, and until when
     Leases(leases::Leases),
-    /// List lanes with their counts; show or set one
-    Lanes(lanes::Lanes),
+    /// List queues with their counts; show or set one
+    Queues(queues::Queues),
     /// Give dead messages a fresh set of tries
     Requeue(requeue::Requeue),
     /// Requeue dead messages by filter, little by little
@@ -97,9 +97,9 @@ enum Command {
     Unhold(hold::Unhold),
     /// Record what became of held messages, as you found out
     Resolve(resolve::Resolve),
-    /// Stop claims from a lane; leases in flight may finish
+    /// Stop claims from a queue; leases in flight may finish
     Pause(pause::Pause),
-    /// Let a lane be claimed again
+    /// Let a queue be claimed again
     Resume(pause::Resume),
     /// Check every invariant of the database
     Doctor(doctor::Doctor),
@@ -136,7 +136,7 @@ impl Cli {
     pub(crate) async fn run(self) -> Result<Exit, Failure> {
         let context = Context::new(self.json, self.sources()?);
         let ended = self.dispatch(&context).await;
-        ended.map_err(|failure| context.with_lane_of_file(failure))
+        ended.map_err(|failure| context.with_queue_of_file(failure))
     }
 
     async fn dispatch(self, context: &Context) -> Result<Exit, Failure> {
@@ -150,7 +150,7 @@ impl Cli {
             Command::Show(command) => Box::pin(command.run(context)).await,
             Command::Explain(command) => Box::pin(command.run(context)).await,
             Command::Leases(command) => Box::pin(command.run(context)).await,
-            Command::Lanes(command) => Box::pin(command.run(context)).await,
+            Command::Queues(command) => Box::pin(command.run(context)).await,
             Command::Requeue(command) => Box::pin(command.run(context)).await,
             Command::Redrive(command) => Box::pin(command.run(context)).await,
             Command::Orders(command) => Box::pin(command.run(context)).await,

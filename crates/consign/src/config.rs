@@ -1,7 +1,7 @@
 //! Settings, and where each was said.
 //!
 //! Layers, later ones winning: the embedded defaults, `consign.toml`, the environment, the command
-//! line. Without a file there is one lane to try things with.
+//! line. Without a file there is one queue to try things with.
 
 mod environment;
 mod file;
@@ -9,7 +9,6 @@ mod file;
 mod foreign;
 mod key;
 mod kind;
-mod lanes;
 mod memory;
 mod orders;
 mod origin;
@@ -17,6 +16,7 @@ mod path;
 mod payments;
 mod problem;
 mod protocol;
+mod queues;
 mod scm;
 mod secrets;
 mod settings;
@@ -31,10 +31,10 @@ use std::{
 use serde_json::{Map, Value};
 
 pub(crate) use self::{
-    lanes::LaneConfig,
     origin::Origin,
     path::KeyPath,
     problem::Problem,
+    queues::QueueConfig,
     scm::Scm,
     secrets::shown,
     settings::{LogFormat, Settings},
@@ -44,7 +44,7 @@ use crate::failure::Failure;
 /// What every setting is unless somebody says otherwise, and what it means.
 pub(crate) const DEFAULTS: &str = include_str!("../config/default.toml");
 
-/// A lane to try things with, while there is no file.
+/// A queue to try things with, while there is no file.
 const EXAMPLE: &str = include_str!("../config/example.toml");
 
 /// The file that is looked for in the working directory.
@@ -190,7 +190,7 @@ impl Config {
             .collect()
     }
 
-    /// Says nothing about the policies of lanes that are there.
+    /// Says nothing about the policies of queues that are there.
     pub(crate) fn keep_policies(&mut self) {
         let settings = &mut self.settings;
         settings.orders.policy_said.clear();
@@ -204,7 +204,7 @@ impl Config {
         let policies = other.entries.into_iter();
         self.entries
             .extend(policies.filter(|(path, _)| is_policy(path)));
-        self.settings.lanes = other.settings.lanes;
+        self.settings.queues = other.settings.queues;
         self.settings.orders.take_policy(other.settings.orders);
         self.settings.payments.take_policy(other.settings.payments);
         self.settings.memory.take_policy(other.settings.memory);
@@ -213,7 +213,7 @@ impl Config {
 
 /// Whether a setting changes without a restart.
 fn is_policy(path: &KeyPath) -> bool {
-    lanes::is_policy(path)
+    queues::is_policy(path)
         || orders::is_policy(path)
         || payments::is_policy(path)
         || memory::is_policy(path)

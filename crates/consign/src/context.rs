@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use consign_kernel::{Error, Lane, LaneName, PAGE_ENTRIES_MAX, Store, nearest};
+use consign_kernel::{Error, PAGE_ENTRIES_MAX, Queue, QueueName, Store, nearest};
 
 use crate::{
     config::{Config, Flags, Origin, Sources},
@@ -46,28 +46,28 @@ impl Context {
         database::open(&self.address()?, &Reach::for_a_command(), self.out).await
     }
 
-    /// What the configuration says of a lane that the database does not have, in words.
-    pub(crate) fn lane_of_file(&self, lane: &str) -> Option<String> {
+    /// What the configuration says of a queue that the database does not have, in words.
+    pub(crate) fn queue_of_file(&self, queue: &str) -> Option<String> {
         let config = self.config(Flags::new()).ok()?;
-        match config.origin_of(&["lanes", lane])? {
+        match config.origin_of(&["queues", queue])? {
             Origin::Example => Some(
-                "it is the lane to try things with: `consign serve` creates it when it starts \
+                "it is the queue to try things with: `consign serve` creates it when it starts \
                  without a configuration"
                     .to_owned(),
             ),
             origin => Some(format!(
-                "{origin} has this lane: `consign serve` and `consign work` create it when they \
+                "{origin} has this queue: `consign serve` and `consign work` create it when they \
                  start with this configuration"
             )),
         }
     }
 
-    /// The same failure; of a lane that the configuration has and the database has not, with how to
+    /// The same failure; of a queue that the configuration has and the database has not, with how to
     /// get it there.
-    pub(crate) fn with_lane_of_file(&self, failure: Failure) -> Failure {
+    pub(crate) fn with_queue_of_file(&self, failure: Failure) -> Failure {
         let told = failure
-            .unknown_lane()
-            .and_then(|lane| self.lane_of_file(lane));
+            .unknown_queue()
+            .and_then(|queue| self.queue_of_file(queue));
         match told {
             Some(told) => failure.map_message(|message| format!("{message}; {told}")),
             None => failure,
@@ -87,17 +87,17 @@ pub(crate) fn address_of(config: &Config) -> Result<Address, Failure> {
     Address::resolve(named.zip(origin.as_deref()))
 }
 
-/// A lane, or an error that names the nearest one.
+/// A queue, or an error that names the nearest one.
 ///
 /// A list of nothing would hide a typing mistake.
-pub(crate) async fn known_lane(store: &dyn Store, name: &LaneName) -> Result<Lane, Failure> {
-    if let Some(lane) = store.lane(name).await? {
-        return Ok(lane);
+pub(crate) async fn known_queue(store: &dyn Store, name: &QueueName) -> Result<Queue, Failure> {
+    if let Some(queue) = store.queue(name).await? {
+        return Ok(queue);
     }
-    let lanes = store.lanes(None, PAGE_ENTRIES_MAX).await?;
-    let names = lanes.iter().map(|(lane, _)| lane.name.as_str());
-    let error = Error::UnknownLane {
-        lane: name.to_string(),
+    let queues = store.queues(None, PAGE_ENTRIES_MAX).await?;
+    let names = queues.iter().map(|(queue, _)| queue.name.as_str());
+    let error = Error::UnknownQueue {
+        queue: name.to_string(),
         suggestion: nearest(name.as_str(), names).map(str::to_owned),
     };
     Err(error.into())

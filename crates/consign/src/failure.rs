@@ -49,8 +49,8 @@ pub(crate) enum Failure {
         code: &'static str,
         /// What was wrong, where, and what to do.
         message: String,
-        /// The lane that the database does not have, where that is what was wrong.
-        unknown_lane: Option<String>,
+        /// The queue that the database does not have, where that is what was wrong.
+        unknown_queue: Option<String>,
     },
 }
 
@@ -60,7 +60,7 @@ impl Failure {
             exit,
             code,
             message: message.into(),
-            unknown_lane: None,
+            unknown_queue: None,
         }
     }
 
@@ -93,11 +93,11 @@ impl Failure {
         }
     }
 
-    /// The lane that the database does not have, where that is what was wrong.
-    pub(crate) fn unknown_lane(&self) -> Option<&str> {
+    /// The queue that the database does not have, where that is what was wrong.
+    pub(crate) fn unknown_queue(&self) -> Option<&str> {
         match self {
             Self::BrokenPipe => None,
-            Self::Told { unknown_lane, .. } => unknown_lane.as_deref(),
+            Self::Told { unknown_queue, .. } => unknown_queue.as_deref(),
         }
     }
 
@@ -133,11 +133,11 @@ impl Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let exit = match &error {
-            Error::UnknownLane { .. }
+            Error::UnknownQueue { .. }
             | Error::KeyConflict { .. }
             | Error::PayloadTooLarge { .. }
             | Error::InvalidInput { .. }
-            | Error::LaneNotEmpty { .. } => Exit::Refused,
+            | Error::QueueNotEmpty { .. } => Exit::Refused,
             Error::UnknownRedrive { .. } | Error::UnknownLease { .. } => Exit::NotFound,
             Error::Corrupt { .. } => Exit::Wrong,
             _ => Exit::Unavailable,
@@ -147,15 +147,15 @@ impl From<Error> for Failure {
             message.push_str(". It may have happened all the same: look before you repeat it");
         }
         let code = error.code();
-        let unknown_lane = match error {
-            Error::UnknownLane { lane, .. } => Some(lane),
+        let unknown_queue = match error {
+            Error::UnknownQueue { queue, .. } => Some(queue),
             _ => None,
         };
         Self::Told {
             exit,
             code,
             message,
-            unknown_lane,
+            unknown_queue,
         }
     }
 }

@@ -8,14 +8,14 @@ mod drain;
 mod files;
 mod gate;
 mod http;
-mod lanes;
 mod memory;
 mod once;
 mod opening;
 mod orders;
-mod own_lane;
+mod own_queue;
 mod payments;
 mod pulse;
+mod queues;
 mod redrives;
 mod reload;
 mod schema;
@@ -28,7 +28,7 @@ use std::{net::SocketAddr, ops::ControlFlow, sync::Arc, time::Duration};
 
 use consign_kernel::Store;
 use consign_server::{AppState, ServerOptions, check_exposure};
-use consign_worker::{LaneWork, Worker, WorkerHandle, WorkerOptions};
+use consign_worker::{QueueWork, Worker, WorkerHandle, WorkerOptions};
 use tokio::{sync::oneshot, task::JoinHandle, time::timeout};
 
 use self::{
@@ -98,7 +98,7 @@ pub(crate) async fn check(config: &Config) -> Result<(), Failure> {
     orders::Orders::prepare(config).await?;
     Payments::prepare(config, &address_of(config)?)?;
     Memory::prepare(config)?;
-    lanes::work(config).await.map(drop)
+    queues::work(config).await.map(drop)
 }
 
 impl Service {
@@ -112,7 +112,7 @@ impl Service {
         files::raise_limit();
         let systemd = Systemd::from_environment();
         let address = address_of(&self.config)?;
-        let mut work = lanes::work(&self.config).await?;
+        let mut work = queues::work(&self.config).await?;
         let mut protocols = Protocols {
             orders: Orders::prepare(&self.config).await?,
             payments: Payments::prepare(&self.config, &address)?,
@@ -250,7 +250,7 @@ impl Service {
     fn start_worker(
         &self,
         store: &Arc<dyn Store>,
-        work: Vec<LaneWork>,
+        work: Vec<QueueWork>,
         address: &Address,
         telemetry: &Telemetry,
     ) -> WorkerHandle {
@@ -335,8 +335,8 @@ impl Protocols {
         memory.take_if(|_| !has.memory);
     }
 
-    /// Their lanes with their sinks.
-    fn work(&self, opened: &Opened) -> impl Iterator<Item = LaneWork> {
+    /// Their queues with their sinks.
+    fn work(&self, opened: &Opened) -> impl Iterator<Item = QueueWork> {
         let orders = self.orders.as_ref().map(|orders| orders.work(opened));
         let payments = self.payments.as_ref().and_then(Payments::work);
         let memory = self.memory.as_ref().map(|memory| memory.work(opened));

@@ -39,7 +39,7 @@ impl Telemetry {
         move || aliases::with_aliases(&prometheus.render())
     }
 
-    /// Lets what samples the lanes keep histograms from growing.
+    /// Lets what samples the queues keep histograms from growing.
     pub(crate) fn upkeep(&self) -> impl Fn() + Send + Sync + 'static {
         let prometheus = self.prometheus.clone();
         move || prometheus.run_upkeep()

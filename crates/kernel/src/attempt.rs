@@ -102,7 +102,7 @@ pub struct Report {
     pub detail: Option<String>,
     /// What the sink answered, if worth keeping.
     pub result: Option<Value>,
-    /// Overrides the lane's retry schedule, for example from `Retry-After`.
+    /// Overrides the queue's retry schedule, for example from `Retry-After`.
     pub retry_in: Option<Duration>,
 }
 

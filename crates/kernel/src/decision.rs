@@ -5,11 +5,11 @@
 
 use std::time::Duration;
 
-use crate::{LanePolicy, OnUncertain, Outcome, Report, Resolution};
+use crate::{OnUncertain, Outcome, QueuePolicy, Report, Resolution};
 
 /// Codes the kernel itself gives to dead and held messages and to attempts.
 pub mod codes {
-    /// The lane's `attempts_max` was reached.
+    /// The queue's `attempts_max` was reached.
     pub const ATTEMPTS_EXHAUSTED: &str = "attempts_exhausted";
     /// A lease ended without a result.
     pub const LEASE_EXPIRED: &str = "lease_expired";
@@ -22,7 +22,7 @@ pub mod codes {
     /// A person said what had become of a held message.
     pub const RESOLVED: &str = "resolved";
     /// Reported uncertain: the sink said yes, but not under which reference, so that asking it
-    /// again cannot help. Held in every lane.
+    /// again cannot help. Held in every queue.
     pub const MISSING_RAIL_REFERENCE: &str = "MISSING_RAIL_REFERENCE";
     /// Reported retry or uncertain: the message is meant for another destination than this worker's,
     /// and nothing was sent. It becomes due again and none of its tries is used up.
@@ -70,7 +70,7 @@ pub fn is_counted(report: &Report) -> bool {
 /// Where a reported message goes. `tries` are the counted tries before this one.
 ///
 /// `chance` in `[0, 1)` spreads the retry delay.
-pub fn after_settle(policy: &LanePolicy, tries: u32, report: &Report, chance: f64) -> Next {
+pub fn after_settle(policy: &QueuePolicy, tries: u32, report: &Report, chance: f64) -> Next {
     let rested = || {
         let delay = report
             .retry_in
@@ -103,7 +103,7 @@ pub fn after_settle(policy: &LanePolicy, tries: u32, report: &Report, chance: f6
     }
 }
 
-/// Where a held message goes once a person has said what became of it, whatever its lane's policy.
+/// Where a held message goes once a person has said what became of it, whatever its queue's policy.
 pub fn after_resolution(resolution: &Resolution) -> Next {
     match resolution {
         Resolution::Delivered { .. } => Next::Delivered,
@@ -118,7 +118,7 @@ pub fn after_resolution(resolution: &Resolution) -> Next {
 /// The loss of a lease is held against a message only if it was alone there: with others, any of
 /// them may be the one that killed the worker. It comes back without delay, since the lease
 /// itself has already passed.
-pub fn after_expiry(policy: &LanePolicy, tries: u32, begun: bool, alone: bool) -> (Next, u32) {
+pub fn after_expiry(policy: &QueuePolicy, tries: u32, begun: bool, alone: bool) -> (Next, u32) {
     let tries = tries + u32::from(alone);
     if begun && policy.on_uncertain == OnUncertain::Hold {
         return (UNCERTAIN, tries);
@@ -142,14 +142,14 @@ mod tests {
     use super::*;
     use crate::{MessageId, RetrySchedule};
 
-    fn policy(on_uncertain: OnUncertain) -> LanePolicy {
-        LanePolicy {
+    fn policy(on_uncertain: OnUncertain) -> QueuePolicy {
+        QueuePolicy {
             attempts_max: 3,
             retry: RetrySchedule::Table {
                 delays_ms: vec![1_000, 2_000],
             },
             on_uncertain,
-            ..LanePolicy::default()
+            ..QueuePolicy::default()
         }
     }
 

@@ -5,7 +5,7 @@
 
 use std::error::Error as StdError;
 
-use crate::{LaneName, MessageId, RedriveId};
+use crate::{MessageId, QueueName, RedriveId};
 
 /// Shorthand used throughout.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -23,43 +23,43 @@ pub enum Certainty {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The lane has not been created.
-    #[error("lane {lane:?} does not exist{}; `consign lanes` lists those there are, \
-             `consign lanes set {lane}` creates it",
+    /// The queue has not been created.
+    #[error("queue {queue:?} does not exist{}; `consign queues` lists those there are, \
+             `consign queues set {queue}` creates it",
         suggestion.as_ref().map(|name| format!(" (did you mean {name:?}?)")).unwrap_or_default())]
-    UnknownLane {
+    UnknownQueue {
         /// The name that was asked for.
-        lane: String,
-        /// A lane with a similar name, where one exists.
+        queue: String,
+        /// A queue with a similar name, where one exists.
         suggestion: Option<String>,
     },
-    /// The key was used before in this lane for a different payload or group.
+    /// The key was used before in this queue for a different payload or group.
     #[error(
-        "key {key:?} in lane {lane} already names {}, whose payload or group differs; nothing was \
+        "key {key:?} in queue {queue} already names {}, whose payload or group differs; nothing was \
          enqueued. Use a new key, or send what was sent before",
         id.map_or("another message of this call".to_owned(), |id| format!("message {id}"))
     )]
     KeyConflict {
-        /// The lane.
-        lane: LaneName,
+        /// The queue.
+        queue: QueueName,
         /// The repeated key.
         key: String,
         /// The message that holds the key; none if it is in the same call.
         id: Option<MessageId>,
     },
-    /// A payload is larger than its lane allows.
+    /// A payload is larger than its queue allows.
     #[error(
-        "message {index}: payload is {bytes} bytes, lane {lane} allows {bytes_max}; nothing \
+        "message {index}: payload is {bytes} bytes, queue {queue} allows {bytes_max}; nothing \
              was enqueued. Store the data elsewhere and send a reference, or raise payload_max_bytes"
     )]
     PayloadTooLarge {
         /// Position of the message in the call, from 0.
         index: usize,
-        /// The lane.
-        lane: LaneName,
+        /// The queue.
+        queue: QueueName,
         /// Size as compact JSON.
         bytes: usize,
-        /// The lane's limit.
+        /// The queue's limit.
         bytes_max: usize,
     },
     /// An argument cannot be accepted.
@@ -70,13 +70,13 @@ pub enum Error {
         /// What is wrong with it and what is accepted.
         why: String,
     },
-    /// `ordered` cannot change while messages of the lane are unfinished.
+    /// `ordered` cannot change while messages of the queue are unfinished.
     #[error(
-        "lane {lane} has unfinished messages, so `ordered` cannot change; drain the lane first"
+        "queue {queue} has unfinished messages, so `ordered` cannot change; drain the queue first"
     )]
-    LaneNotEmpty {
-        /// The lane.
-        lane: LaneName,
+    QueueNotEmpty {
+        /// The queue.
+        queue: QueueName,
     },
     /// There is no such redrive.
     #[error("redrive {id} does not exist; `consign redrive ls` lists those there are")]
@@ -185,11 +185,11 @@ impl Error {
     /// A stable code for programs.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::UnknownLane { .. } => "unknown_lane",
+            Self::UnknownQueue { .. } => "unknown_queue",
             Self::KeyConflict { .. } => "key_conflict",
             Self::PayloadTooLarge { .. } => "payload_too_large",
             Self::InvalidInput { .. } => "invalid_input",
-            Self::LaneNotEmpty { .. } => "lane_not_empty",
+            Self::QueueNotEmpty { .. } => "queue_not_empty",
             Self::UnknownRedrive { .. } => "unknown_redrive",
             Self::UnknownLease { .. } => "unknown_lease",
             Self::Schema { .. } => "schema_mismatch",

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::{
-    LEASE_MESSAGES_MAX, LaneName, LanePolicy, Message, MessageId, OWNER_BYTES_MAX,
+    LEASE_MESSAGES_MAX, Message, MessageId, OWNER_BYTES_MAX, QueueName, QueuePolicy,
     TOKEN_PREFIX_MIN,
     error::{Error, Result},
-    lane::validate_ttl,
+    queue::validate_ttl,
 };
 
 /// The random secret of a lease, compared for equality on every write under it.
@@ -46,25 +46,25 @@ impl fmt::Display for Fence {
 /// A request for messages.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Claim {
-    /// The lane to take from.
-    pub lane: LaneName,
+    /// The queue to take from.
+    pub queue: QueueName,
     /// Who asks: a name people recognise. Not a credential.
     pub owner: String,
     /// At most this many messages.
     pub limit: u32,
-    /// How long the lease shall live; the lane's policy decides when absent, and refuses more than
+    /// How long the lease shall live; the queue's policy decides when absent, and refuses more than
     /// its `lease_ttl_max_ms`.
     pub ttl: Option<Duration>,
     /// At most this many bytes of payloads and headers, as the store keeps them, and never more than
-    /// the lane's `claim_max_bytes`. The first message is claimed whatever its size.
+    /// the queue's `claim_max_bytes`. The first message is claimed whatever its size.
     pub bytes_max: Option<u64>,
 }
 
 impl Claim {
-    /// A claim with the lane's own lease time.
-    pub fn new(lane: LaneName, owner: impl Into<String>, limit: u32) -> Self {
+    /// A claim with the queue's own lease time.
+    pub fn new(queue: QueueName, owner: impl Into<String>, limit: u32) -> Self {
         Self {
-            lane,
+            queue,
             owner: owner.into(),
             limit,
             ttl: None,
@@ -88,10 +88,10 @@ impl Claim {
         }
     }
 
-    /// How many bytes it may take from a lane with this policy.
-    pub fn bytes_allowed(&self, policy: &LanePolicy) -> u64 {
-        let lane = policy.claim_max_bytes as u64;
-        self.bytes_max.map_or(lane, |own| own.min(lane))
+    /// How many bytes it may take from a queue with this policy.
+    pub fn bytes_allowed(&self, policy: &QueuePolicy) -> u64 {
+        let queue = policy.claim_max_bytes as u64;
+        self.bytes_max.map_or(queue, |own| own.min(queue))
     }
 
     /// Refuses what no store could honour.
@@ -133,7 +133,7 @@ pub struct ClaimedMessage {
     pub message: Message,
     /// The number the attempt row of this lease will get.
     pub attempt_no: u32,
-    /// Earlier attempts that count toward the lane's limit.
+    /// Earlier attempts that count toward the queue's limit.
     pub tries: u32,
     /// Whether an earlier delivery may have happened, by its attempts or by a late result: ask the
     /// sink before sending.
@@ -232,8 +232,8 @@ impl FromStr for TokenPrefix {
 pub struct EndedLease {
     /// Its number.
     pub fence: Fence,
-    /// Its lane.
-    pub lane: LaneName,
+    /// Its queue.
+    pub queue: QueueName,
     /// Who held it.
     pub owner: String,
     /// Messages it held.
@@ -250,8 +250,8 @@ pub struct LeaseView {
     pub fence: Fence,
     /// The first characters of its token, to end it by.
     pub token_prefix: String,
-    /// Its lane.
-    pub lane: LaneName,
+    /// Its queue.
+    pub queue: QueueName,
     /// Who holds it.
     pub owner: String,
     /// What it still holds.

@@ -3,7 +3,6 @@
 mod attempt;
 mod decision;
 mod error;
-mod lane;
 mod late;
 mod lease;
 mod limits;
@@ -11,6 +10,7 @@ mod message;
 mod operator;
 mod payload;
 mod pulse;
+mod queue;
 mod redrive;
 pub mod reference;
 mod reference_store;
@@ -22,7 +22,6 @@ mod suggest;
 pub use attempt::{Attempt, AttemptOutcome, LastAttempt, Outcome, Recorded, Report, SettleAnswer};
 pub use decision::{Next, after_expiry, after_resolution, after_settle, codes, is_counted};
 pub use error::{Certainty, Error, Result, with_causes};
-pub use lane::{Lane, LaneName, LanePolicy, OnDead, OnUncertain};
 pub use late::LateResult;
 pub use lease::{
     BeginAnswer, Claim, ClaimedMessage, EndedLease, Expired, Fence, Lease, LeaseView,
@@ -36,7 +35,8 @@ pub use limits::{
 pub use message::{CORRELATION_ID, Enqueued, Message, MessageId, NewMessage};
 pub use operator::{AuditEntry, By, Move, Moved, Resolution};
 pub use payload::{Payload, PayloadError, exact_headers, exact_value, stored_result};
-pub use pulse::{Done, LaneMinutes, LanePulse, PULSE_STEP_MAX, PULSES_KEPT, Process, Pulse};
+pub use pulse::{Done, PULSE_STEP_MAX, PULSES_KEPT, Process, Pulse, QueueMinutes, QueuePulse};
+pub use queue::{OnDead, OnUncertain, Queue, QueueName, QueuePolicy};
 pub use redrive::{Redrive, RedriveId, RedrivePlan, RedriveState, redrive_by};
 pub use reference_store::{ManualClock, ReferenceStore};
 pub use retry::RetrySchedule;

@@ -1,6 +1,6 @@
 //! Hard limits, the same in every store.
 //!
-//! Limits a team may want to change are lane policy; these protect the shape of the tables.
+//! Limits a team may want to change are queue policy; these protect the shape of the tables.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ pub const RUN_MESSAGES_MAX: usize = 200;
 pub const LEASE_MESSAGES_MAX: u32 = 1_000;
 /// Longest lease.
 pub const LEASE_TTL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-/// Most bytes of messages that a lane can allow in one claim.
+/// Most bytes of messages that a queue can allow in one claim.
 pub const CLAIM_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Shortest part of a lease's token by which an operator can name the lease.
 pub const TOKEN_PREFIX_MIN: usize = 4;
@@ -30,5 +30,5 @@ pub const DELAY_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 pub const PAGE_ENTRIES_MAX: u32 = 1_000;
 /// Deepest payload and result: what is nested further cannot be read back by common JSON parsers.
 pub const PAYLOAD_DEPTH_MAX: usize = 100;
-/// Longest payload that a lane can allow, as canonical JSON.
+/// Longest payload that a queue can allow, as canonical JSON.
 pub const PAYLOAD_BYTES_MAX: usize = 64 * 1024 * 1024;

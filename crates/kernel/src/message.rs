@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    DELAY_MAX, HEADERS_BYTES_MAX, KEY_BYTES_MAX, LaneName, LanePolicy, PAYLOAD_DEPTH_MAX, Payload,
-    StateKind,
+    DELAY_MAX, HEADERS_BYTES_MAX, KEY_BYTES_MAX, PAYLOAD_DEPTH_MAX, Payload, QueueName,
+    QueuePolicy, StateKind,
     error::{Error, Result},
     payload::{contains_nul, deeper_than, json_bytes},
 };
@@ -28,10 +28,10 @@ impl fmt::Display for MessageId {
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewMessage {
     /// Where it goes.
-    pub lane: LaneName,
-    /// Idempotency key, unique in its lane.
+    pub queue: QueueName,
+    /// Idempotency key, unique in its queue.
     pub key: Option<String>,
-    /// Ordering key, honoured in ordered lanes.
+    /// Ordering key, honoured in ordered queues.
     pub group: Option<String>,
     /// What to deliver.
     pub payload: Payload,
@@ -42,10 +42,10 @@ pub struct NewMessage {
 }
 
 impl NewMessage {
-    /// A message with only a lane and a payload.
-    pub fn new(lane: LaneName, payload: impl Into<Payload>) -> Self {
+    /// A message with only a queue and a payload.
+    pub fn new(queue: QueueName, payload: impl Into<Payload>) -> Self {
         Self {
-            lane,
+            queue,
             key: None,
             group: None,
             payload: payload.into(),
@@ -76,7 +76,7 @@ impl NewMessage {
     }
 
     /// Refuses what no store could keep; `index` is the message's position in its call.
-    pub fn validate(&self, index: usize, policy: &LanePolicy) -> Result<()> {
+    pub fn validate(&self, index: usize, policy: &QueuePolicy) -> Result<()> {
         let refuse =
             |what: &str, why: String| Err(Error::invalid(format!("message {index}: {what}"), why));
         for (what, text) in [("key", &self.key), ("group", &self.group)] {
@@ -115,10 +115,10 @@ impl NewMessage {
         let bytes = self.payload.as_str().len();
         let bytes_max = policy.payload_max_bytes;
         if bytes > bytes_max {
-            let lane = self.lane.clone();
+            let queue = self.queue.clone();
             return Err(Error::PayloadTooLarge {
                 index,
-                lane,
+                queue,
                 bytes,
                 bytes_max,
             });
@@ -132,8 +132,8 @@ impl NewMessage {
 pub struct Message {
     /// Its identity.
     pub id: MessageId,
-    /// Its lane.
-    pub lane: LaneName,
+    /// Its queue.
+    pub queue: QueueName,
     /// Its idempotency key.
     pub key: Option<String>,
     /// Its ordering key.

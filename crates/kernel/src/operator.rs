@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Fence, LaneName, MessageId, OWNER_BYTES_MAX, Outcome, StateKind,
+    Fence, MessageId, OWNER_BYTES_MAX, Outcome, QueueName, StateKind,
     error::{Error, Result},
 };
 
@@ -59,7 +59,7 @@ pub enum Resolution {
     /// The receiver has them.
     Delivered {
         /// What came of it, as JSON text: its numbers must stay exact. Orders and payments need it,
-        /// one message at a time; every other lane refuses it.
+        /// one message at a time; every other queue refuses it.
         result: Option<String>,
     },
     /// The receiver does not have them and shall not get them.
@@ -115,11 +115,11 @@ impl Resolution {
         Ok(())
     }
 
-    /// Refuses a result in a lane that takes none.
-    pub fn refuse_result(&self, lane: &LaneName) -> Result<()> {
+    /// Refuses a result in a queue that takes none.
+    pub fn refuse_result(&self, queue: &QueueName) -> Result<()> {
         if self.result().is_some() {
             let why = format!(
-                "messages of lane {lane} are resolved without one; orders and payments take it"
+                "messages of queue {queue} are resolved without one; orders and payments take it"
             );
             return Err(Error::invalid("result", why));
         }
@@ -174,12 +174,12 @@ pub struct AuditEntry {
     pub at: Timestamp,
     /// Who.
     pub actor: String,
-    /// What: `requeue`, `hold`, `unhold`, `resolve`, `pause`, `resume`, `lane`, `end_lease`,
+    /// What: `requeue`, `hold`, `unhold`, `resolve`, `pause`, `resume`, `queue`, `end_lease`,
     /// `start_redrive`, `stop_redrive`, `resume_redrive`.
     pub action: String,
-    /// On which lane; none for a redrive of all lanes.
-    pub lane: Option<LaneName>,
-    /// On which message, unless on the lane itself or a redrive.
+    /// On which queue; none for a redrive of all queues.
+    pub queue: Option<QueueName>,
+    /// On which message, unless on the queue itself or a redrive.
     pub message_id: Option<MessageId>,
     /// Why.
     pub reason: String,

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    LaneName, OWNER_BYTES_MAX,
+    OWNER_BYTES_MAX, QueueName,
     error::{Error, Result},
 };
 
@@ -16,7 +16,7 @@ pub const PULSES_KEPT: Duration = Duration::from_secs(25 * 3_600);
 pub const PULSE_STEP_MAX: u32 = 60;
 
 const VERSION_BYTES_MAX: usize = 100;
-const LANES_MAX: usize = 10_000;
+const QUEUES_MAX: usize = 10_000;
 
 /// What a process tells of itself, every few seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,15 +27,15 @@ pub struct Pulse {
     pub version: String,
     /// How long it has been running.
     pub running_for: Duration,
-    /// The lanes it works on, with what it did since its last pulse.
-    pub lanes: Vec<LanePulse>,
+    /// The queues it works on, with what it did since its last pulse.
+    pub queues: Vec<QueuePulse>,
 }
 
-/// What a process did in a lane.
+/// What a process did in a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LanePulse {
-    /// The lane.
-    pub lane: LaneName,
+pub struct QueuePulse {
+    /// The queue.
+    pub queue: QueueName,
     /// What it did.
     pub done: Done,
 }
@@ -77,11 +77,11 @@ impl Done {
     }
 }
 
-/// What all processes together did in a lane, over some minutes.
+/// What all processes together did in a queue, over some minutes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LaneMinutes {
-    /// The lane.
-    pub lane: LaneName,
+pub struct QueueMinutes {
+    /// The queue.
+    pub queue: QueueName,
     /// The first of the minutes, by the database's clock.
     pub minute: Timestamp,
     /// What was done.
@@ -99,8 +99,8 @@ pub struct Process {
     pub started_at: Timestamp,
     /// When it was last heard of, by the database's clock.
     pub seen_at: Timestamp,
-    /// The lanes it works on, by name.
-    pub lanes: Vec<LaneName>,
+    /// The queues it works on, by name.
+    pub queues: Vec<QueueName>,
 }
 
 impl Pulse {
@@ -115,11 +115,11 @@ impl Pulse {
                 return Err(Error::invalid(what, why));
             }
         }
-        if self.lanes.len() > LANES_MAX {
-            let why = format!("must be at most {LANES_MAX}");
-            return Err(Error::invalid("lanes", why));
+        if self.queues.len() > QUEUES_MAX {
+            let why = format!("must be at most {QUEUES_MAX}");
+            return Err(Error::invalid("queues", why));
         }
-        let sums = self.lanes.iter().flat_map(|LanePulse { done, .. }| {
+        let sums = self.queues.iter().flat_map(|QueuePulse { done, .. }| {
             [
                 done.delivered,
                 done.retried,
@@ -132,7 +132,7 @@ impl Pulse {
         match sums.max().is_none_or(|most| most < 1 << 40) {
             true => Ok(()),
             false => Err(Error::invalid(
-                "lanes",
+                "queues",
                 "holds a number that cannot be true",
             )),
         }

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    By, CODE_BYTES_MAX, LaneName, MessageId, PAGE_ENTRIES_MAX,
+    By, CODE_BYTES_MAX, MessageId, PAGE_ENTRIES_MAX, QueueName,
     error::{Error, Result},
 };
 
@@ -29,8 +29,8 @@ impl fmt::Display for RedriveId {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RedrivePlan {
-    /// Only this lane.
-    pub lane: Option<LaneName>,
+    /// Only this queue.
+    pub queue: Option<QueueName>,
     /// Only messages dead with this code.
     pub code: Option<String>,
     /// At most this many a second; none for as fast as it goes.
@@ -61,9 +61,9 @@ impl RedrivePlan {
         Ok(())
     }
 
-    /// Whether a dead message of this lane and code is meant.
-    pub fn covers(&self, lane: &LaneName, code: &str) -> bool {
-        self.lane.as_ref().is_none_or(|wanted| wanted == lane)
+    /// Whether a dead message of this queue and code is meant.
+    pub fn covers(&self, queue: &QueueName, code: &str) -> bool {
+        self.queue.as_ref().is_none_or(|wanted| wanted == queue)
             && self.code.as_ref().is_none_or(|wanted| wanted == code)
     }
 

@@ -34,8 +34,8 @@ use jiff::{SignedDuration, Timestamp};
 pub use twin::Flaw;
 
 use crate::{
-    Attempt, AuditEntry, By, DeadLetter, Done, Fence, Lane, LaneName, LateResult, Message,
-    MessageId, Process, RUN_MESSAGES_MAX, Redrive, RedriveId, Token,
+    Attempt, AuditEntry, By, DeadLetter, Done, Fence, LateResult, Message, MessageId, Process,
+    Queue, QueueName, RUN_MESSAGES_MAX, Redrive, RedriveId, Token,
     error::{Error, Result},
     suggest::nearest,
 };
@@ -43,22 +43,22 @@ use crate::{
 /// The whole state of a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Reference {
-    lanes: BTreeMap<LaneName, Lane>,
+    queues: BTreeMap<QueueName, Queue>,
     messages: BTreeMap<MessageId, Message>,
-    keys: BTreeMap<(LaneName, String), MessageId>,
+    keys: BTreeMap<(QueueName, String), MessageId>,
     ready: BTreeMap<RunKey, Run>,
     leases: BTreeMap<Fence, LeaseRow>,
     attempts: BTreeMap<(MessageId, u32), Attempt>,
     dead: BTreeMap<MessageId, DeadRow>,
     held: BTreeMap<MessageId, HeldRow>,
-    waiting: BTreeMap<(LaneName, String, MessageId), WaitingRow>,
+    waiting: BTreeMap<(QueueName, String, MessageId), WaitingRow>,
     /// The message of each group whose turn it is. A group with a turn lets nobody else through.
-    turns: BTreeMap<(LaneName, String), MessageId>,
+    turns: BTreeMap<(QueueName, String), MessageId>,
     late: BTreeMap<(MessageId, Token), LateResult>,
     redrives: BTreeMap<RedriveId, RedriveRow>,
     audit: Vec<AuditEntry>,
     processes: BTreeMap<String, Process>,
-    pulses: BTreeMap<(Timestamp, LaneName), Done>,
+    pulses: BTreeMap<(Timestamp, QueueName), Done>,
     last_message: i64,
     last_run: u64,
     last_fence: i64,
@@ -69,7 +69,7 @@ pub struct Reference {
 /// Ready runs in the order in which they are claimed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct RunKey {
-    lane: LaneName,
+    queue: QueueName,
     due_at: Timestamp,
     run: u64,
 }
@@ -86,7 +86,7 @@ struct Run {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Entry {
     id: MessageId,
-    /// Attempts that count toward the lane's limit.
+    /// Attempts that count toward the queue's limit.
     tries: u32,
     /// Attempt rows written so far.
     attempts: u32,
@@ -95,7 +95,7 @@ struct Entry {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct LeaseRow {
     token: Token,
-    lane: LaneName,
+    queue: QueueName,
     owner: String,
     entries: Vec<Entry>,
     begun: BTreeSet<MessageId>,
@@ -105,7 +105,7 @@ struct LeaseRow {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct DeadRow {
-    lane: LaneName,
+    queue: QueueName,
     at: Timestamp,
     attempt_no: u32,
     code: String,
@@ -116,7 +116,7 @@ impl DeadRow {
     fn letter(&self, message_id: MessageId) -> DeadLetter {
         DeadLetter {
             message_id,
-            lane: self.lane.clone(),
+            queue: self.queue.clone(),
             at: self.at,
             attempt_no: self.attempt_no,
             code: self.code.clone(),
@@ -147,28 +147,28 @@ struct RedriveRow {
 }
 
 impl Reference {
-    fn known_lane(&self, name: &LaneName) -> Result<&Lane> {
-        self.lanes.get(name).ok_or_else(|| Error::UnknownLane {
-            lane: name.to_string(),
-            suggestion: nearest(name.as_str(), self.lanes.keys().map(LaneName::as_str))
+    fn known_queue(&self, name: &QueueName) -> Result<&Queue> {
+        self.queues.get(name).ok_or_else(|| Error::UnknownQueue {
+            queue: name.to_string(),
+            suggestion: nearest(name.as_str(), self.queues.keys().map(QueueName::as_str))
                 .map(str::to_owned),
         })
     }
 
-    fn policy(&self, name: &LaneName) -> &crate::LanePolicy {
+    fn policy(&self, name: &QueueName) -> &crate::QueuePolicy {
         &self
-            .lanes
+            .queues
             .get(name)
-            .expect("invariant: messages live in known lanes")
+            .expect("invariant: messages live in known queues")
             .policy
     }
 
     /// Puts entries into ready runs of bounded length.
-    fn make_ready(&mut self, lane: &LaneName, due_at: Timestamp, entries: &[Entry], apart: bool) {
+    fn make_ready(&mut self, queue: &QueueName, due_at: Timestamp, entries: &[Entry], apart: bool) {
         for entries in entries.chunks(RUN_MESSAGES_MAX) {
             self.last_run += 1;
             let key = RunKey {
-                lane: lane.clone(),
+                queue: queue.clone(),
                 due_at,
                 run: self.last_run,
             };
@@ -187,7 +187,7 @@ impl Reference {
         now: Timestamp,
         by: &By,
         action: &str,
-        lane: Option<&LaneName>,
+        queue: Option<&QueueName>,
         message_id: Option<MessageId>,
     ) {
         self.audit.push(AuditEntry {
@@ -195,7 +195,7 @@ impl Reference {
             at: now,
             actor: by.actor.clone(),
             action: action.to_owned(),
-            lane: lane.cloned(),
+            queue: queue.cloned(),
             message_id,
             reason: by.reason.clone(),
         });

@@ -11,10 +11,10 @@ use uuid::Uuid;
 
 use crate::{
     Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DeadLetter, EndedLease, Enqueued,
-    Expired, Explanation, Filter, Finding, Lane, LaneMinutes, LaneName, LanePolicy, LateResult,
-    Lease, LeaseView, Listed, Message, MessageId, Moved, NewMessage, Page, Process, Pulse, Redrive,
-    RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report, Resolution, SettleAnswer, Store,
-    Token, TokenPrefix, Totals, error::Result, reference::Reference,
+    Expired, Explanation, Filter, Finding, LateResult, Lease, LeaseView, Listed, Message,
+    MessageId, Moved, NewMessage, Page, Process, Pulse, Queue, QueueMinutes, QueueName,
+    QueuePolicy, Redrive, RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report, Resolution,
+    SettleAnswer, Store, Token, TokenPrefix, Totals, error::Result, reference::Reference,
 };
 
 /// A clock that moves only when told to. Clones share the time.
@@ -129,23 +129,23 @@ impl Inner {
 
 #[async_trait]
 impl Store for ReferenceStore {
-    async fn put_lane(&self, name: &LaneName, policy: &LanePolicy, by: &By) -> Result<Lane> {
+    async fn put_queue(&self, name: &QueueName, policy: &QueuePolicy, by: &By) -> Result<Queue> {
         let now = self.now();
-        self.inner().reference.put_lane(now, name, policy, by)
+        self.inner().reference.put_queue(now, name, policy, by)
     }
 
-    async fn lane(&self, name: &LaneName) -> Result<Option<Lane>> {
-        Ok(self.inner().reference.lane(name))
+    async fn queue(&self, name: &QueueName) -> Result<Option<Queue>> {
+        Ok(self.inner().reference.queue(name))
     }
 
-    async fn lanes(&self, after: Option<&LaneName>, limit: u32) -> Result<Vec<(Lane, Counts)>> {
+    async fn queues(&self, after: Option<&QueueName>, limit: u32) -> Result<Vec<(Queue, Counts)>> {
         let now = self.now();
-        Ok(self.inner().reference.lanes(now, after, limit))
+        Ok(self.inner().reference.queues(now, after, limit))
     }
 
-    async fn lane_counts(&self, name: &LaneName) -> Result<Option<(Lane, Counts)>> {
+    async fn queue_counts(&self, name: &QueueName) -> Result<Option<(Queue, Counts)>> {
         let now = self.now();
-        Ok(self.inner().reference.lane_counts(now, name))
+        Ok(self.inner().reference.queue_counts(now, name))
     }
 
     async fn totals(&self) -> Result<Totals> {
@@ -153,12 +153,12 @@ impl Store for ReferenceStore {
         Ok(self.inner().reference.totals(now))
     }
 
-    async fn pause(&self, name: &LaneName, by: &By) -> Result<Lane> {
+    async fn pause(&self, name: &QueueName, by: &By) -> Result<Queue> {
         let now = self.now();
         self.inner().reference.pause(now, name, by)
     }
 
-    async fn resume(&self, name: &LaneName, by: &By) -> Result<Lane> {
+    async fn resume(&self, name: &QueueName, by: &By) -> Result<Queue> {
         let now = self.now();
         self.inner().reference.resume(now, name, by)
     }
@@ -212,7 +212,7 @@ impl Store for ReferenceStore {
     }
 
     /// Never waits: nothing here sleeps.
-    async fn wait(&self, _lane: &LaneName, _timeout: Duration) -> Result<bool> {
+    async fn wait(&self, _queue: &QueueName, _timeout: Duration) -> Result<bool> {
         Ok(false)
     }
 
@@ -275,12 +275,12 @@ impl Store for ReferenceStore {
 
     async fn pulses(
         &self,
-        lane: Option<&LaneName>,
+        queue: Option<&QueueName>,
         minutes: u32,
         step: u32,
-    ) -> Result<Vec<LaneMinutes>> {
+    ) -> Result<Vec<QueueMinutes>> {
         let now = self.now();
-        Ok(self.inner().reference.pulses(now, lane, minutes, step))
+        Ok(self.inner().reference.pulses(now, queue, minutes, step))
     }
 
     async fn processes(&self) -> Result<Vec<Process>> {

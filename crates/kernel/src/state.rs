@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Fence, Lane, LaneName, LastAttempt, Message, MessageId, decision::codes, error::Error,
+    Fence, LastAttempt, Message, MessageId, Queue, QueueName, decision::codes, error::Error,
 };
 
 /// The six places a message can be. At all times it is in exactly one.
@@ -140,8 +140,8 @@ pub struct Explanation {
     pub message: Message,
     /// Where it is.
     pub state: State,
-    /// Its lane.
-    pub lane: Lane,
+    /// Its queue.
+    pub queue: Queue,
     /// Attempts recorded so far.
     pub attempts: u32,
     /// The newest of them.
@@ -191,8 +191,8 @@ impl Explanation {
                 } else {
                     format!(
                         "Its lease (owner {owner}, fence {fence}) ended at {expires_at:.3} without a \
-                         result; the next claim in lane {} takes it back.",
-                        self.lane.name
+                         result; the next claim in queue {} takes it back.",
+                        self.queue.name
                     )
                 }
             }
@@ -210,10 +210,10 @@ impl Explanation {
     }
 
     fn why_ready(&self, due_at: Timestamp) -> String {
-        let lane = &self.lane.name;
-        if let Some(paused_at) = self.lane.paused_at {
+        let queue = &self.queue.name;
+        if let Some(paused_at) = self.queue.paused_at {
             return format!(
-                "Ready, but lane {lane} is paused since {paused_at:.3}. Run `consign resume {lane}`."
+                "Ready, but queue {queue} is paused since {paused_at:.3}. Run `consign resume {queue}`."
             );
         }
         if due_at > self.now {
@@ -222,7 +222,7 @@ impl Explanation {
                 Some(last) => format!("Due later, at {due_at:.3}: {last}."),
             };
         }
-        let unclaimed = format!("no worker holds it. Is one running for lane {lane}?");
+        let unclaimed = format!("no worker holds it. Is one running for queue {queue}?");
         match &self.last_attempt {
             None => format!("Ready and due since {due_at:.3}; {unclaimed}"),
             Some(last) => format!("Ready and due again since {due_at:.3}: {last}; {unclaimed}"),
@@ -230,7 +230,7 @@ impl Explanation {
     }
 }
 
-/// How many messages of a lane are where. Delivered ones are not counted: there may be billions.
+/// How many messages of a queue are where. Delivered ones are not counted: there may be billions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Counts {
     /// Waiting for their turn.
@@ -271,11 +271,11 @@ impl Counts {
     }
 }
 
-/// All lanes together.
+/// All queues together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Totals {
-    /// How many lanes there are.
-    pub lanes: u64,
+    /// How many queues there are.
+    pub queues: u64,
     /// How many of their messages are where.
     pub counts: Counts,
 }
@@ -283,8 +283,8 @@ pub struct Totals {
 /// Which messages to list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Only this lane.
-    pub lane: Option<LaneName>,
+    /// Only this queue.
+    pub queue: Option<QueueName>,
     /// Only messages in this place.
     pub state: Option<StateKind>,
     /// Only this key.
@@ -313,8 +313,8 @@ pub struct Page<T> {
 pub struct Listed {
     /// The message.
     pub id: MessageId,
-    /// Its lane.
-    pub lane: LaneName,
+    /// Its queue.
+    pub queue: QueueName,
     /// Its key.
     pub key: Option<String>,
     /// Its group.
@@ -332,8 +332,8 @@ pub struct Listed {
 pub struct DeadLetter {
     /// The message.
     pub message_id: MessageId,
-    /// Its lane.
-    pub lane: LaneName,
+    /// Its queue.
+    pub queue: QueueName,
     /// Since when.
     pub at: Timestamp,
     /// Its last attempt.

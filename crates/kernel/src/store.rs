@@ -6,10 +6,10 @@ use async_trait::async_trait;
 
 use crate::{
     Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DeadLetter, EndedLease, Enqueued,
-    Expired, Explanation, Filter, Finding, Lane, LaneMinutes, LaneName, LanePolicy, LateResult,
-    Lease, LeaseView, Listed, Message, MessageId, Moved, NewMessage, Page, Process, Pulse, Redrive,
-    RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report, Resolution, SettleAnswer, Token,
-    TokenPrefix, Totals, error::Result,
+    Expired, Explanation, Filter, Finding, LateResult, Lease, LeaseView, Listed, Message,
+    MessageId, Moved, NewMessage, Page, Process, Pulse, Queue, QueueMinutes, QueueName,
+    QueuePolicy, Redrive, RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report, Resolution,
+    SettleAnswer, Token, TokenPrefix, Totals, error::Result,
 };
 
 /// Everything the engine asks of a database.
@@ -19,36 +19,36 @@ use crate::{
 /// operation does; the conformance suite holds every implementation to it.
 #[async_trait]
 pub trait Store: Send + Sync {
-    // --- lanes
+    // --- queues
 
-    /// Creates a lane or changes its policy.
+    /// Creates a queue or changes its policy.
     ///
-    /// `ordered` and `on_dead` cannot change while the lane has unfinished messages or a group
-    /// blocked by a dead one (`LaneNotEmpty`).
-    async fn put_lane(&self, name: &LaneName, policy: &LanePolicy, by: &By) -> Result<Lane>;
+    /// `ordered` and `on_dead` cannot change while the queue has unfinished messages or a group
+    /// blocked by a dead one (`QueueNotEmpty`).
+    async fn put_queue(&self, name: &QueueName, policy: &QueuePolicy, by: &By) -> Result<Queue>;
 
-    /// One lane.
-    async fn lane(&self, name: &LaneName) -> Result<Option<Lane>>;
+    /// One queue.
+    async fn queue(&self, name: &QueueName) -> Result<Option<Queue>>;
 
-    /// Whether whoever is connected may work a lane; everybody may where the database keeps nobody out.
-    async fn may_work(&self, _name: &LaneName) -> Result<bool> {
+    /// Whether whoever is connected may work a queue; everybody may where the database keeps nobody out.
+    async fn may_work(&self, _name: &QueueName) -> Result<bool> {
         Ok(true)
     }
 
-    /// Lanes with their counts by name, those after `after`; at most `limit`, and at most 1,000.
-    async fn lanes(&self, after: Option<&LaneName>, limit: u32) -> Result<Vec<(Lane, Counts)>>;
+    /// Queues with their counts by name, those after `after`; at most `limit`, and at most 1,000.
+    async fn queues(&self, after: Option<&QueueName>, limit: u32) -> Result<Vec<(Queue, Counts)>>;
 
-    /// One lane with its counts.
-    async fn lane_counts(&self, name: &LaneName) -> Result<Option<(Lane, Counts)>>;
+    /// One queue with its counts.
+    async fn queue_counts(&self, name: &QueueName) -> Result<Option<(Queue, Counts)>>;
 
-    /// How many lanes there are, and what is in all of them together.
+    /// How many queues there are, and what is in all of them together.
     async fn totals(&self) -> Result<Totals>;
 
-    /// Stops claims from the lane; leases in flight may finish. Pausing twice keeps the first time.
-    async fn pause(&self, name: &LaneName, by: &By) -> Result<Lane>;
+    /// Stops claims from the queue; leases in flight may finish. Pausing twice keeps the first time.
+    async fn pause(&self, name: &QueueName, by: &By) -> Result<Queue>;
 
-    /// Lets the lane be claimed again.
-    async fn resume(&self, name: &LaneName, by: &By) -> Result<Lane>;
+    /// Lets the queue be claimed again.
+    async fn resume(&self, name: &QueueName, by: &By) -> Result<Queue>;
 
     // --- producing
 
@@ -61,17 +61,17 @@ pub trait Store: Send + Sync {
 
     // --- working
 
-    /// Leases the oldest due messages of a lane, or answers `None` when there are none.
+    /// Leases the oldest due messages of a queue, or answers `None` when there are none.
     ///
-    /// Takes no more bytes than the lane's `claim_max_bytes` and the claim allow, but one message at
-    /// least; what would follow stays where it is. A longer `ttl` than the lane's `lease_ttl_max_ms`
+    /// Takes no more bytes than the queue's `claim_max_bytes` and the claim allow, but one message at
+    /// least; what would follow stays where it is. A longer `ttl` than the queue's `lease_ttl_max_ms`
     /// is `InvalidInput`.
     ///
-    /// Takes back what has expired in the lane first. A run that came back from an expiry is
+    /// Takes back what has expired in the queue first. A run that came back from an expiry is
     /// leased alone, so that a poison message ends up alone in its lease.
     async fn claim(&self, claim: &Claim) -> Result<Option<Lease>>;
 
-    /// Prolongs a lease to `ttl` from now. Never shortens it. More than the lane's
+    /// Prolongs a lease to `ttl` from now. Never shortens it. More than the queue's
     /// `lease_ttl_max_ms` is `InvalidInput`.
     async fn renew(&self, token: Token, ttl: Duration) -> Result<RenewAnswer>;
 
@@ -97,13 +97,13 @@ pub trait Store: Send + Sync {
     /// twice is `InvalidInput`. The reports are cut to size first (`Report::bounded`).
     async fn witness(&self, token: Token, reports: &[Report]) -> Result<Vec<MessageId>>;
 
-    /// Ends up to `limit` expired leases of any lane, oldest first.
+    /// Ends up to `limit` expired leases of any queue, oldest first.
     async fn expire(&self, limit: u32) -> Result<Expired>;
 
-    /// Returns when the lane may have work, or after `timeout` at the latest.
+    /// Returns when the queue may have work, or after `timeout` at the latest.
     ///
     /// A hint, not a promise: it may return early, and a wake-up may be lost. `true` means woken.
-    async fn wait(&self, lane: &LaneName, timeout: Duration) -> Result<bool>;
+    async fn wait(&self, queue: &QueueName, timeout: Duration) -> Result<bool>;
 
     // --- operating
 
@@ -112,7 +112,7 @@ pub trait Store: Send + Sync {
 
     /// Parks ready and waiting messages. Answers by id, each id once.
     ///
-    /// In an ordered lane a held message keeps its place: later ones of its group wait behind it.
+    /// In an ordered queue a held message keeps its place: later ones of its group wait behind it.
     async fn hold(&self, ids: &[MessageId], by: &By) -> Result<Vec<Moved>>;
 
     /// Puts held messages back with the tries they had: one held on its last try gets one more.
@@ -133,7 +133,7 @@ pub trait Store: Send + Sync {
 
     /// Starts to requeue the dead messages a plan covers. Nothing is moved yet.
     ///
-    /// Only what is dead now is taken. An unknown lane is `UnknownLane`; the reason must leave
+    /// Only what is dead now is taken. An unknown queue is `UnknownQueue`; the reason must leave
     /// room for the redrive's number, which each requeue is recorded with.
     async fn start_redrive(&self, plan: &RedrivePlan, by: &By) -> Result<Redrive>;
 
@@ -167,13 +167,13 @@ pub trait Store: Send + Sync {
     async fn pulse(&self, pulse: &Pulse) -> Result<()>;
 
     /// What was done in the last `minutes`, the current one included, added up by `step` of them
-    /// (1 to 60), by lane and time; of one lane if given. Where nothing was done there is nothing.
+    /// (1 to 60), by queue and time; of one queue if given. Where nothing was done there is nothing.
     async fn pulses(
         &self,
-        lane: Option<&LaneName>,
+        queue: Option<&QueueName>,
         minutes: u32,
         step: u32,
-    ) -> Result<Vec<LaneMinutes>>;
+    ) -> Result<Vec<QueueMinutes>>;
 
     /// The processes that were heard of lately, by name.
     async fn processes(&self) -> Result<Vec<Process>>;
@@ -201,7 +201,7 @@ pub trait Store: Send + Sync {
         limit: u32,
     ) -> Result<Page<Listed>>;
 
-    /// Dead messages by id, newest first. Only `lane` and `code` of the filter are looked at.
+    /// Dead messages by id, newest first. Only `queue` and `code` of the filter are looked at.
     async fn dead(
         &self,
         filter: &Filter,

@@ -33,10 +33,10 @@ mod tests {
 
     #[test]
     fn a_typo_finds_its_word_and_a_stranger_finds_none() {
-        let lanes = ["emails", "orders", "payments"];
-        assert_eq!(nearest("emials", lanes), Some("emails"));
-        assert_eq!(nearest("order", lanes), Some("orders"));
-        assert_eq!(nearest("webhooks", lanes), None);
+        let queues = ["emails", "orders", "payments"];
+        assert_eq!(nearest("emials", queues), Some("emails"));
+        assert_eq!(nearest("order", queues), Some("orders"));
+        assert_eq!(nearest("webhooks", queues), None);
         assert_eq!(nearest("", []), None);
     }
 }

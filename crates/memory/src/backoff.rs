@@ -9,7 +9,7 @@ const EXPONENT_MAX: u32 = 32;
 /// `min(base * 2^retry_count, max)`, spread by `jitter`. `chance` is a random number in `[0, 1)`;
 /// 0.5 gives the rest without jitter.
 ///
-/// For those who work by the seed's primitives; the lane's own policy is [`schedule`].
+/// For those who work by the seed's primitives; the queue's own policy is [`schedule`].
 pub fn seconds(
     retry_count: u32,
     base_seconds: u64,
@@ -23,7 +23,7 @@ pub fn seconds(
     (spread as u64).max(1)
 }
 
-/// The same as the policy of a lane, whose first rest follows the first attempt.
+/// The same as the policy of a queue, whose first rest follows the first attempt.
 pub fn schedule(base_seconds: u64, max_seconds: u64, jitter: f64) -> RetrySchedule {
     let first_seconds = base_seconds.saturating_mul(2).min(max_seconds);
     RetrySchedule::Exponential {
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn the_policy_of_the_lane_follows_the_same_table() {
+    fn the_policy_of_the_queue_follows_the_same_table() {
         let schedule = schedule(60, 3_600, 0.3);
         for (tries, even, ..) in TABLE.into_iter().skip(1) {
             for chance in [0.0, 0.25, 0.5, ALMOST_ONE] {

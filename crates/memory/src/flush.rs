@@ -1,4 +1,4 @@
-//! The sink of the lane `memory`: brings to the memory server what could not be stored at once.
+//! The sink of the queue `memory`: brings to the memory server what could not be stored at once.
 //!
 //! It asks the logbook whether the same text was stored already, asks the memory server whether it
 //! still has it and about what may have arrived, and only then stores. A memory that is meant for
@@ -37,7 +37,7 @@ pub struct FlushSink {
     identity: String,
     /// How long one call of the memory server may take.
     call_max: Duration,
-    /// How often one delivery tries again by itself, before the lane does.
+    /// How often one delivery tries again by itself, before the queue does.
     client_retries: u32,
     turns: Turns,
 }

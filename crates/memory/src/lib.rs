@@ -42,15 +42,15 @@ pub use logbook::{
     OutboxStatus, ReconcileOptions, Reconciled, Settings, SettingsChange, TURN_PLACE, TurnKept,
     Twin,
 };
-pub use memory::{NewMemory, is_key, lane, message_key, nth_key, payload_sha};
+pub use memory::{NewMemory, is_key, message_key, nth_key, payload_sha, queue};
 pub use openmemory::OpenMemory;
 pub use options::{
     BackendKind, Dialect, GatewayToken, MemoryOptions, Secret, ToolSet, UnknownActorPolicy,
-    lane_policy, lane_work,
+    queue_policy, queue_work,
 };
 pub use reconcile::{ReconcileDetail, ReconcileReport, reconcile, reconcile_loop};
 pub use report::ReliabilityReport;
 pub use turn::leave_turns;
 
-/// The lane memories travel on.
-pub const LANE: &str = "memory";
+/// The queue memories travel on.
+pub const QUEUE: &str = "memory";

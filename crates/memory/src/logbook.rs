@@ -5,7 +5,7 @@
 //!
 //! # Whatever moves a message writes its audit
 //!
-//! The outbox is the lane `memory`. Like the ledger of orders, the audits of its outcomes are written
+//! The outbox is the queue `memory`. Like the ledger of orders, the audits of its outcomes are written
 //! by the database in the transaction that records the outcome, whoever records it (a worker, SQL, a
 //! person, an expiry):
 //!

@@ -1,15 +1,15 @@
-//! What is remembered, and its message in the lane.
+//! What is remembered, and its message in the queue.
 
-use consign_kernel::{LaneName, NewMessage};
+use consign_kernel::{NewMessage, QueueName};
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::{LANE, uri::mask_credentials_in_fields};
+use crate::{QUEUE, uri::mask_credentials_in_fields};
 
-/// The name of the lane.
-pub fn lane() -> LaneName {
-    LANE.parse().expect("a lane's name")
+/// The name of the queue.
+pub fn queue() -> QueueName {
+    QUEUE.parse().expect("a queue's name")
 }
 
 /// The hash that a memory is known by: SHA-256 over its UTF-8 bytes as they are, in lower-case hex.
@@ -116,7 +116,7 @@ impl NewMemory {
         let key = message_key(&self.target_space, &sha);
         NewMessage {
             headers,
-            ..NewMessage::new(lane(), payload).with_key(key)
+            ..NewMessage::new(queue(), payload).with_key(key)
         }
     }
 }

@@ -10,7 +10,7 @@ pub use consign_outbound::Secret;
 use serde::{Deserialize, Serialize};
 
 pub use self::{
-    policy::{lane_policy, lane_work},
+    policy::{queue_policy, queue_work},
     tokens::GatewayToken,
 };
 use crate::space::Spaces;

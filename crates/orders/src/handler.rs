@@ -30,7 +30,7 @@ pub use self::verdict::codes;
 /// When to look again at an order that was not sent, without a word from the broker.
 const AGAIN_IN: Duration = Duration::from_secs(1);
 
-/// Sends the orders of the lane `orders` to a broker.
+/// Sends the orders of the queue `orders` to a broker.
 pub struct OrderSink {
     ledger: Arc<dyn Ledger>,
     dispatcher: Dispatcher,

@@ -1,6 +1,6 @@
 //! The port to what orders are remembered by: one row per client and idempotency key.
 //!
-//! The ledger follows the message. Whatever ends a message of the lane `orders` or brings one back
+//! The ledger follows the message. Whatever ends a message of the queue `orders` or brings one back
 //! (a settle, an expiry, a requeue, a redrive, a person's word, SQL by hand) changes its row in the
 //! same transaction, because the database itself does it:
 //!
@@ -250,7 +250,7 @@ pub struct Restless {
 /// database's clock.
 #[async_trait]
 pub trait Ledger: Send + Sync {
-    /// Accepts orders: for each a row and a message of the lane `orders`. Answers in order.
+    /// Accepts orders: for each a row and a message of the queue `orders`. Answers in order.
     ///
     /// A key that is there already writes no message: same digest is `Same`, another `Conflict`
     /// (counted beside the ledger). A key twice in one call is treated as if it came later.

@@ -1,4 +1,4 @@
-//! Orders with an idempotency ledger, on the lane `orders`.
+//! Orders with an idempotency ledger, on the queue `orders`.
 
 mod acceptor;
 mod amount;
@@ -41,7 +41,7 @@ pub use ledger::{
     Accepted, Client, Ended, Ledger, LedgerEntry, LedgerFilter, LedgerStatus, NewOrder, OrderKey,
     PurgeReport, Restless, Verified,
 };
-pub use options::{Adapter, Hidden, OrdersOptions, lane_policy, lane_work};
+pub use options::{Adapter, Hidden, OrdersOptions, queue_policy, queue_work};
 pub use order::{Filled, Order};
 pub use privacy::{KeyHash, Masker};
 pub use purge::purge_loop;
@@ -54,5 +54,5 @@ pub use sent::Sent;
 pub use service::{OrderService, OrderView, PlaceCall};
 pub use stored::{Malformed, Stored, Subject};
 
-/// The lane orders travel on.
-pub const LANE: &str = "orders";
+/// The queue orders travel on.
+pub const QUEUE: &str = "orders";

@@ -1,7 +1,7 @@
 //! The names of every metric of the order protocol. Names are API.
 //!
 //! Those of its document with underscores for dots and seconds for milliseconds. What the worker
-//! counts for every lane (claims, attempts, leases lost) is counted there.
+//! counts for every queue (claims, attempts, leases lost) is counted there.
 
 use std::time::Duration;
 
@@ -151,7 +151,7 @@ const STARTED: &[(&str, &str, &[&str])] = &[
         "status",
         &["succeeded", "failed"],
     ),
-    (ENQUEUED_TOTAL, "lane", &[crate::LANE]),
+    (ENQUEUED_TOTAL, "queue", &[crate::QUEUE]),
 ];
 
 fn start() {
@@ -238,11 +238,11 @@ pub(crate) fn quota_exceeded() {
     counter!(QUOTA_EXCEEDED_TOTAL).increment(1);
 }
 
-/// A row was written; `lane` says whether a message was enqueued with it.
+/// A row was written; `queue` says whether a message was enqueued with it.
 pub(crate) fn written(status: &'static str, is_enqueued: bool) {
     counter!(IDEMPO_LEDGER_WRITES_TOTAL, "status" => status).increment(1);
     if is_enqueued {
-        counter!(ENQUEUED_TOTAL, "lane" => crate::LANE).increment(1);
+        counter!(ENQUEUED_TOTAL, "queue" => crate::QUEUE).increment(1);
     }
 }
 

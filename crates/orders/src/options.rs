@@ -15,7 +15,7 @@ use crate::Instruments;
 pub(crate) use self::policy::LEDGER_PATIENCE;
 pub use self::{
     hidden::Hidden,
-    policy::{lane_policy, lane_work},
+    policy::{queue_policy, queue_work},
 };
 
 /// Which broker orders go to.
@@ -187,7 +187,7 @@ impl OrdersOptions {
                        long as its order may be sent";
             return refuse("order_max_age_sec", why);
         }
-        crate::lane_policy(self).validate()
+        crate::queue_policy(self).validate()
     }
 
     fn validate_numbers(&self) -> Result<()> {

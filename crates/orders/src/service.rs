@@ -315,7 +315,7 @@ mod tests {
     #[test]
     fn an_error_is_told_without_the_key_of_the_order() {
         let conflict = Error::KeyConflict {
-            lane: crate::LANE.parse().unwrap(),
+            queue: crate::QUEUE.parse().unwrap(),
             key: "desk-7/key-\"hidden\"".to_owned(),
             id: None,
         };

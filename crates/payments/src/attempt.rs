@@ -10,7 +10,7 @@ use crate::{
     privacy::{SHOWN_CHARS_MAX, cut, shown_code},
 };
 
-/// The `error_code` of a payment that was tried as often as its lane allows. The last error stays
+/// The `error_code` of a payment that was tried as often as its queue allows. The last error stays
 /// in `error_message`.
 pub const RETRY_CEILING_EXCEEDED: &str = "RETRY_CEILING_EXCEEDED";
 /// The `error_code` of a lease that ended without a result.

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::{OutboxId, Stored, lane};
+use crate::{OutboxId, Stored, queue};
 
 /// Most payments of one claim.
 const BATCH_MAX: u32 = 1_000;
@@ -53,12 +53,12 @@ pub struct ClaimedPayment {
 }
 
 impl ClaimedPayments {
-    /// A lease of the lane `payments` in the protocol's words.
+    /// A lease of the queue `payments` in the protocol's words.
     pub fn of(lease: Lease) -> Result<Self> {
         let payment = |claimed: consign_kernel::ClaimedMessage| {
             let stored = Stored::read(&claimed.message.payload).map_err(|error| {
                 let id = claimed.message.id;
-                let what = format!("message {id} of lane {} is no payment: {error}", lane());
+                let what = format!("message {id} of queue {} is no payment: {error}", queue());
                 Error::Corrupt { what }
             })?;
             Ok(ClaimedPayment {
@@ -96,7 +96,7 @@ pub fn claim_of(limit: u32, worker: &str, lease: Duration) -> Result<Claim> {
         let why = format!("must be from 1 to {LEASE_SECONDS_MAX}");
         return Err(Error::invalid("lease_seconds", why));
     }
-    let claim = Claim::new(lane(), worker, limit).with_ttl(Duration::from_secs(seconds));
+    let claim = Claim::new(queue(), worker, limit).with_ttl(Duration::from_secs(seconds));
     claim.validate()?;
     Ok(claim)
 }

@@ -27,7 +27,7 @@ pub struct Completion {
     pub error_code: Option<String>,
     /// Why not, for people; kept masked and cut.
     pub error_message: Option<String>,
-    /// How long to rest, at least a second; the lane's schedule when absent.
+    /// How long to rest, at least a second; the queue's schedule when absent.
     pub retry_in: Option<Duration>,
     /// Of a `Retryable` one, whether the rail may have it: `Some(true)` nobody knows, `Some(false)`
     /// the caller vouches that the rail has not got it, because it was asked or has refused it. When

@@ -25,7 +25,9 @@ pub use attempt::{
 pub use claimed::{ClaimedPayment, ClaimedPayments, claim_of};
 pub use classify::{DISPATCH_ERROR, DISPATCH_TIMEOUT, TERMINAL_CODES};
 pub use completion::{Completion, require_references};
-pub use options::{OnFailed, OrderedBy, PaymentsOptions, RailKind, Secret, lane_policy, lane_work};
+pub use options::{
+    OnFailed, OrderedBy, PaymentsOptions, RailKind, Secret, queue_policy, queue_work,
+};
 pub use payment::{NewPayment, OutboxId, PaymentState, PaymentView};
 pub use port::{
     CompleteAnswer, Completed, EnqueueAnswer, Enqueued, ImportReport, InFlight, LateSuccess,
@@ -41,8 +43,8 @@ pub use rail::{
 pub use relayer::{RailSink, UNKNOWN_RAIL_TYPE};
 pub use resolution::{RailBooks, resolved};
 pub use service::{Answer, PayCall, PaymentService, payload_hash};
-pub use stored::{Stored, lane};
+pub use stored::{Stored, queue};
 pub use watch::watch;
 
-/// The lane payments travel on.
-pub const LANE: &str = "payments";
+/// The queue payments travel on.
+pub const QUEUE: &str = "payments";

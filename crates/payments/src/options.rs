@@ -3,16 +3,16 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use consign_kernel::{
-    Error, LEASE_MESSAGES_MAX, LanePolicy, OnDead, OnUncertain, Result, RetrySchedule,
+    Error, LEASE_MESSAGES_MAX, OnDead, OnUncertain, QueuePolicy, Result, RetrySchedule,
 };
 pub use consign_outbound::Secret;
-use consign_worker::{LaneWork, Sink};
+use consign_worker::{QueueWork, Sink};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
     rail::{HttpRail, Rail, Rails, SimulatedRail},
-    stored::lane,
+    stored::queue,
 };
 
 /// Which rail payments go to.
@@ -244,9 +244,9 @@ fn refuse(key: &str, why: impl Into<String>) -> Error {
     Error::invalid(format!("payments.{key}"), why)
 }
 
-/// The policy of the lane `payments`.
-pub fn lane_policy(options: &PaymentsOptions) -> LanePolicy {
-    LanePolicy {
+/// The policy of the queue `payments`.
+pub fn queue_policy(options: &PaymentsOptions) -> QueuePolicy {
+    QueuePolicy {
         lease_ttl_ms: options.lease_sec * 1_000,
         attempts_max: options.retry_ceiling,
         retry: RetrySchedule::Exponential {
@@ -265,15 +265,15 @@ pub fn lane_policy(options: &PaymentsOptions) -> LanePolicy {
         concurrency: options.concurrency,
         timeout_ms: options.dispatch_timeout_sec * 1_000,
         record_begin: true,
-        ..LanePolicy::default()
+        ..QueuePolicy::default()
     }
 }
 
-/// The lane `payments` as a worker is to work on it.
-pub fn lane_work(sink: Arc<dyn Sink>, options: &PaymentsOptions) -> LaneWork {
-    LaneWork {
+/// The queue `payments` as a worker is to work on it.
+pub fn queue_work(sink: Arc<dyn Sink>, options: &PaymentsOptions) -> QueueWork {
+    QueueWork {
         claim_max: Some(options.batch),
-        ..LaneWork::new(lane(), sink)
+        ..QueueWork::new(queue(), sink)
     }
 }
 
@@ -326,8 +326,8 @@ mod tests {
 
     /// D4: 1, 2, 4, 8, 16, 32, 60, 60 seconds.
     #[test]
-    fn the_lane_rests_as_the_protocol_says() {
-        let policy = lane_policy(&PaymentsOptions::default());
+    fn the_queue_rests_as_the_protocol_says() {
+        let policy = queue_policy(&PaymentsOptions::default());
         policy.validate().unwrap();
         for (tries, seconds) in (1..).zip([1, 2, 4, 8, 16, 32, 60, 60]) {
             for chance in [0.0, 0.5, 0.99] {

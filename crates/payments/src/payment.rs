@@ -148,7 +148,7 @@ impl FromStr for PaymentState {
 pub struct PaymentView {
     /// Its identity.
     pub outbox_id: OutboxId,
-    /// Its message in the lane `payments`.
+    /// Its message in the queue `payments`.
     pub message_id: MessageId,
     /// The instruction.
     pub instruction_id: String,

@@ -1,6 +1,6 @@
 //! The port to what payments are remembered by.
 //!
-//! A payment is a message of the lane `payments` and a row beside it, written in one transaction
+//! A payment is a message of the queue `payments` and a row beside it, written in one transaction
 //! and never changed. Its key is the `outbox_id`, its group the participant, its payload
 //!
 //! ```json
@@ -260,7 +260,7 @@ pub struct ImportReport {
 /// What the payment protocol asks of a store, beside what the kernel asks.
 ///
 /// Each operation is one transaction; all times are the database's clock. Renewing, beginning and
-/// giving back are the kernel's own operations on the lane [`LANE`](crate::LANE). A store also
+/// giving back are the kernel's own operations on the queue [`QUEUE`](crate::QUEUE). A store also
 /// offers an enqueue within the caller's transaction: `consign.enqueue_payment_outbox` in SQL,
 /// `SqliteStore::enqueue_payments_in` in Rust.
 #[async_trait]
@@ -342,7 +342,7 @@ pub trait Payments: Store {
         completions: &[Completion],
     ) -> Result<Vec<OutboxId>>;
 
-    /// Ends up to `limit` expired leases of the lane, oldest first: each payment gets an attempt
+    /// Ends up to `limit` expired leases of the queue, oldest first: each payment gets an attempt
     /// (`ZombieRequeue`, at the ceiling `Failed`) and is due again after a second. Claims do the same
     /// by themselves, and take what they find at once.
     async fn repair(&self, limit: u32) -> Result<Vec<Repaired>>;

@@ -1,4 +1,4 @@
-//! The sink of the lane `payments`: checks, asks a rail, says what came of it.
+//! The sink of the queue `payments`: checks, asks a rail, says what came of it.
 //!
 //! It never settles and never retries by itself: that is the worker's. A payment whose earlier
 //! dispatch may have arrived is asked about by its reference before it is sent again.
@@ -102,7 +102,7 @@ impl Sink for RailSink {
         if let Some(verdict) = self.misdirected(delivery) {
             return verdict;
         }
-        // Whoever drives this asks only where the lane says so. Here nothing is sent unasked, also not
+        // Whoever drives this asks only where the queue says so. Here nothing is sent unasked, also not
         // where a person has released what was held.
         if delivery.in_doubt {
             match self.probe(delivery).await {
@@ -197,7 +197,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::{
         SimulatedRail,
-        stored::{Stored, lane, tests::payment},
+        stored::{Stored, queue, tests::payment},
     };
 
     const ID: OutboxId = OutboxId(Uuid::from_u128(7));
@@ -216,7 +216,7 @@ pub(crate) mod tests {
         Delivery {
             message: Arc::new(Message {
                 id: MessageId(1),
-                lane: lane(),
+                queue: queue(),
                 key: message.key,
                 group: message.group,
                 payload: message.payload,
@@ -393,7 +393,7 @@ pub(crate) mod tests {
         assert_eq!(sink.probe(&never).await, Probe::NotDelivered);
     }
 
-    /// In a lane that holds what is uncertain, the worker leaves asking to the sink.
+    /// In a queue that holds what is uncertain, the worker leaves asking to the sink.
     #[tokio::test]
     async fn what_is_in_doubt_is_never_sent_unasked() {
         let table = [

@@ -1,12 +1,12 @@
 //! A payment as its message holds it.
 
-use consign_kernel::{CORRELATION_ID, LaneName, NewMessage, Payload};
+use consign_kernel::{CORRELATION_ID, NewMessage, Payload, QueueName};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::{EnqueueAnswer, LANE, NewPayment, OutboxId};
+use crate::{EnqueueAnswer, NewPayment, OutboxId, QUEUE};
 
-/// The payload of a message of the lane `payments`.
+/// The payload of a message of the queue `payments`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stored {
     /// The payment.
@@ -64,7 +64,7 @@ impl Stored {
         }
         NewMessage {
             headers,
-            ..NewMessage::new(lane(), Payload::deferred(self))
+            ..NewMessage::new(queue(), Payload::deferred(self))
                 .with_key(self.outbox_id.to_string())
                 .with_group(self.participant_id.clone())
         }
@@ -94,9 +94,9 @@ impl Stored {
     }
 }
 
-/// The name of the lane payments travel on.
-pub fn lane() -> LaneName {
-    LANE.parse().expect("invariant: a plain name")
+/// The name of the queue payments travel on.
+pub fn queue() -> QueueName {
+    QUEUE.parse().expect("invariant: a plain name")
 }
 
 #[cfg(test)]

@@ -17,14 +17,14 @@ REVOKE ALL ON FUNCTION consign.state_of(bigint) FROM PUBLIC;
 
 -- Puts messages into ready runs of at most 200, so that a row stays below the TOAST threshold. They have no more than
 -- p_bytes together.
-CREATE FUNCTION consign.make_ready(p_lane text, p_due_at timestamptz, p_ids bigint[], p_tries int[],
+CREATE FUNCTION consign.make_ready(p_queue text, p_due_at timestamptz, p_ids bigint[], p_tries int[],
                                    p_attempts int[], p_apart boolean, p_bytes bigint DEFAULT NULL) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
     FOR v_from IN 1 .. coalesce(cardinality(p_ids), 0) BY 200 LOOP
-        INSERT INTO consign.ready (lane, due_at, apart, bytes, ids, tries, attempts)
-            VALUES (p_lane, p_due_at, p_apart, p_bytes, p_ids[v_from : v_from + 199],
+        INSERT INTO consign.ready (queue, due_at, apart, bytes, ids, tries, attempts)
+            VALUES (p_queue, p_due_at, p_apart, p_bytes, p_ids[v_from : v_from + 199],
                     p_tries[v_from : v_from + 199], p_attempts[v_from : v_from + 199]);
     END LOOP;
 END $$;
@@ -35,33 +35,33 @@ REVOKE ALL ON FUNCTION consign.make_ready(text, timestamptz, bigint[], int[], in
 -- The key-share lock keeps the turn's row from being deleted until this transaction ends, without
 -- keeping a settle from passing the turn on: a message that starts to wait is always seen by
 -- whoever decides about the row later.
-CREATE FUNCTION consign.take_turn(p_lane text, p_group text, p_id bigint) RETURNS boolean
+CREATE FUNCTION consign.take_turn(p_queue text, p_group text, p_id bigint) RETURNS boolean
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     v_turn bigint;
 BEGIN
     LOOP
-        INSERT INTO consign.turn (lane, "group", message_id) VALUES (p_lane, p_group, p_id)
+        INSERT INTO consign.turn (queue, "group", message_id) VALUES (p_queue, p_group, p_id)
             ON CONFLICT DO NOTHING;
         IF FOUND THEN
             RETURN true;
         END IF;
         SELECT message_id INTO v_turn FROM consign.turn
-            WHERE lane = p_lane AND "group" = p_group FOR KEY SHARE;
+            WHERE queue = p_queue AND "group" = p_group FOR KEY SHARE;
         IF FOUND AND v_turn = p_id THEN
             RETURN true;
         ELSIF FOUND AND v_turn IS NOT NULL THEN
             RETURN false;
         ELSIF FOUND AND (
-            EXISTS (SELECT FROM consign.waiting WHERE lane = p_lane AND "group" = p_group AND message_id < p_id)
-            OR EXISTS (SELECT FROM consign.held WHERE lane = p_lane AND "group" = p_group AND message_id < p_id))
+            EXISTS (SELECT FROM consign.waiting WHERE queue = p_queue AND "group" = p_group AND message_id < p_id)
+            OR EXISTS (SELECT FROM consign.held WHERE queue = p_queue AND "group" = p_group AND message_id < p_id))
         THEN
             -- The turn is open and somebody before it waits or is held: the next claim decides.
             RETURN false;
         ELSIF FOUND THEN
             UPDATE consign.turn SET message_id = p_id
-                WHERE lane = p_lane AND "group" = p_group AND message_id IS NULL;
+                WHERE queue = p_queue AND "group" = p_group AND message_id IS NULL;
             IF FOUND THEN
                 RETURN true;
             END IF;
@@ -84,13 +84,13 @@ CREATE FUNCTION consign.compact_bytes(p_text text) RETURNS bigint
         WHERE u.place % 2 = 1 $$;
 REVOKE ALL ON FUNCTION consign.compact_bytes(text) FROM PUBLIC;
 
--- The largest payload that each of these lanes takes, as compact JSON. A producer with a large payload asks before
+-- The largest payload that each of these queues takes, as compact JSON. A producer with a large payload asks before
 -- it sends it.
-CREATE FUNCTION consign.payload_limits(p_lanes text[]) RETURNS TABLE (lane text, bytes_max bigint)
+CREATE FUNCTION consign.payload_limits(p_queues text[]) RETURNS TABLE (queue text, bytes_max bigint)
     LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
-    RETURN QUERY SELECT u, ((consign.known_lane(u)).policy->>'payload_max_bytes')::bigint FROM unnest(p_lanes) u;
+    RETURN QUERY SELECT u, ((consign.known_queue(u)).policy->>'payload_max_bytes')::bigint FROM unnest(p_queues) u;
 END $$;
 REVOKE ALL ON FUNCTION consign.payload_limits(text[]) FROM PUBLIC;
 
@@ -103,13 +103,13 @@ CREATE FUNCTION consign.is_readable(p_headers jsonb) RETURNS boolean
         OR jsonb_path_exists(p_headers, 'strict $.** ? (@.type() == "number") ? (@ > 1e308 || @ < -1e308)')) $$;
 REVOKE ALL ON FUNCTION consign.is_readable(jsonb) FROM PUBLIC;
 
--- Refuses messages that their lane does not take; returns how many bytes of payloads and headers the others have.
-CREATE FUNCTION consign.check_messages(p_lane consign.lane, p_payloads jsonb[], p_keys text[], p_groups text[],
+-- Refuses messages that their queue does not take; returns how many bytes of payloads and headers the others have.
+CREATE FUNCTION consign.check_messages(p_queue consign.queue, p_payloads jsonb[], p_keys text[], p_groups text[],
                                        p_headers jsonb[], p_delay interval, p_delays interval[], p_positions int[]) RETURNS bigint
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
-    v_bytes_max bigint := (p_lane.policy->>'payload_max_bytes')::bigint;
+    v_bytes_max bigint := (p_queue.policy->>'payload_max_bytes')::bigint;
     v_bytes     bigint;
     v_first     int;
     v_wrong     record;
@@ -134,9 +134,9 @@ BEGIN
         FROM (SELECT consign.compact_bytes(p_payloads[v_first]::text) AS bytes) m
         WHERE v_first IS NOT NULL;
     IF FOUND AND v_wrong.too_large THEN
-        RAISE EXCEPTION 'message %: payload is % bytes, the lane allows %', v_wrong.index, v_wrong.bytes, v_bytes_max
+        RAISE EXCEPTION 'message %: payload is % bytes, the queue allows %', v_wrong.index, v_wrong.bytes, v_bytes_max
             USING ERRCODE = 'CN005', HINT = 'Store the data elsewhere and send a reference, or raise payload_max_bytes.',
-                  DETAIL = jsonb_build_object('lane', p_lane.name, 'index', v_wrong.index, 'bytes', v_wrong.bytes, 'bytes_max', v_bytes_max)::text;
+                  DETAIL = jsonb_build_object('queue', p_queue.name, 'index', v_wrong.index, 'bytes', v_wrong.bytes, 'bytes_max', v_bytes_max)::text;
     ELSIF FOUND AND v_wrong.is_deep THEN
         RAISE EXCEPTION 'message %: payload is nested more than 100 levels deep', v_wrong.index USING ERRCODE = 'CN006';
     ELSIF FOUND THEN
@@ -150,34 +150,34 @@ BEGIN
     END IF;
     RETURN v_bytes;
 END $$;
-REVOKE ALL ON FUNCTION consign.check_messages(consign.lane, jsonb[], text[], text[], jsonb[], interval, interval[], int[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.check_messages(consign.queue, jsonb[], text[], text[], jsonb[], interval, interval[], int[]) FROM PUBLIC;
 
 -- The error for a key that names another message already; p_id is NULL if that is in the same call.
-CREATE FUNCTION consign.refuse_conflict(p_lane text, p_key text, p_id bigint) RETURNS void
+CREATE FUNCTION consign.refuse_conflict(p_queue text, p_key text, p_id bigint) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
-    RAISE EXCEPTION 'key % in lane % already names %, whose payload or group differs', quote_literal(p_key), p_lane,
+    RAISE EXCEPTION 'key % in queue % already names %, whose payload or group differs', quote_literal(p_key), p_queue,
             coalesce('message ' || p_id, 'another message of this call')
         USING ERRCODE = 'CN002', HINT = 'Use a new key, or send what was sent before.',
-              DETAIL = jsonb_build_object('lane', p_lane, 'key', p_key, 'id', p_id)::text;
+              DETAIL = jsonb_build_object('queue', p_queue, 'key', p_key, 'id', p_id)::text;
 END $$;
 REVOKE ALL ON FUNCTION consign.refuse_conflict(text, text, bigint) FROM PUBLIC;
 
--- Enqueues messages of one lane under ids reserved for them; p_delays, where given, are the
+-- Enqueues messages of one queue under ids reserved for them; p_delays, where given, are the
 -- messages' own delays instead of p_delay.
 --
 -- p_positions are the messages' places in the caller's call, for errors; p_call_ids all ids that
 -- were reserved for that call: a key taken by one of them conflicts with a message that will not
 -- exist.
-CREATE FUNCTION consign.enqueue_numbered(p_lane text, p_ids bigint[], p_payloads jsonb[], p_keys text[], p_groups text[],
+CREATE FUNCTION consign.enqueue_numbered(p_queue text, p_ids bigint[], p_payloads jsonb[], p_keys text[], p_groups text[],
                                          p_headers jsonb[], p_delay interval, p_delays interval[], p_positions int[],
                                          p_call_ids bigint[])
     RETURNS TABLE (id bigint, duplicate boolean, state text)
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
-    v_lane     consign.lane := consign.known_lane(p_lane);
+    v_queue     consign.queue := consign.known_queue(p_queue);
     v_now      timestamptz := consign.clock();
     v_new      bigint[];
     v_ready    bigint[];
@@ -185,14 +185,14 @@ DECLARE
     v_bytes    bigint;
     v_conflict record;
 BEGIN
-    v_bytes := consign.check_messages(v_lane, p_payloads, p_keys, p_groups, p_headers, p_delay, p_delays, p_positions);
+    v_bytes := consign.check_messages(v_queue, p_payloads, p_keys, p_groups, p_headers, p_delay, p_delays, p_positions);
     WITH fresh AS (
-        INSERT INTO consign.message (id, created_at, lane, key, "group", payload, headers)
-        SELECT m.id, v_now, p_lane, m.key, m."group", m.payload, coalesce(m.headers, '{}')
+        INSERT INTO consign.message (id, created_at, queue, key, "group", payload, headers)
+        SELECT m.id, v_now, p_queue, m.key, m."group", m.payload, coalesce(m.headers, '{}')
             FROM unnest(p_ids, p_payloads, p_keys, p_groups, p_headers) AS m (id, payload, key, "group", headers)
             -- Keys in one order everywhere, or two producers could wait for each other.
             ORDER BY m.key, m.id
-        ON CONFLICT (lane, key) WHERE key IS NOT NULL DO NOTHING
+        ON CONFLICT (queue, key) WHERE key IS NOT NULL DO NOTHING
         RETURNING message.id)
     SELECT coalesce(array_agg(fresh.id ORDER BY fresh.id), '{}') INTO v_new FROM fresh;
 
@@ -200,25 +200,25 @@ BEGIN
         SELECT m.key, t.id INTO v_conflict
             FROM unnest(p_ids, p_payloads, p_keys, p_groups)
                 WITH ORDINALITY AS m (id, payload, key, "group", ord)
-            JOIN consign.message t ON t.lane = p_lane AND t.key = m.key
+            JOIN consign.message t ON t.queue = p_queue AND t.key = m.key
             WHERE t.id <> m.id AND (t.payload <> m.payload OR t."group" IS DISTINCT FROM m."group")
             ORDER BY m.ord LIMIT 1;
         IF FOUND THEN
-            PERFORM consign.refuse_conflict(p_lane, v_conflict.key,
+            PERFORM consign.refuse_conflict(p_queue, v_conflict.key,
                                             CASE WHEN NOT v_conflict.id = ANY (p_call_ids) THEN v_conflict.id END);
         END IF;
     END IF;
 
     v_ready := v_new;
-    IF (v_lane.policy->>'ordered')::boolean AND p_groups IS NOT NULL THEN
-        v_ready := consign.take_turns(p_lane, v_new, p_ids, v_now, p_delay, p_delays, v_bytes);
+    IF (v_queue.policy->>'ordered')::boolean AND p_groups IS NOT NULL THEN
+        v_ready := consign.take_turns(p_queue, v_new, p_ids, v_now, p_delay, p_delays, v_bytes);
     END IF;
     IF cardinality(v_ready) > 0 AND p_delays IS NULL THEN
         v_zeros := array_fill(0, ARRAY[cardinality(v_ready)]);
-        PERFORM consign.make_ready(p_lane, v_now + p_delay, v_ready, v_zeros, v_zeros, false, v_bytes);
+        PERFORM consign.make_ready(p_queue, v_now + p_delay, v_ready, v_zeros, v_zeros, false, v_bytes);
     ELSIF cardinality(v_ready) > 0 THEN
         -- One run per delay, in order of first appearance.
-        PERFORM consign.make_ready(p_lane, v_now + run.delay, run.ids, array_fill(0, ARRAY[cardinality(run.ids)]),
+        PERFORM consign.make_ready(p_queue, v_now + run.delay, run.ids, array_fill(0, ARRAY[cardinality(run.ids)]),
                                    array_fill(0, ARRAY[cardinality(run.ids)]), false, v_bytes)
             FROM (SELECT m.delay, array_agg(m.id ORDER BY m.id) AS ids
                       FROM unnest(p_ids, p_delays) AS m (id, delay) WHERE m.id = ANY (v_ready)
@@ -231,7 +231,7 @@ BEGIN
     RETURN QUERY
         SELECT t.id, t.id <> m.id, consign.state_of(t.id)
         FROM unnest(p_ids, p_keys) WITH ORDINALITY AS m (id, key, ord),
-            LATERAL (SELECT coalesce((SELECT k.id FROM consign.message k WHERE k.lane = p_lane AND k.key = m.key), m.id) AS id) t
+            LATERAL (SELECT coalesce((SELECT k.id FROM consign.message k WHERE k.queue = p_queue AND k.key = m.key), m.id) AS id) t
         ORDER BY m.ord;
 END $$;
 REVOKE ALL ON FUNCTION consign.enqueue_numbered(text, bigint[], jsonb[], text[], text[], jsonb[], interval, interval[], int[], bigint[]) FROM PUBLIC;
@@ -243,7 +243,7 @@ CREATE FUNCTION consign.require_same_length(p_payloads jsonb[], VARIADIC p_lengt
     AS $$
 BEGIN
     IF EXISTS (SELECT FROM unnest(p_lengths) n WHERE n <> coalesce(cardinality(p_payloads), 0)) THEN
-        RAISE EXCEPTION 'messages: keys, groups, headers, lanes and delays must be NULL or as many as the payloads'
+        RAISE EXCEPTION 'messages: keys, groups, headers, queues and delays must be NULL or as many as the payloads'
             USING ERRCODE = 'CN006';
     END IF;
 END $$;
@@ -258,11 +258,11 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.reserve_ids(int) FROM PUBLIC;
 
--- Enqueues many messages of one lane: all or none, in the order given.
+-- Enqueues many messages of one queue: all or none, in the order given.
 --
 -- A repeated key with the same payload and group answers with the first message and writes
 -- nothing; with another payload or group it is an error (CN002).
-CREATE FUNCTION consign.enqueue_many(p_lane text, p_payloads jsonb[], p_keys text[] DEFAULT NULL,
+CREATE FUNCTION consign.enqueue_many(p_queue text, p_payloads jsonb[], p_keys text[] DEFAULT NULL,
                                      p_groups text[] DEFAULT NULL, p_headers jsonb[] DEFAULT NULL,
                                      p_delay interval DEFAULT '0')
     RETURNS TABLE (id bigint, duplicate boolean, state text)
@@ -275,12 +275,12 @@ DECLARE
 BEGIN
     PERFORM consign.require_same_length(p_payloads, cardinality(p_keys), cardinality(p_groups), cardinality(p_headers));
     RETURN QUERY SELECT * FROM consign.enqueue_numbered(
-        p_lane, v_ids, p_payloads, p_keys, p_groups, p_headers, p_delay, NULL, NULL, v_ids);
+        p_queue, v_ids, p_payloads, p_keys, p_groups, p_headers, p_delay, NULL, NULL, v_ids);
 END $$;
 REVOKE ALL ON FUNCTION consign.enqueue_many(text, jsonb[], text[], text[], jsonb[], interval) FROM PUBLIC;
 
--- Enqueues messages of several lanes and delays: all or none, in the order given.
-CREATE FUNCTION consign.enqueue_mixed(p_lanes text[], p_payloads jsonb[], p_keys text[], p_groups text[],
+-- Enqueues messages of several queues and delays: all or none, in the order given.
+CREATE FUNCTION consign.enqueue_mixed(p_queues text[], p_payloads jsonb[], p_keys text[], p_groups text[],
                                       p_headers jsonb[], p_delays interval[])
     RETURNS TABLE (id bigint, duplicate boolean, state text)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -295,37 +295,37 @@ DECLARE
     v_positions int[] := '{}';
     v_duplicate boolean[] := '{}';
 BEGIN
-    PERFORM consign.require_same_length(p_payloads, coalesce(cardinality(p_lanes), -1), coalesce(cardinality(p_delays), -1),
+    PERFORM consign.require_same_length(p_payloads, coalesce(cardinality(p_queues), -1), coalesce(cardinality(p_delays), -1),
                                         cardinality(p_keys), cardinality(p_groups), cardinality(p_headers));
-    PERFORM consign.known_lane(u) FROM (SELECT DISTINCT u FROM unnest(p_lanes) u) lanes;
-    -- Lanes are not taken in the order of the messages, but the first conflict among those is named. Lanes
+    PERFORM consign.known_queue(u) FROM (SELECT DISTINCT u FROM unnest(p_queues) u) queues;
+    -- Queues are not taken in the order of the messages, but the first conflict among those is named. Queues
     -- of apps refuse all of these to producers, and must not tell first whose keys are taken.
-    PERFORM consign.refuse_conflict(c.lane, c.key, c.id)
-        FROM (SELECT m.lane, m.key, t.id
+    PERFORM consign.refuse_conflict(c.queue, c.key, c.id)
+        FROM (SELECT m.queue, m.key, t.id
                   FROM (SELECT u.*, first_value(u.payload) OVER twins AS first_payload,
                                first_value(u."group") OVER twins AS first_group
-                            FROM unnest(p_lanes, p_payloads, p_keys, p_groups)
-                                WITH ORDINALITY AS u (lane, payload, key, "group", ord)
-                            WHERE u.key IS NOT NULL AND u.lane NOT IN ('orders', 'payments', 'memory')
-                            WINDOW twins AS (PARTITION BY u.lane, u.key ORDER BY u.ord)) m
-                  LEFT JOIN consign.message t ON t.lane = m.lane AND t.key = m.key
+                            FROM unnest(p_queues, p_payloads, p_keys, p_groups)
+                                WITH ORDINALITY AS u (queue, payload, key, "group", ord)
+                            WHERE u.key IS NOT NULL AND u.queue NOT IN ('orders', 'payments', 'memory')
+                            WINDOW twins AS (PARTITION BY u.queue, u.key ORDER BY u.ord)) m
+                  LEFT JOIN consign.message t ON t.queue = m.queue AND t.key = m.key
                   WHERE coalesce(t.payload, m.first_payload) <> m.payload
                       OR CASE WHEN t.id IS NULL THEN m.first_group ELSE t."group" END IS DISTINCT FROM m."group"
                   ORDER BY m.ord LIMIT 1) c;
-    -- One call for each lane, in one order everywhere, or two producers could wait for each other.
+    -- One call for each queue, in one order everywhere, or two producers could wait for each other.
     FOR v_batch IN
-        SELECT m.lane, array_agg(m.delay ORDER BY m.ord) AS delays, array_agg(m.ord ORDER BY m.ord) AS places,
+        SELECT m.queue, array_agg(m.delay ORDER BY m.ord) AS delays, array_agg(m.ord ORDER BY m.ord) AS places,
                array_agg(m.id ORDER BY m.ord) AS ids, array_agg(m.payload ORDER BY m.ord) AS payloads,
                array_agg(m.key ORDER BY m.ord) AS keys, array_agg(m."group" ORDER BY m.ord) AS groups,
                array_agg(m.headers ORDER BY m.ord) AS headers
-            FROM unnest(v_ids, p_lanes, p_payloads, p_keys, p_groups, p_headers, p_delays)
-                WITH ORDINALITY AS m (id, lane, payload, key, "group", headers, delay, ord)
-            GROUP BY m.lane ORDER BY m.lane
+            FROM unnest(v_ids, p_queues, p_payloads, p_keys, p_groups, p_headers, p_delays)
+                WITH ORDINALITY AS m (id, queue, payload, key, "group", headers, delay, ord)
+            GROUP BY m.queue ORDER BY m.queue
     LOOP
         FOR v_answer IN
             SELECT a.id, a.duplicate, v_batch.places[a.ord] AS place
                 FROM consign.enqueue_numbered(
-                    v_batch.lane, v_batch.ids, v_batch.payloads, v_batch.keys, v_batch.groups, v_batch.headers,
+                    v_batch.queue, v_batch.ids, v_batch.payloads, v_batch.keys, v_batch.groups, v_batch.headers,
                     NULL, v_batch.delays, v_batch.places::int[], v_ids) WITH ORDINALITY AS a (id, duplicate, state, ord)
         LOOP
             v_made := v_made || v_answer.id;
@@ -340,7 +340,7 @@ REVOKE ALL ON FUNCTION consign.enqueue_mixed(text[], jsonb[], text[], text[], js
 
 -- Of new messages (p_new, out of p_ids, no more than p_bytes together), those whose turn has come; the others are put
 -- into waiting.
-CREATE FUNCTION consign.take_turns(p_lane text, p_new bigint[], p_ids bigint[], p_now timestamptz, p_delay interval,
+CREATE FUNCTION consign.take_turns(p_queue text, p_new bigint[], p_ids bigint[], p_now timestamptz, p_delay interval,
                                    p_delays interval[], p_bytes bigint) RETURNS bigint[]
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_hashjoin = on
     AS $$
@@ -354,11 +354,11 @@ BEGIN
             FROM unnest(p_ids, p_delays) AS d (id, delay) JOIN consign.message m ON m.id = d.id
             WHERE m.id = ANY (p_new) ORDER BY m."group", m.id
     LOOP
-        IF v_message."group" IS NULL OR consign.take_turn(p_lane, v_message."group", v_message.id) THEN
+        IF v_message."group" IS NULL OR consign.take_turn(p_queue, v_message."group", v_message.id) THEN
             v_ready := v_ready || v_message.id;
         ELSE
-            INSERT INTO consign.waiting (lane, "group", message_id, due_at, bytes, tries, attempts)
-                VALUES (p_lane, v_message."group", v_message.id, v_message.due_at, p_bytes, 0, 0);
+            INSERT INTO consign.waiting (queue, "group", message_id, due_at, bytes, tries, attempts)
+                VALUES (p_queue, v_message."group", v_message.id, v_message.due_at, p_bytes, 0, 0);
         END IF;
     END LOOP;
     RETURN ARRAY(SELECT u FROM unnest(v_ready) u ORDER BY u);
@@ -366,10 +366,10 @@ END $$;
 REVOKE ALL ON FUNCTION consign.take_turns(text, bigint[], bigint[], timestamptz, interval, interval[], bigint) FROM PUBLIC;
 
 -- Enqueues one message and answers with its id.
-CREATE FUNCTION consign.enqueue(p_lane text, p_payload jsonb, p_key text DEFAULT NULL, p_group text DEFAULT NULL,
+CREATE FUNCTION consign.enqueue(p_queue text, p_payload jsonb, p_key text DEFAULT NULL, p_group text DEFAULT NULL,
                                 p_headers jsonb DEFAULT '{}', p_delay interval DEFAULT '0') RETURNS bigint
     LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
-    SELECT id FROM consign.enqueue_many(p_lane, ARRAY[p_payload], ARRAY[p_key], ARRAY[p_group], ARRAY[p_headers], p_delay)
+    SELECT id FROM consign.enqueue_many(p_queue, ARRAY[p_payload], ARRAY[p_key], ARRAY[p_group], ARRAY[p_headers], p_delay)
     $$;
 REVOKE ALL ON FUNCTION consign.enqueue(text, jsonb, text, text, jsonb, interval) FROM PUBLIC;

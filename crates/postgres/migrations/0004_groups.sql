@@ -7,7 +7,7 @@
 --
 -- If nobody is seen waiting, the turn is left open rather than removed: an enqueue under way may
 -- be about to wait for it, and this must not wait for that transaction. See settle_open_turns.
-CREATE FUNCTION consign.pass_turn(p_lane text, p_group text, p_now timestamptz) RETURNS void
+CREATE FUNCTION consign.pass_turn(p_queue text, p_group text, p_now timestamptz) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
@@ -16,33 +16,33 @@ DECLARE
 BEGIN
     LOOP
         DELETE FROM consign.waiting w
-            WHERE w.lane = p_lane AND w."group" = p_group AND w.message_id = (
+            WHERE w.queue = p_queue AND w."group" = p_group AND w.message_id = (
                 SELECT message_id FROM consign.waiting
-                    WHERE lane = p_lane AND "group" = p_group ORDER BY message_id LIMIT 1)
+                    WHERE queue = p_queue AND "group" = p_group ORDER BY message_id LIMIT 1)
                 AND NOT EXISTS (SELECT FROM consign.held h
-                                    WHERE h.lane = p_lane AND h."group" = p_group AND h.message_id < w.message_id)
+                                    WHERE h.queue = p_queue AND h."group" = p_group AND h.message_id < w.message_id)
             RETURNING * INTO v_next;
         EXIT WHEN FOUND;
         SELECT h.message_id INTO v_held FROM consign.held h
-            WHERE h.lane = p_lane AND h."group" = p_group ORDER BY h.message_id LIMIT 1;
-        EXIT WHEN NOT FOUND AND NOT EXISTS (SELECT FROM consign.waiting WHERE lane = p_lane AND "group" = p_group);
+            WHERE h.queue = p_queue AND h."group" = p_group ORDER BY h.message_id LIMIT 1;
+        EXIT WHEN NOT FOUND AND NOT EXISTS (SELECT FROM consign.waiting WHERE queue = p_queue AND "group" = p_group);
         -- The first may have been held or released in this very moment: then look again.
         CONTINUE WHEN NOT EXISTS (SELECT FROM consign.held h WHERE h.message_id = v_held)
-            OR EXISTS (SELECT FROM consign.waiting WHERE lane = p_lane AND "group" = p_group AND message_id < v_held);
+            OR EXISTS (SELECT FROM consign.waiting WHERE queue = p_queue AND "group" = p_group AND message_id < v_held);
         -- Who releases or resolves it looks at the turn afterwards. Whoever has a hand on the turn may be
         -- about to: then it stays open, and the next claim decides.
-        PERFORM FROM consign.turn WHERE lane = p_lane AND "group" = p_group FOR UPDATE SKIP LOCKED;
+        PERFORM FROM consign.turn WHERE queue = p_queue AND "group" = p_group FOR UPDATE SKIP LOCKED;
         IF NOT FOUND THEN
             v_held := NULL;
         ELSIF NOT EXISTS (SELECT FROM consign.held h WHERE h.message_id = v_held) THEN
             CONTINUE;
         END IF;
-        UPDATE consign.turn SET message_id = v_held WHERE lane = p_lane AND "group" = p_group;
+        UPDATE consign.turn SET message_id = v_held WHERE queue = p_queue AND "group" = p_group;
         RETURN;
     END LOOP;
-    UPDATE consign.turn SET message_id = v_next.message_id WHERE lane = p_lane AND "group" = p_group;
+    UPDATE consign.turn SET message_id = v_next.message_id WHERE queue = p_queue AND "group" = p_group;
     IF v_next.message_id IS NOT NULL THEN
-        PERFORM consign.make_ready(p_lane, greatest(p_now, v_next.due_at), ARRAY[v_next.message_id],
+        PERFORM consign.make_ready(p_queue, greatest(p_now, v_next.due_at), ARRAY[v_next.message_id],
                                    ARRAY[v_next.tries], ARRAY[v_next.attempts], false, v_next.bytes);
     END IF;
 END $$;
@@ -53,24 +53,24 @@ REVOKE ALL ON FUNCTION consign.pass_turn(text, text, timestamptz) FROM PUBLIC;
 -- A turn that an unfinished enqueue has its hand on (key-share lock) is skipped; the next claim
 -- sees it again. Locking first and looking afterwards, in statements of their own, makes sure
 -- that whatever was committed under the lock is seen.
-CREATE FUNCTION consign.settle_open_turns(p_lane text, p_now timestamptz) RETURNS void
+CREATE FUNCTION consign.settle_open_turns(p_queue text, p_now timestamptz) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     v_group text;
 BEGIN
     FOR v_group IN
-        SELECT "group" FROM consign.turn WHERE lane = p_lane AND message_id IS NULL
+        SELECT "group" FROM consign.turn WHERE queue = p_queue AND message_id IS NULL
             ORDER BY "group" LIMIT 1000 FOR UPDATE SKIP LOCKED
     LOOP
-        PERFORM consign.pass_turn(p_lane, v_group, p_now);
-        DELETE FROM consign.turn WHERE lane = p_lane AND "group" = v_group AND message_id IS NULL;
+        PERFORM consign.pass_turn(p_queue, v_group, p_now);
+        DELETE FROM consign.turn WHERE queue = p_queue AND "group" = v_group AND message_id IS NULL;
     END LOOP;
 END $$;
 REVOKE ALL ON FUNCTION consign.settle_open_turns(text, timestamptz) FROM PUBLIC;
 
 -- Passes on the turns of messages that finished, in the order given.
-CREATE FUNCTION consign.pass_turns(p_lane text, p_ids bigint[], p_now timestamptz) RETURNS void
+CREATE FUNCTION consign.pass_turns(p_queue text, p_ids bigint[], p_now timestamptz) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
@@ -81,7 +81,7 @@ BEGIN
             JOIN consign.message m ON m.id = f.id
             WHERE m."group" IS NOT NULL ORDER BY f.ord
     LOOP
-        PERFORM consign.pass_turn(p_lane, v_group, p_now);
+        PERFORM consign.pass_turn(p_queue, v_group, p_now);
     END LOOP;
 END $$;
 REVOKE ALL ON FUNCTION consign.pass_turns(text, bigint[], timestamptz) FROM PUBLIC;

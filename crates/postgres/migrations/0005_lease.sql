@@ -1,7 +1,7 @@
 -- Working: claim, renew, release, begin, expire.
 
--- Expiry must find ended leases of a lane without walking the live ones.
-CREATE INDEX lease_expiry ON consign.lease (lane, expires_at);
+-- Expiry must find ended leases of a queue without walking the live ones.
+CREATE INDEX lease_expiry ON consign.lease (queue, expires_at);
 
 -- Ends one lease that is over: an attempt for every message, and what goes back goes back in
 -- halves, each to be leased alone, so that a poison message is alone after log2(n) crashes. The
@@ -13,7 +13,7 @@ CREATE FUNCTION consign.end_lease(p_lease consign.lease, p_now timestamptz, p_re
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
-    v_policy   jsonb := (consign.known_lane(p_lease.lane)).policy;
+    v_policy   jsonb := (consign.known_queue(p_lease.queue)).policy;
     v_alone    boolean := cardinality(p_lease.ids) = 1;
     v_ids      bigint[];
     v_tries    int[];
@@ -41,12 +41,12 @@ BEGIN
                CASE WHEN next = 'ready' THEN v_due_at END
             FROM fate ORDER BY ord),
     died AS (
-        INSERT INTO consign.dead (message_id, lane, at, attempt_no, code)
-        SELECT id, p_lease.lane, p_now, attempts, 'attempts_exhausted' FROM fate WHERE next = 'dead'
+        INSERT INTO consign.dead (message_id, queue, at, attempt_no, code)
+        SELECT id, p_lease.queue, p_now, attempts, 'attempts_exhausted' FROM fate WHERE next = 'dead'
         RETURNING message_id),
     parked AS (
-        INSERT INTO consign.held (message_id, lane, at, reason, tries, attempts)
-        SELECT id, p_lease.lane, p_now, 'uncertain', tries, attempts FROM fate WHERE next = 'held')
+        INSERT INTO consign.held (message_id, queue, at, reason, tries, attempts)
+        SELECT id, p_lease.queue, p_now, 'uncertain', tries, attempts FROM fate WHERE next = 'held')
     SELECT array_agg(id ORDER BY ord) FILTER (WHERE next = 'ready'),
            array_agg(tries ORDER BY ord) FILTER (WHERE next = 'ready'),
            array_agg(attempts ORDER BY ord) FILTER (WHERE next = 'ready'),
@@ -54,31 +54,31 @@ BEGIN
         INTO v_ids, v_tries, v_attempts, v_died FROM fate;
 
     v_half := (coalesce(cardinality(v_ids), 0) + 1) / 2;
-    PERFORM consign.make_ready(p_lease.lane, v_due_at, v_ids[: v_half], v_tries[: v_half], v_attempts[: v_half], true, p_lease.bytes);
-    PERFORM consign.make_ready(p_lease.lane, v_due_at, v_ids[v_half + 1 :], v_tries[v_half + 1 :],
+    PERFORM consign.make_ready(p_lease.queue, v_due_at, v_ids[: v_half], v_tries[: v_half], v_attempts[: v_half], true, p_lease.bytes);
+    PERFORM consign.make_ready(p_lease.queue, v_due_at, v_ids[v_half + 1 :], v_tries[v_half + 1 :],
                                v_attempts[v_half + 1 :], true, p_lease.bytes);
     IF v_died IS NOT NULL AND (v_policy->>'ordered')::boolean AND v_policy->>'on_dead' = 'continue' THEN
-        PERFORM consign.pass_turns(p_lease.lane, v_died, p_now);
+        PERFORM consign.pass_turns(p_lease.queue, v_died, p_now);
     END IF;
 END $$;
 REVOKE ALL ON FUNCTION consign.end_lease(consign.lease, timestamptz, interval) FROM PUBLIC;
 
-CREATE FUNCTION consign.expire_lane(p_lane text, p_now timestamptz) RETURNS void
+CREATE FUNCTION consign.expire_queue(p_queue text, p_now timestamptz) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     v_lease consign.lease;
 BEGIN
     FOR v_lease IN
-        SELECT * FROM consign.lease WHERE lane = p_lane AND expires_at <= p_now
+        SELECT * FROM consign.lease WHERE queue = p_queue AND expires_at <= p_now
             ORDER BY fence FOR UPDATE SKIP LOCKED
     LOOP
         PERFORM consign.end_lease(v_lease, p_now);
     END LOOP;
 END $$;
-REVOKE ALL ON FUNCTION consign.expire_lane(text, timestamptz) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.expire_queue(text, timestamptz) FROM PUBLIC;
 
--- Ends up to p_limit expired leases, oldest first, of every lane that the caller may work on.
+-- Ends up to p_limit expired leases, oldest first, of every queue that the caller may work on.
 CREATE FUNCTION consign.expire(p_limit int DEFAULT 100, OUT leases bigint, OUT messages bigint)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
@@ -90,7 +90,7 @@ BEGIN
     leases := 0;
     messages := 0;
     FOR v_lease IN
-        SELECT * FROM consign.lease WHERE expires_at <= v_now AND consign.may_work(lane)
+        SELECT * FROM consign.lease WHERE expires_at <= v_now AND consign.may_work(queue)
             ORDER BY fence LIMIT p_limit FOR UPDATE SKIP LOCKED
     LOOP
         PERFORM consign.end_lease(v_lease, v_now);
@@ -133,7 +133,7 @@ REVOKE ALL ON FUNCTION consign.fitting(bigint[], bigint) FROM PUBLIC;
 -- The rest of a run that is split stays locked until the transaction ends, and other claims skip it. p_in_pieces: it
 -- comes back in pieces of p_limit, so that the next claims of that size, in transactions that may stay open, hide
 -- nothing but what they take.
-CREATE FUNCTION consign.take_due(p_lane text, p_limit int, p_bytes bigint, p_from timestamptz, p_now timestamptz, p_in_pieces boolean)
+CREATE FUNCTION consign.take_due(p_queue text, p_limit int, p_bytes bigint, p_from timestamptz, p_now timestamptz, p_in_pieces boolean)
     RETURNS consign.entries
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
@@ -153,7 +153,7 @@ BEGIN
         EXIT WHEN v_left <= 0;
         SELECT ctid AS place, due_at, run, apart, bytes, ids, tries, attempts, cardinality(ids) AS length INTO v_run
             FROM consign.ready
-            WHERE lane = p_lane AND due_at >= p_from AND due_at <= p_now AND (v_first OR NOT apart)
+            WHERE queue = p_queue AND due_at >= p_from AND due_at <= p_now AND (v_first OR NOT apart)
             ORDER BY due_at, run LIMIT 1 FOR UPDATE SKIP LOCKED;
         EXIT WHEN NOT FOUND;
         v_room := least(v_left, v_run.length);
@@ -177,15 +177,15 @@ BEGIN
                                          attempts = v_run.attempts[v_left + 1 : v_left + v_piece]
                     WHERE ctid = v_run.place;
                 IF v_run.length > v_left + v_piece THEN
-                    INSERT INTO consign.ready (lane, due_at, run, apart, bytes, ids, tries, attempts) OVERRIDING SYSTEM VALUE
-                        SELECT p_lane, v_run.due_at, v_run.run + f, false, v_run.bytes, v_run.ids[f + 1 : f + v_piece],
+                    INSERT INTO consign.ready (queue, due_at, run, apart, bytes, ids, tries, attempts) OVERRIDING SYSTEM VALUE
+                        SELECT p_queue, v_run.due_at, v_run.run + f, false, v_run.bytes, v_run.ids[f + 1 : f + v_piece],
                                v_run.tries[f + 1 : f + v_piece], v_run.attempts[f + 1 : f + v_piece]
                             FROM generate_series(v_left + v_piece, v_run.length - 1, v_piece) f;
                 END IF;
                 v_more := ROW(v_run.ids[: v_left], v_run.tries[: v_left], v_run.attempts[: v_left], NULL, v_bytes);
             END IF;
         ELSE
-            v_more := consign.take_short_runs(p_lane, v_left, (v_left + v_run.length - 1) / v_run.length,
+            v_more := consign.take_short_runs(p_queue, v_left, (v_left + v_run.length - 1) / v_run.length,
                                               p_bytes - v_taken.bytes, p_from, p_now);
         END IF;
         IF v_more.ids IS NOT NULL THEN
@@ -200,7 +200,7 @@ END $$;
 REVOKE ALL ON FUNCTION consign.take_due(text, int, bigint, timestamptz, timestamptz, boolean) FROM PUBLIC;
 
 -- Takes up to p_left messages of p_bytes out of at most p_runs runs, none of them apart.
-CREATE FUNCTION consign.take_short_runs(p_lane text, p_left int, p_runs int, p_bytes bigint, p_from timestamptz, p_now timestamptz)
+CREATE FUNCTION consign.take_short_runs(p_queue text, p_left int, p_runs int, p_bytes bigint, p_from timestamptz, p_now timestamptz)
     RETURNS consign.entries
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
@@ -218,7 +218,7 @@ BEGIN
     SELECT array_agg(place), array_agg(length), sum(length), CASE WHEN count(bytes) = count(*) THEN sum(bytes) END
         INTO v_places, v_lengths, v_sum, v_more.bytes
         FROM (SELECT ctid AS place, cardinality(ids) AS length, bytes FROM consign.ready
-                  WHERE lane = p_lane AND due_at >= p_from AND due_at <= p_now AND NOT apart
+                  WHERE queue = p_queue AND due_at >= p_from AND due_at <= p_now AND NOT apart
                   ORDER BY due_at, run LIMIT p_runs FOR UPDATE SKIP LOCKED) picked;
     IF v_places IS NULL THEN
         RETURN v_more;
@@ -249,23 +249,23 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.take_short_runs(text, int, int, bigint, timestamptz, timestamptz) FROM PUBLIC;
 
--- Refuses a lease that would live longer than its lane allows.
-CREATE FUNCTION consign.require_ttl(p_lane text, p_policy jsonb, p_ttl interval) RETURNS void
+-- Refuses a lease that would live longer than its queue allows.
+CREATE FUNCTION consign.require_ttl(p_queue text, p_policy jsonb, p_ttl interval) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
     IF p_ttl > interval '1 millisecond' * (p_policy->>'lease_ttl_max_ms')::bigint THEN
-        RAISE EXCEPTION 'ttl: % ms is more than lane % allows, % ms', round(extract(epoch FROM p_ttl) * 1000), p_lane,
+        RAISE EXCEPTION 'ttl: % ms is more than queue % allows, % ms', round(extract(epoch FROM p_ttl) * 1000), p_queue,
                 p_policy->>'lease_ttl_max_ms'
             USING ERRCODE = 'CN006', HINT = 'Renew the lease in time, or raise lease_ttl_max_ms.';
     END IF;
 END $$;
 REVOKE ALL ON FUNCTION consign.require_ttl(text, jsonb, interval) FROM PUBLIC;
 
--- Leases up to p_limit of the oldest due messages of a lane; a lease of NULLs when there are none.
+-- Leases up to p_limit of the oldest due messages of a queue; a lease of NULLs when there are none.
 -- p_presumed_begun: the sink may be called from now on without a word. p_in_pieces: see take_due. p_bytes_max: fewer
--- bytes than the lane's policy allows, if not NULL.
-CREATE FUNCTION consign.lease_due(p_lane text, p_owner text, p_limit int, p_ttl interval, p_from timestamptz,
+-- bytes than the queue's policy allows, if not NULL.
+CREATE FUNCTION consign.lease_due(p_queue text, p_owner text, p_limit int, p_ttl interval, p_from timestamptz,
                                   p_presumed_begun boolean, p_in_pieces boolean, p_bytes_max bigint, OUT lease consign.lease, OUT scan_from timestamptz)
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
@@ -280,10 +280,10 @@ BEGIN
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         PERFORM consign.require_read_committed();
     END IF;
-    SELECT n.policy, n.paused_at, EXISTS (SELECT FROM consign.lease l WHERE l.lane = p_lane AND l.expires_at <= v_now)
-        INTO v_policy, v_paused, v_ended FROM consign.lane n WHERE n.name = p_lane;
+    SELECT n.policy, n.paused_at, EXISTS (SELECT FROM consign.lease l WHERE l.queue = p_queue AND l.expires_at <= v_now)
+        INTO v_policy, v_paused, v_ended FROM consign.queue n WHERE n.name = p_queue;
     IF NOT FOUND THEN
-        PERFORM consign.known_lane(p_lane);
+        PERFORM consign.known_queue(p_queue);
     END IF;
     v_ttl := coalesce(consign.exact(p_ttl), interval '1 millisecond' * (v_policy->>'lease_ttl_ms')::bigint);
     IF p_limit IS NULL OR p_limit NOT BETWEEN 1 AND 1000 OR v_ttl NOT BETWEEN interval '1 millisecond' AND interval '24 hours'
@@ -292,24 +292,24 @@ BEGIN
         RAISE EXCEPTION 'claim: limit must be from 1 to 1000, ttl from 1 ms to 24 h, owner 1 to 256 bytes'
             USING ERRCODE = 'CN006';
     END IF;
-    PERFORM consign.require_ttl(p_lane, v_policy, v_ttl);
+    PERFORM consign.require_ttl(p_queue, v_policy, v_ttl);
     IF v_ended THEN
-        PERFORM consign.expire_lane(p_lane, v_now);
+        PERFORM consign.expire_queue(p_queue, v_now);
     END IF;
     IF (v_policy->>'ordered')::boolean THEN
-        PERFORM consign.settle_open_turns(p_lane, v_now);
+        PERFORM consign.settle_open_turns(p_queue, v_now);
     END IF;
     IF v_paused IS NOT NULL THEN
         RETURN;
     END IF;
     -- A hint from before the clock was set back would hide what was enqueued since.
-    v_taken := consign.take_due(p_lane, p_limit, least(p_bytes_max, (v_policy->>'claim_max_bytes')::bigint), CASE WHEN p_from <= v_now THEN p_from ELSE '-infinity' END, v_now, p_in_pieces);
+    v_taken := consign.take_due(p_queue, p_limit, least(p_bytes_max, (v_policy->>'claim_max_bytes')::bigint), CASE WHEN p_from <= v_now THEN p_from ELSE '-infinity' END, v_now, p_in_pieces);
     IF cardinality(v_taken.ids) = 0 THEN
         RETURN;
     END IF;
     scan_from := v_taken.due_at;
-    INSERT INTO consign.lease (claimed_at, expires_at, token, lane, owner, ids, tries, attempts, presumed_begun, bytes)
-        VALUES (v_now, v_now + v_ttl, gen_random_uuid(), p_lane, p_owner, v_taken.ids, v_taken.tries, v_taken.attempts,
+    INSERT INTO consign.lease (claimed_at, expires_at, token, queue, owner, ids, tries, attempts, presumed_begun, bytes)
+        VALUES (v_now, v_now + v_ttl, gen_random_uuid(), p_queue, p_owner, v_taken.ids, v_taken.tries, v_taken.attempts,
                 p_presumed_begun, v_taken.bytes)
         RETURNING * INTO lease;
 END $$;
@@ -329,12 +329,12 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.is_in_doubt(bigint) FROM PUBLIC;
 
--- Leases up to p_limit of the oldest due messages of a lane; no rows when there are none.
+-- Leases up to p_limit of the oldest due messages of a queue; no rows when there are none.
 --
--- Takes back what has expired in the lane first, so that a crashed worker's messages return without
--- any other process running. p_ttl defaults to the lane's policy, and may not be more than that allows.
+-- Takes back what has expired in the queue first, so that a crashed worker's messages return without
+-- any other process running. p_ttl defaults to the queue's policy, and may not be more than that allows.
 --
--- Payloads and headers have no more bytes than the lane's claim_max_bytes and p_bytes_max allow; the first message is
+-- Payloads and headers have no more bytes than the queue's claim_max_bytes and p_bytes_max allow; the first message is
 -- leased whatever its size, and what would follow stays where it is.
 --
 -- p_from is a hint for busy workers: start looking at runs due then or later. While somebody holds
@@ -344,7 +344,7 @@ REVOKE ALL ON FUNCTION consign.is_in_doubt(bigint) FROM PUBLIC;
 -- look without it now and then, and whenever nothing was found (the Rust store does).
 --
 -- Whoever claims payments so is presumed to call the rail, as with claim_outbox_batch.
-CREATE FUNCTION consign.claim(p_lane text, p_owner text, p_limit int, p_ttl interval DEFAULT NULL,
+CREATE FUNCTION consign.claim(p_queue text, p_owner text, p_limit int, p_ttl interval DEFAULT NULL,
                               p_from timestamptz DEFAULT '-infinity', p_bytes_max bigint DEFAULT NULL)
     RETURNS TABLE (token uuid, fence bigint, claimed_at timestamptz, expires_at timestamptz, id bigint, key text,
                    "group" text, payload jsonb, headers jsonb, created_at timestamptz, attempt_no int, tries int,
@@ -358,10 +358,10 @@ DECLARE
     v_due   record;
     v_lease consign.lease;
 BEGIN
-    IF NOT consign.may_work(p_lane) THEN
-        PERFORM consign.refuse_lane(p_lane);
+    IF NOT consign.may_work(p_queue) THEN
+        PERFORM consign.refuse_queue(p_queue);
     END IF;
-    SELECT * INTO v_due FROM consign.lease_due(p_lane, p_owner, p_limit, p_ttl, p_from, p_lane = 'payments', true, p_bytes_max);
+    SELECT * INTO v_due FROM consign.lease_due(p_queue, p_owner, p_limit, p_ttl, p_from, p_queue = 'payments', true, p_bytes_max);
     v_lease := v_due.lease;
     RETURN QUERY
         SELECT v_lease.token, v_lease.fence, v_lease.claimed_at, v_lease.expires_at, m.id, m.key, m."group", m.payload,
@@ -376,7 +376,7 @@ REVOKE ALL ON FUNCTION consign.claim(text, text, int, interval, timestamptz, big
 -- consign.claim as one row, for drivers to whom a row of fourteen columns per message costs more
 -- than the claim itself: what every message has travels in arrays, and documents as lists to be put
 -- in brackets. Columns nobody used are NULL; no lease is a row of NULLs.
-CREATE FUNCTION consign.claim_packed(p_lane text, p_owner text, p_limit int, p_ttl interval, p_from timestamptz, p_bytes_max bigint DEFAULT NULL,
+CREATE FUNCTION consign.claim_packed(p_queue text, p_owner text, p_limit int, p_ttl interval, p_from timestamptz, p_bytes_max bigint DEFAULT NULL,
                                      OUT token uuid, OUT fence bigint, OUT claimed_at timestamptz,
                                      OUT expires_at timestamptz, OUT scan_from timestamptz, OUT ids bigint[],
                                      OUT tries int[], OUT attempts int[], OUT in_doubt boolean[], OUT created_at timestamptz[],
@@ -392,10 +392,10 @@ DECLARE
     v_first bigint;
     v_last  bigint;
 BEGIN
-    IF NOT consign.may_work(p_lane) THEN
-        PERFORM consign.refuse_lane(p_lane);
+    IF NOT consign.may_work(p_queue) THEN
+        PERFORM consign.refuse_queue(p_queue);
     END IF;
-    SELECT * INTO v_due FROM consign.lease_due(p_lane, p_owner, p_limit, p_ttl, p_from, false, false, p_bytes_max);
+    SELECT * INTO v_due FROM consign.lease_due(p_queue, p_owner, p_limit, p_ttl, p_from, false, false, p_bytes_max);
     v_lease := v_due.lease;
     scan_from := v_due.scan_from;
     IF v_lease.token IS NULL THEN
@@ -463,7 +463,7 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.require_in_lease(consign.lease, bigint[]) FROM PUBLIC;
 
--- Prolongs a lease to p_ttl from now, if its lane allows so much; never shortens it.
+-- Prolongs a lease to p_ttl from now, if its queue allows so much; never shortens it.
 CREATE FUNCTION consign.renew(p_token uuid, p_ttl interval) RETURNS timestamptz
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
@@ -478,7 +478,7 @@ BEGIN
     PERFORM FROM consign.lease WHERE token = p_token FOR UPDATE;
     v_now := consign.clock();
     v_lease := consign.live_lease(p_token, v_now);
-    PERFORM consign.require_ttl(v_lease.lane, (consign.known_lane(v_lease.lane)).policy, p_ttl);
+    PERFORM consign.require_ttl(v_lease.queue, (consign.known_queue(v_lease.queue)).policy, p_ttl);
     UPDATE consign.lease SET expires_at = greatest(expires_at, v_now + p_ttl)
         WHERE fence = v_lease.fence RETURNING * INTO v_lease;
     RETURN v_lease.expires_at;
@@ -503,7 +503,7 @@ BEGIN
         INTO v_ids, v_tries, v_attempts
         FROM unnest(v_lease.ids, v_lease.tries, v_lease.attempts) WITH ORDINALITY AS e (id, tries, attempts, ord)
         WHERE NOT id = ANY (v_lease.begun);
-    PERFORM consign.make_ready(v_lease.lane, v_now, v_ids, v_tries, v_attempts, false, v_lease.bytes);
+    PERFORM consign.make_ready(v_lease.queue, v_now, v_ids, v_tries, v_attempts, false, v_lease.bytes);
     PERFORM consign.shrink_lease(v_lease, v_ids);
     RETURN coalesce(v_ids, '{}');
 END $$;
@@ -549,14 +549,14 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.begin(uuid, bigint[]) FROM PUBLIC;
 
--- How long until the lane has something to claim: nothing or less when it has, NULL when nothing
+-- How long until the queue has something to claim: nothing or less when it has, NULL when nothing
 -- is in sight. Lets a worker sleep exactly as long as it may.
-CREATE FUNCTION consign.until_due(p_lane text) RETURNS interval
+CREATE FUNCTION consign.until_due(p_queue text) RETURNS interval
     LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
-    SELECT least((SELECT min(due_at) FROM consign.ready WHERE lane = p_lane),
-                 (SELECT min(expires_at) FROM consign.lease WHERE lane = p_lane),
-                 (SELECT 'epoch'::timestamptz FROM consign.turn t JOIN consign.waiting w USING (lane, "group")
-                      WHERE t.lane = p_lane AND t.message_id IS NULL LIMIT 1)) - consign.clock()
-        FROM consign.lane WHERE name = p_lane AND paused_at IS NULL AND consign.may_work(p_lane) $$;
+    SELECT least((SELECT min(due_at) FROM consign.ready WHERE queue = p_queue),
+                 (SELECT min(expires_at) FROM consign.lease WHERE queue = p_queue),
+                 (SELECT 'epoch'::timestamptz FROM consign.turn t JOIN consign.waiting w USING (queue, "group")
+                      WHERE t.queue = p_queue AND t.message_id IS NULL LIMIT 1)) - consign.clock()
+        FROM consign.queue WHERE name = p_queue AND paused_at IS NULL AND consign.may_work(p_queue) $$;
 REVOKE ALL ON FUNCTION consign.until_due(text) FROM PUBLIC;

@@ -23,7 +23,7 @@ CREATE FUNCTION consign.record(p_lease consign.lease, p_now timestamptz, p_ids b
     SET enable_hashjoin = on SET enable_seqscan = off SET jit = off
     AS $$
 DECLARE
-    v_policy   jsonb := (consign.known_lane(p_lease.lane)).policy;
+    v_policy   jsonb := (consign.known_queue(p_lease.queue)).policy;
     v_finished bigint[];
 BEGIN
     WITH report AS (
@@ -50,18 +50,18 @@ BEGIN
                greatest(p_now, p_lease.claimed_at), code, detail, result, due_at
             FROM fate ORDER BY ord),
     died AS (
-        INSERT INTO consign.dead (message_id, lane, at, attempt_no, code, detail)
-        SELECT id, p_lease.lane, p_now, attempts,
+        INSERT INTO consign.dead (message_id, queue, at, attempt_no, code, detail)
+        SELECT id, p_lease.queue, p_now, attempts,
                CASE WHEN outcome = 'dead' THEN coalesce(code, 'dead') ELSE 'attempts_exhausted' END, detail
             FROM fate WHERE next = 'dead'),
     parked AS (
-        INSERT INTO consign.held (message_id, lane, at, reason, tries, attempts)
-        SELECT id, p_lease.lane, p_now, CASE WHEN code = 'MISSING_RAIL_REFERENCE' THEN code ELSE 'uncertain' END, tries, attempts
+        INSERT INTO consign.held (message_id, queue, at, reason, tries, attempts)
+        SELECT id, p_lease.queue, p_now, CASE WHEN code = 'MISSING_RAIL_REFERENCE' THEN code ELSE 'uncertain' END, tries, attempts
             FROM fate WHERE next = 'held'),
     returned AS (
         -- One run per due time, of at most 200 messages.
-        INSERT INTO consign.ready (lane, due_at, apart, bytes, ids, tries, attempts)
-        SELECT p_lease.lane, due_at, false, p_lease.bytes, array_agg(id ORDER BY ord), array_agg(tries ORDER BY ord),
+        INSERT INTO consign.ready (queue, due_at, apart, bytes, ids, tries, attempts)
+        SELECT p_lease.queue, due_at, false, p_lease.bytes, array_agg(id ORDER BY ord), array_agg(tries ORDER BY ord),
                array_agg(attempts ORDER BY ord)
             FROM (SELECT *, (row_number() OVER (PARTITION BY due_at ORDER BY ord) - 1) / 200 AS part
                       FROM fate WHERE next = 'ready') back
@@ -71,7 +71,7 @@ BEGIN
 
     PERFORM consign.shrink_lease(p_lease, p_ids);
     IF (v_policy->>'ordered')::boolean THEN
-        PERFORM consign.pass_turns(p_lease.lane, v_finished, p_now);
+        PERFORM consign.pass_turns(p_lease.queue, v_finished, p_now);
     END IF;
 END $$;
 REVOKE ALL ON FUNCTION consign.record(consign.lease, timestamptz, bigint[], text[], text[], text[], jsonb[], interval[]) FROM PUBLIC;
@@ -115,8 +115,8 @@ DECLARE
     v_nos   int[];
 BEGIN
     DELETE FROM consign.lease l
-        WHERE l.token = p_token AND l.ids = p_ids AND l.expires_at > consign.clock() AND l.lane <> 'payments'
-            AND (SELECT NOT (n.policy->>'ordered')::boolean FROM consign.lane n WHERE n.name = l.lane)
+        WHERE l.token = p_token AND l.ids = p_ids AND l.expires_at > consign.clock() AND l.queue <> 'payments'
+            AND (SELECT NOT (n.policy->>'ordered')::boolean FROM consign.queue n WHERE n.name = l.queue)
         RETURNING * INTO v_lease;
     IF NOT FOUND THEN
         RETURN NULL;
@@ -139,7 +139,7 @@ REVOKE ALL ON FUNCTION consign.settle_whole(uuid, bigint[]) FROM PUBLIC;
 
 -- Records outcomes under a live lease, a row per report in the order given.
 --
--- Without p_outcomes everything was delivered. p_delays override the lane's retry schedule where
+-- Without p_outcomes everything was delivered. p_delays override the queue's retry schedule where
 -- not null. An unknown token or an expired lease is CN003 and nothing is written; a settle repeated
 -- after its reply was lost answers with what was recorded (`repeated`), because a lost reply is
 -- not a lost lease. A payment is not delivered without the rail's reference (P7005).
@@ -181,7 +181,7 @@ BEGIN
         v_lease := consign.live_lease(p_token, v_now);
         PERFORM consign.require_in_lease(v_lease, ARRAY(SELECT u FROM unnest(p_ids) u WHERE NOT u = ANY (v_earlier)));
     END IF;
-    IF v_lease.lane = 'payments' THEN
+    IF v_lease.queue = 'payments' THEN
         PERFORM consign.require_references(p_ids, p_outcomes, p_results);
     END IF;
     PERFORM consign.record(v_lease, v_now, f.ids, f.outcomes, f.codes, f.details, f.results, f.delays)

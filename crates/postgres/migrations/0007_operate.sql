@@ -6,11 +6,11 @@ CREATE FUNCTION consign.ready_or_waiting(p_message consign.message, p_tries int,
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
-    IF p_message."group" IS NOT NULL AND ((consign.known_lane(p_message.lane)).policy->>'ordered')::boolean
-        AND NOT consign.take_turn(p_message.lane, p_message."group", p_message.id)
+    IF p_message."group" IS NOT NULL AND ((consign.known_queue(p_message.queue)).policy->>'ordered')::boolean
+        AND NOT consign.take_turn(p_message.queue, p_message."group", p_message.id)
     THEN
-        INSERT INTO consign.waiting (lane, "group", message_id, due_at, tries, attempts)
-            VALUES (p_message.lane, p_message."group", p_message.id, p_now, p_tries, p_attempts);
+        INSERT INTO consign.waiting (queue, "group", message_id, due_at, tries, attempts)
+            VALUES (p_message.queue, p_message."group", p_message.id, p_now, p_tries, p_attempts);
         RETURN 'waiting';
     END IF;
     RETURN 'ready';
@@ -18,7 +18,7 @@ END $$;
 REVOKE ALL ON FUNCTION consign.ready_or_waiting(consign.message, int, int, timestamptz) FROM PUBLIC;
 
 -- Moves dead or held messages back; p_action is `requeue` (fresh tries) or `unhold` (the tries it had).
--- What may be ready goes into one run per lane, by id. Messages that died after p_dead_by stay.
+-- What may be ready goes into one run per queue, by id. Messages that died after p_dead_by stay.
 CREATE FUNCTION consign.put_back(p_ids bigint[], p_action text, p_actor text, p_reason text,
                                  p_dead_by timestamptz DEFAULT 'infinity')
     RETURNS TABLE (id bigint, answer text, state text)
@@ -41,7 +41,7 @@ BEGIN
     PERFORM consign.require_reason(p_actor, p_reason);
     -- Groups in one order everywhere, or this and a producer could wait for each other.
     FOR v_message IN
-        SELECT m.* FROM consign.message m WHERE m.id = ANY (p_ids) ORDER BY m.lane, m."group", m.id
+        SELECT m.* FROM consign.message m WHERE m.id = ANY (p_ids) ORDER BY m.queue, m."group", m.id
     LOOP
         -- A settle may file the message in the moment between the two looks: then look again.
         LOOP
@@ -75,11 +75,11 @@ BEGIN
         RETURN NEXT;
     END LOOP;
     PERFORM consign.record_action(u, p_action, p_actor, p_reason, v_now) FROM (SELECT u FROM unnest(v_moved) u ORDER BY u) moved;
-    PERFORM consign.make_ready(r.lane, v_now, r.ids, r.tries, r.attempts, false)
-        FROM (SELECT m.lane, array_agg(e.id ORDER BY e.id) AS ids, array_agg(e.tries ORDER BY e.id) AS tries,
+    PERFORM consign.make_ready(r.queue, v_now, r.ids, r.tries, r.attempts, false)
+        FROM (SELECT m.queue, array_agg(e.id ORDER BY e.id) AS ids, array_agg(e.tries ORDER BY e.id) AS tries,
                      array_agg(e.attempts ORDER BY e.id) AS attempts
                   FROM unnest(v_ready, v_ready_tries, v_ready_attempts) AS e (id, tries, attempts)
-                  JOIN consign.message m ON m.id = e.id GROUP BY m.lane) r;
+                  JOIN consign.message m ON m.id = e.id GROUP BY m.queue) r;
     RETURN QUERY SELECT DISTINCT u, 'no_such_message', NULL::text FROM unnest(p_ids) u
         WHERE u IS NOT NULL AND NOT EXISTS (SELECT FROM consign.message m WHERE m.id = u);
 END $$;
@@ -89,8 +89,8 @@ CREATE FUNCTION consign.record_action(p_id bigint, p_action text, p_actor text, 
     RETURNS void
     LANGUAGE sql SET search_path = pg_catalog, pg_temp
     AS $$
-    INSERT INTO consign.audit (at, actor, action, lane, message_id, reason)
-        SELECT p_now, p_actor, p_action, lane, id, p_reason FROM consign.message WHERE id = p_id $$;
+    INSERT INTO consign.audit (at, actor, action, queue, message_id, reason)
+        SELECT p_now, p_actor, p_action, queue, id, p_reason FROM consign.message WHERE id = p_id $$;
 REVOKE ALL ON FUNCTION consign.record_action(bigint, text, text, text, timestamptz) FROM PUBLIC;
 
 -- The answer for a message that is not where the action needs it.
@@ -119,7 +119,7 @@ REVOKE ALL ON FUNCTION consign.unhold(bigint[], text, text) FROM PUBLIC;
 -- Takes one message out of its ready run or out of waiting, whose group it then names; no row if it is
 -- in neither.
 --
--- Walks the runs of the message's lane: there is no index from message to run, because keeping one
+-- Walks the runs of the message's queue: there is no index from message to run, because keeping one
 -- would cost every enqueue and every claim.
 CREATE FUNCTION consign.take_out(p_id bigint, OUT tries int, OUT attempts int, OUT waited_in text)
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
@@ -129,7 +129,7 @@ DECLARE
     v_index int;
 BEGIN
     SELECT r.ctid, r.ids, r.tries, r.attempts INTO v_run FROM consign.ready r
-        WHERE r.lane = (SELECT lane FROM consign.message WHERE id = p_id) AND r.ids @> ARRAY[p_id]
+        WHERE r.queue = (SELECT queue FROM consign.message WHERE id = p_id) AND r.ids @> ARRAY[p_id]
         FOR UPDATE;
     IF FOUND THEN
         v_index := array_position(v_run.ids, p_id);
@@ -151,7 +151,7 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.take_out(bigint) FROM PUBLIC;
 
--- Parks ready and waiting messages. In an ordered lane a held one keeps its turn, or its place before
+-- Parks ready and waiting messages. In an ordered queue a held one keeps its turn, or its place before
 -- it: nobody of its group passes it. A row per message, by id: moved, not_holdable, no_such_message.
 CREATE FUNCTION consign.hold(p_ids bigint[], p_actor text, p_reason text)
     RETURNS TABLE (id bigint, answer text, state text)
@@ -170,8 +170,8 @@ BEGIN
             EXIT WHEN v_entry.tries IS NOT NULL OR coalesce(consign.state_of(id) NOT IN ('ready', 'waiting'), true);
         END LOOP;
         IF v_entry.tries IS NOT NULL THEN
-            INSERT INTO consign.held (message_id, lane, at, reason, tries, attempts, "group")
-                SELECT m.id, m.lane, v_now, p_reason, v_entry.tries, v_entry.attempts, v_entry.waited_in
+            INSERT INTO consign.held (message_id, queue, at, reason, tries, attempts, "group")
+                SELECT m.id, m.queue, v_now, p_reason, v_entry.tries, v_entry.attempts, v_entry.waited_in
                     FROM consign.message m WHERE m.id = hold.id;
             PERFORM consign.record_action(id, 'hold', p_actor, p_reason, v_now);
             answer := 'moved';
@@ -202,11 +202,11 @@ DECLARE
     v_result   jsonb;
     v_fence    bigint := nextval(pg_get_serial_sequence('consign.lease', 'fence'));
     v_token    uuid := gen_random_uuid();
-    v_lane     consign.lane;
+    v_queue     consign.queue;
     v_message  consign.message;
     v_attempts int;
     -- The groups that move on once everything is filed.
-    v_lanes    text[] := '{}';
+    v_queues    text[] := '{}';
     v_groups   text[] := '{}';
 BEGIN
     PERFORM consign.require_read_committed();
@@ -217,12 +217,12 @@ BEGIN
     IF p_result IS NOT NULL AND (p_outcome <> 'delivered' OR (SELECT count(DISTINCT u) FROM unnest(p_ids) u) <> 1) THEN
         RAISE EXCEPTION 'result: is about one message that was delivered; resolve one at a time' USING ERRCODE = 'CN006';
     END IF;
-    IF p_result IS NOT NULL AND EXISTS (SELECT FROM consign.message m WHERE m.id = ANY (p_ids) AND m.lane NOT IN ('orders', 'payments')) THEN
-        RAISE EXCEPTION 'result: messages of this lane are resolved without one; orders and payments take it' USING ERRCODE = 'CN006';
+    IF p_result IS NOT NULL AND EXISTS (SELECT FROM consign.message m WHERE m.id = ANY (p_ids) AND m.queue NOT IN ('orders', 'payments')) THEN
+        RAISE EXCEPTION 'result: messages of this queue are resolved without one; orders and payments take it' USING ERRCODE = 'CN006';
     END IF;
     -- In the order of put_back, or this and an unhold of the same messages could wait for each other.
     PERFORM FROM consign.held h JOIN consign.message m ON m.id = h.message_id
-        WHERE h.message_id = ANY (p_ids) ORDER BY m.lane, m."group", m.id FOR UPDATE OF h;
+        WHERE h.message_id = ANY (p_ids) ORDER BY m.queue, m."group", m.id FOR UPDATE OF h;
     FOR id IN SELECT DISTINCT u FROM unnest(p_ids) u WHERE u IS NOT NULL ORDER BY u LOOP
         SELECT m.* INTO v_message FROM consign.message m WHERE m.id = resolve.id;
         -- It may be held in the moment between the two looks: then look again.
@@ -233,24 +233,24 @@ BEGIN
             EXIT WHEN state IS DISTINCT FROM 'held';
         END LOOP;
         IF v_attempts IS NOT NULL THEN
-            v_result := CASE v_message.lane WHEN 'orders' THEN consign.resolved_order(v_message, p_outcome, p_result)
+            v_result := CASE v_message.queue WHEN 'orders' THEN consign.resolved_order(v_message, p_outcome, p_result)
                                             WHEN 'payments' THEN consign.resolved_payment(v_message, p_outcome, p_result) END;
             INSERT INTO consign.attempt (message_id, attempt_no, outcome, owner, fence, token, claimed_at, finished_at, code, detail, result)
                 VALUES (resolve.id, v_attempts, v_outcome, p_actor, v_fence, v_token, v_now, v_now, 'resolved', p_reason, v_result);
             IF v_state = 'dead' THEN
-                INSERT INTO consign.dead (message_id, lane, at, attempt_no, code, detail)
-                    VALUES (resolve.id, v_message.lane, v_now, v_attempts, 'resolved', p_reason);
+                INSERT INTO consign.dead (message_id, queue, at, attempt_no, code, detail)
+                    VALUES (resolve.id, v_message.queue, v_now, v_attempts, 'resolved', p_reason);
             END IF;
             PERFORM consign.record_action(resolve.id, 'resolve', p_actor, p_reason, v_now);
-            v_lane := consign.known_lane(v_message.lane);
+            v_queue := consign.known_queue(v_message.queue);
             -- One that was held while it waited may have no turn to pass on yet. The lock makes sure that a
             -- claim that has just given it the turn is seen.
-            PERFORM FROM consign.turn t WHERE t.lane = v_message.lane AND t."group" = v_message."group" FOR KEY SHARE;
-            IF (v_lane.policy->>'ordered')::boolean AND (v_state = 'delivered' OR v_lane.policy->>'on_dead' = 'continue')
+            PERFORM FROM consign.turn t WHERE t.queue = v_message.queue AND t."group" = v_message."group" FOR KEY SHARE;
+            IF (v_queue.policy->>'ordered')::boolean AND (v_state = 'delivered' OR v_queue.policy->>'on_dead' = 'continue')
                 AND EXISTS (SELECT FROM consign.turn t
-                                WHERE t.lane = v_message.lane AND t."group" = v_message."group" AND t.message_id = resolve.id)
+                                WHERE t.queue = v_message.queue AND t."group" = v_message."group" AND t.message_id = resolve.id)
             THEN
-                v_lanes := v_lanes || v_message.lane;
+                v_queues := v_queues || v_message.queue;
                 v_groups := v_groups || v_message."group";
             END IF;
             answer := 'moved';
@@ -259,7 +259,7 @@ BEGIN
         RETURN NEXT;
     END LOOP;
     FOR v_index IN 1 .. cardinality(v_groups) LOOP
-        PERFORM consign.pass_turn(v_lanes[v_index], v_groups[v_index], v_now);
+        PERFORM consign.pass_turn(v_queues[v_index], v_groups[v_index], v_now);
     END LOOP;
 END $$;
 REVOKE ALL ON FUNCTION consign.resolve(bigint[], text, text, text, jsonb) FROM PUBLIC;
@@ -273,7 +273,7 @@ REVOKE ALL ON FUNCTION consign.token_prefix(bigint) FROM PUBLIC;
 -- Ends the lease whose token begins with p_token_prefix as if it had expired: its messages come back, and what its
 -- holder reports from now on is a late result. CN012: there is none.
 CREATE FUNCTION consign.terminate_lease(p_token_prefix text, p_actor text, p_reason text,
-                                        OUT fence bigint, OUT lane text, OUT owner text, OUT messages bigint)
+                                        OUT fence bigint, OUT queue text, OUT owner text, OUT messages bigint)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
 #variable_conflict use_column
@@ -307,9 +307,9 @@ BEGIN
     v_reason := format('%s (lease %s of %s)', p_reason, v_lease.fence, v_lease.owner);
     PERFORM consign.require_reason(p_actor, v_reason);
     PERFORM consign.end_lease(v_lease, v_now);
-    INSERT INTO consign.audit (at, actor, action, lane, reason) VALUES (v_now, p_actor, 'end_lease', v_lease.lane, v_reason);
+    INSERT INTO consign.audit (at, actor, action, queue, reason) VALUES (v_now, p_actor, 'end_lease', v_lease.queue, v_reason);
     fence := v_lease.fence;
-    lane := v_lease.lane;
+    queue := v_lease.queue;
     owner := v_lease.owner;
     messages := cardinality(v_lease.ids);
 END $$;

@@ -46,7 +46,7 @@ GRANT EXECUTE ON FUNCTION
     TO consign_worker;
 
 GRANT EXECUTE ON FUNCTION
-    consign.put_lane(text, jsonb, text, text),
+    consign.put_queue(text, jsonb, text, text),
     consign.pause(text, text, text),
     consign.resume(text, text, text),
     consign.requeue(bigint[], text, text),
@@ -65,15 +65,15 @@ CREATE VIEW consign.attempt_view AS
         FROM consign.attempt a;
 
 -- Readers see everything but tokens that can still be used.
-GRANT SELECT ON consign.lane, consign.lane_grant, consign.message, consign.ready, consign.dead, consign.held,
+GRANT SELECT ON consign.queue, consign.queue_grant, consign.message, consign.ready, consign.dead, consign.held,
     consign.waiting, consign.turn, consign.audit TO consign_auditor, consign_operator;
-GRANT SELECT (fence, claimed_at, expires_at, lane, owner, ids, tries, attempts, begun)
+GRANT SELECT (fence, claimed_at, expires_at, queue, owner, ids, tries, attempts, begun)
     ON consign.lease TO consign_auditor, consign_operator;
 GRANT SELECT (message_id, fence, claimed_at, finished_at, next_due_at, attempt_no, outcome, owner, code, detail, result)
     ON consign.attempt TO consign_auditor, consign_operator;
 GRANT SELECT ON consign.attempt_view TO consign_auditor, consign_operator;
 GRANT EXECUTE ON FUNCTION consign.clock(), consign.state_of(bigint), consign.token_prefix(bigint)
     TO consign_auditor, consign_operator;
--- A worker follows the policy of its lanes.
-GRANT SELECT ON consign.lane TO consign_worker;
+-- A worker follows the policy of its queues.
+GRANT SELECT ON consign.queue TO consign_worker;
 GRANT SELECT ON consign.schema_version TO consign_producer, consign_worker, consign_operator, consign_auditor;

@@ -56,7 +56,7 @@ REVOKE ALL ON FUNCTION consign.witness(uuid, bigint[], text[], text[], text[], j
 CREATE TABLE consign.redrive (
     id              bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     state           text NOT NULL CHECK (state IN ('running', 'stopped', 'done')),
-    lane            text,
+    queue            text,
     code            text,
     rate_per_second bigint CHECK (rate_per_second BETWEEN 1 AND 4294967295),
     at_most         bigint CHECK (at_most > 0),
@@ -83,13 +83,13 @@ BEGIN
     IF octet_length(p_reason) > 4000 THEN
         RAISE EXCEPTION 'reason: of a redrive must be at most 4000 bytes' USING ERRCODE = 'CN006';
     END IF;
-    INSERT INTO consign.audit (at, actor, action, lane, reason)
-        VALUES (p_now, p_actor, p_action, p_redrive.lane, format('redrive %s: %s', p_redrive.id, p_reason));
+    INSERT INTO consign.audit (at, actor, action, queue, reason)
+        VALUES (p_now, p_actor, p_action, p_redrive.queue, format('redrive %s: %s', p_redrive.id, p_reason));
 END $$;
 REVOKE ALL ON FUNCTION consign.record_redrive(consign.redrive, text, text, text, timestamptz) FROM PUBLIC;
 
--- Starts to requeue the dead messages that a lane and a code, if given, name. Nothing is moved yet.
-CREATE FUNCTION consign.start_redrive(p_actor text, p_reason text, p_lane text DEFAULT NULL, p_code text DEFAULT NULL,
+-- Starts to requeue the dead messages that a queue and a code, if given, name. Nothing is moved yet.
+CREATE FUNCTION consign.start_redrive(p_actor text, p_reason text, p_queue text DEFAULT NULL, p_code text DEFAULT NULL,
                                       p_rate_per_second bigint DEFAULT NULL, p_at_most bigint DEFAULT NULL)
     RETURNS consign.redrive
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -109,13 +109,13 @@ BEGIN
     IF p_at_most < 1 THEN
         RAISE EXCEPTION 'limit: must be at least 1, or absent for all' USING ERRCODE = 'CN006';
     END IF;
-    IF p_lane IS NOT NULL THEN
-        PERFORM consign.known_lane(p_lane);
+    IF p_queue IS NOT NULL THEN
+        PERFORM consign.known_queue(p_queue);
     END IF;
-    INSERT INTO consign.redrive (state, lane, code, rate_per_second, at_most, total, actor, reason,
+    INSERT INTO consign.redrive (state, queue, code, rate_per_second, at_most, total, actor, reason,
                                  started_at, updated_at, paced_at)
-        SELECT 'running', p_lane, p_code, p_rate_per_second, p_at_most, count(*), p_actor, p_reason, v_now, v_now, v_now
-            FROM consign.dead d WHERE (p_lane IS NULL OR d.lane = p_lane) AND (p_code IS NULL OR d.code = p_code)
+        SELECT 'running', p_queue, p_code, p_rate_per_second, p_at_most, count(*), p_actor, p_reason, v_now, v_now, v_now
+            FROM consign.dead d WHERE (p_queue IS NULL OR d.queue = p_queue) AND (p_code IS NULL OR d.code = p_code)
         RETURNING * INTO v_redrive;
     PERFORM consign.record_redrive(v_redrive, 'start_redrive', p_actor, p_reason, v_now);
     RETURN v_redrive;
@@ -183,7 +183,7 @@ BEGIN
     v_count := consign.step_len(v_redrive, p_limit, v_now);
     v_ids := ARRAY(SELECT d.message_id FROM consign.dead d
         WHERE d.message_id > coalesce(v_redrive.cursor, -9223372036854775808) AND d.at <= v_redrive.started_at
-            AND (v_redrive.lane IS NULL OR d.lane = v_redrive.lane) AND (v_redrive.code IS NULL OR d.code = v_redrive.code)
+            AND (v_redrive.queue IS NULL OR d.queue = v_redrive.queue) AND (v_redrive.code IS NULL OR d.code = v_redrive.code)
         ORDER BY d.message_id LIMIT v_count + 1);
     v_exhausted := cardinality(v_ids) <= v_count;
     v_ids := v_ids[: v_count];

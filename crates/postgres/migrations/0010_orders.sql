@@ -62,7 +62,7 @@ CREATE TABLE consign.order_quota (
     PRIMARY KEY (client, day)
 );
 
--- Keeps others out of the lane: a copy of an order would be sent a second time, and a message under the
+-- Keeps others out of the queue: a copy of an order would be sent a second time, and a message under the
 -- key of an order that is still to come would keep that out for good.
 CREATE FUNCTION consign.require_order() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
@@ -71,7 +71,7 @@ BEGIN
     IF NOT EXISTS (SELECT FROM consign.idempo_ledger l
                        WHERE l.outbox_id = NEW.id AND l.client || '/' || l.idempotency_key = NEW.key)
     THEN
-        RAISE EXCEPTION 'lane orders: takes orders only'
+        RAISE EXCEPTION 'queue orders: takes orders only'
             USING ERRCODE = 'CN006', HINT = 'Use POST /do/order or consign.accept_orders().';
     END IF;
     RETURN NEW;
@@ -79,7 +79,7 @@ END $$;
 REVOKE ALL ON FUNCTION consign.require_order() FROM PUBLIC;
 
 CREATE TRIGGER orders_only BEFORE INSERT ON consign.message
-    FOR EACH ROW WHEN (NEW.lane = 'orders') EXECUTE FUNCTION consign.require_order();
+    FOR EACH ROW WHEN (NEW.queue = 'orders') EXECUTE FUNCTION consign.require_order();
 
 -- A row of the ledger as it is answered, with what is sent of it while accepted (not to who has just
 -- handed it in), and how: new, same or conflict to who hands an order in; valid
@@ -285,7 +285,7 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.accept_among_known(bigint[], text[], text[], text[], jsonb[], jsonb[], timestamptz) FROM PUBLIC;
 
--- Accepts orders: for each a row of the ledger and a message of the lane `orders`, all or none. A row
+-- Accepts orders: for each a row of the ledger and a message of the queue `orders`, all or none. A row
 -- per order in the order given. A key that is there already writes no message and is `same` or, with
 -- another digest, `conflict`; a key twice in one call is treated as if it came later.
 --

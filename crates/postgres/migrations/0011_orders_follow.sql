@@ -109,9 +109,9 @@ CREATE TRIGGER follow_delivered AFTER INSERT ON consign.attempt
     FOR EACH ROW WHEN (NEW.outcome = 'delivered' AND NEW.code IS NOT NULL) EXECUTE FUNCTION consign.follow_delivered();
 -- A conflict says that the row is about another request: it is not this message's to end.
 CREATE TRIGGER follow_dead AFTER INSERT ON consign.dead
-    FOR EACH ROW WHEN (NEW.lane = 'orders' AND NEW.code <> 'IDEMPOTENCY_CONFLICT') EXECUTE FUNCTION consign.follow_dead();
+    FOR EACH ROW WHEN (NEW.queue = 'orders' AND NEW.code <> 'IDEMPOTENCY_CONFLICT') EXECUTE FUNCTION consign.follow_dead();
 CREATE TRIGGER follow_requeued AFTER DELETE ON consign.dead
-    FOR EACH ROW WHEN (OLD.lane = 'orders') EXECUTE FUNCTION consign.follow_requeued();
+    FOR EACH ROW WHEN (OLD.queue = 'orders') EXECUTE FUNCTION consign.follow_requeued();
 
 -- An amount above 0, a number or text, with at most 14 digits before and 12 after the point; NULL if it is none.
 CREATE FUNCTION consign.order_amount(p_value jsonb) RETURNS numeric
@@ -285,7 +285,7 @@ CREATE FUNCTION consign.remove_orders(p_clients text[], p_keys text[], p_ids big
 DECLARE
     v_audit bigint;
 BEGIN
-    INSERT INTO consign.audit (at, actor, action, lane, reason) VALUES (p_now, p_actor, 'purge', 'orders', p_reason)
+    INSERT INTO consign.audit (at, actor, action, queue, reason) VALUES (p_now, p_actor, 'purge', 'orders', p_reason)
         RETURNING id INTO v_audit;
     PERFORM set_config('consign.purge', v_audit::text, true);
     -- The row first: the ledger follows the dead, and what is gone cannot come back.

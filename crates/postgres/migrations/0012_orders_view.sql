@@ -38,26 +38,26 @@ SELECT m.id,
     FROM (SELECT e.id, CASE WHEN r.due_at > consign.clock() AND e.tries > 0 THEN 'failed' ELSE 'pending' END AS status,
                  e.tries AS attempts, NULL::text AS code, NULL::text AS locked_by, NULL::timestamptz AS locked_at,
                  r.due_at AS next_run_at, NULL::timestamptz AS changed_at
-              FROM consign.ready r, unnest(r.ids, r.tries) AS e (id, tries) WHERE r.lane = 'orders'
+              FROM consign.ready r, unnest(r.ids, r.tries) AS e (id, tries) WHERE r.queue = 'orders'
           UNION ALL
           SELECT w.message_id, 'pending', w.tries, NULL, NULL, NULL, w.due_at, NULL
-              FROM consign.waiting w WHERE w.lane = 'orders'
+              FROM consign.waiting w WHERE w.queue = 'orders'
           UNION ALL
           SELECT e.id, 'sending', e.tries, NULL, s.owner, s.locked_at, NULL, s.locked_at
               FROM (SELECT l.ids, l.tries, l.owner,
                            greatest(l.claimed_at, l.expires_at - interval '1 millisecond' * (n.policy->>'lease_ttl_ms')::float8) AS locked_at
-                        FROM consign.lease l JOIN consign.lane n ON n.name = l.lane WHERE l.lane = 'orders') s,
+                        FROM consign.lease l JOIN consign.queue n ON n.name = l.queue WHERE l.queue = 'orders') s,
                   unnest(s.ids, s.tries) AS e (id, tries)
           UNION ALL
           SELECT h.message_id, 'failed', h.tries, h.reason, NULL, NULL, NULL, h.at
-              FROM consign.held h WHERE h.lane = 'orders'
+              FROM consign.held h WHERE h.queue = 'orders'
           UNION ALL
           SELECT d.message_id, 'aborted', NULL, d.code, NULL, NULL, NULL, d.at
-              FROM consign.dead d WHERE d.lane = 'orders'
+              FROM consign.dead d WHERE d.queue = 'orders'
           UNION ALL
           SELECT a.message_id, 'succeeded', NULL, NULL, NULL, NULL, NULL, a.finished_at
               FROM consign.attempt a WHERE a.outcome = 'delivered') p
-    JOIN consign.message m ON m.id = p.id AND m.lane = 'orders';
+    JOIN consign.message m ON m.id = p.id AND m.queue = 'orders';
 
 -- Ends the lease that holds an order, if it is over; the kernel's own way. Answers whether it did.
 CREATE FUNCTION consign.release_void_lock(p_id bigint) RETURNS boolean
@@ -67,7 +67,7 @@ DECLARE
     v_lease consign.lease;
     v_now   timestamptz;
 BEGIN
-    SELECT * INTO v_lease FROM consign.lease l WHERE l.lane = 'orders' AND l.ids @> ARRAY[p_id] FOR UPDATE;
+    SELECT * INTO v_lease FROM consign.lease l WHERE l.queue = 'orders' AND l.ids @> ARRAY[p_id] FOR UPDATE;
     v_now := consign.clock();
     IF NOT FOUND THEN
         -- Its lease was ended meanwhile, perhaps by the row before this one.
@@ -75,7 +75,7 @@ BEGIN
     END IF;
     IF v_lease.expires_at > v_now THEN
         RAISE NOTICE 'order % is skipped: the lock of % is live until %', p_id, v_lease.owner, v_lease.expires_at
-            USING HINT = 'Only a lock whose time is over is void. The lease time is in the policy of the lane.';
+            USING HINT = 'Only a lock whose time is over is void. The lease time is in the policy of the queue.';
         RETURN false;
     END IF;
     PERFORM consign.end_lease(v_lease, v_now);
@@ -116,9 +116,9 @@ REVOKE ALL ON FUNCTION consign.change_outbox_order() FROM PUBLIC;
 CREATE TRIGGER change_outbox_order INSTEAD OF UPDATE ON consign.outbox_orders
     FOR EACH ROW EXECUTE FUNCTION consign.change_outbox_order();
 
--- Who may do what with orders: the order server takes them in, looks them up and works their lane.
+-- Who may do what with orders: the order server takes them in, looks them up and works their queue.
 SELECT consign.make_role('consign_order_server');
-INSERT INTO consign.lane_grant (lane, role) VALUES ('orders', 'consign_order_server');
+INSERT INTO consign.queue_grant (queue, role) VALUES ('orders', 'consign_order_server');
 GRANT USAGE ON SCHEMA consign TO consign_order_server;
 GRANT SELECT ON consign.schema_version TO consign_order_server;
 GRANT EXECUTE ON FUNCTION

@@ -1,4 +1,4 @@
--- Payments: what is kept beside the messages of the lane `payments`.
+-- Payments: what is kept beside the messages of the queue `payments`.
 --
 -- A payment is a message and a row here, written in one transaction and never changed. How it stands
 -- is where its message is; what happened to it are that message's attempts.
@@ -45,7 +45,7 @@ CREATE VIEW consign.participant_outbox_sequences AS
             LATERAL (SELECT coalesce(max(p.sequence_id), 0) AS last FROM consign.payment p
                          WHERE p.participant_id = q.participant_id) n;
 
--- The database itself keeps a payment from being dispatched twice. Attempts of other lanes say nothing of
+-- The database itself keeps a payment from being dispatched twice. Attempts of other queues say nothing of
 -- rails and pay for the look at it only.
 CREATE UNIQUE INDEX ux_outbox_attempts_one_terminal_per_outbox ON consign.attempt (message_id)
     WHERE outcome = 'delivered' AND result ? 'rail_reference';
@@ -178,14 +178,14 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.require_references(bigint[], text[], jsonb[]) FROM PUBLIC;
 
--- Keeps others out of the lane: a message that is no payment would stop every worker that claims it.
+-- Keeps others out of the queue: a message that is no payment would stop every worker that claims it.
 CREATE FUNCTION consign.require_payment() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan
     AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM consign.payment p WHERE p.message_id = NEW.id AND p.outbox_id::text = NEW.key) THEN
-        RAISE EXCEPTION 'lane payments: takes payments only'
+        RAISE EXCEPTION 'queue payments: takes payments only'
             USING ERRCODE = 'CN006', HINT = 'Use consign.enqueue_payment_outbox().';
     END IF;
     RETURN NEW;
@@ -193,18 +193,18 @@ END $$;
 REVOKE ALL ON FUNCTION consign.require_payment() FROM PUBLIC;
 
 CREATE TRIGGER payments_only BEFORE INSERT ON consign.message
-    FOR EACH ROW WHEN (NEW.lane = 'payments') EXECUTE FUNCTION consign.require_payment();
+    FOR EACH ROW WHEN (NEW.queue = 'payments') EXECUTE FUNCTION consign.require_payment();
 
 -- A payment in doubt is asked about or parked, never sent again unasked.
 CREATE FUNCTION consign.require_probing() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
-    RAISE EXCEPTION 'policy.on_uncertain: must be probe or hold in lane payments'
+    RAISE EXCEPTION 'policy.on_uncertain: must be probe or hold in queue payments'
         USING ERRCODE = 'CN006', HINT = 'Nobody pays twice on a guess. Leave the field out for probe.';
 END $$;
 REVOKE ALL ON FUNCTION consign.require_probing() FROM PUBLIC;
 
-CREATE TRIGGER payments_probe BEFORE INSERT OR UPDATE ON consign.lane
+CREATE TRIGGER payments_probe BEFORE INSERT OR UPDATE ON consign.queue
     FOR EACH ROW WHEN (NEW.name = 'payments' AND NEW.policy->>'on_uncertain' = 'resend')
     EXECUTE FUNCTION consign.require_probing();

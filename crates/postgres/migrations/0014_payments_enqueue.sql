@@ -39,25 +39,25 @@ CREATE FUNCTION consign.payment_state(p_message_id bigint) RETURNS text
     END;
 REVOKE ALL ON FUNCTION consign.payment_state(bigint) FROM PUBLIC;
 
--- The lane of payments; made with the protocol's policy by whoever needs it first.
-CREATE FUNCTION consign.payments_lane() RETURNS consign.lane
+-- The queue of payments; made with the protocol's policy by whoever needs it first.
+CREATE FUNCTION consign.payments_queue() RETURNS consign.queue
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
-    v_lane consign.lane;
+    v_queue consign.queue;
 BEGIN
-    SELECT * INTO v_lane FROM consign.lane WHERE name = 'payments';
+    SELECT * INTO v_queue FROM consign.queue WHERE name = 'payments';
     IF FOUND THEN
-        RETURN v_lane;
+        RETURN v_queue;
     END IF;
-    INSERT INTO consign.lane (name, policy) VALUES ('payments', consign.payments_policy()) ON CONFLICT (name) DO NOTHING;
+    INSERT INTO consign.queue (name, policy) VALUES ('payments', consign.payments_policy()) ON CONFLICT (name) DO NOTHING;
     IF FOUND THEN
-        INSERT INTO consign.audit (at, actor, action, lane, reason)
-            VALUES (consign.clock(), 'consign', 'lane', 'payments', 'the first payment');
+        INSERT INTO consign.audit (at, actor, action, queue, reason)
+            VALUES (consign.clock(), 'consign', 'queue', 'payments', 'the first payment');
     END IF;
-    RETURN consign.known_lane('payments');
+    RETURN consign.known_queue('payments');
 END $$;
-REVOKE ALL ON FUNCTION consign.payments_lane() FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.payments_queue() FROM PUBLIC;
 
 CREATE TYPE consign.new_payment AS (ord bigint, instruction_id text, participant_id text, idempotency_key text, rail_type text,
     payload jsonb, tenant_id uuid, correlation_id uuid, headers jsonb, is_held boolean);
@@ -98,7 +98,7 @@ CREATE FUNCTION consign.payment_conflict(p_first consign.payment, p_body jsonb, 
     END;
 REVOKE ALL ON FUNCTION consign.payment_conflict(consign.payment, jsonb, consign.new_payment) FROM PUBLIC;
 
--- Holds a new payment. In an ordered lane those after it wait for it: it has the turn if that was free,
+-- Holds a new payment. In an ordered queue those after it wait for it: it has the turn if that was free,
 -- and keeps its place if not.
 CREATE FUNCTION consign.hold_payment(p_id bigint, p_group text, p_tries int, p_attempts int, p_now timestamptz) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
@@ -106,10 +106,10 @@ CREATE FUNCTION consign.hold_payment(p_id bigint, p_group text, p_tries int, p_a
 DECLARE
     v_waits_in text;
 BEGIN
-    IF ((consign.known_lane('payments')).policy->>'ordered')::boolean AND NOT consign.take_turn('payments', p_group, p_id) THEN
+    IF ((consign.known_queue('payments')).policy->>'ordered')::boolean AND NOT consign.take_turn('payments', p_group, p_id) THEN
         v_waits_in := p_group;
     END IF;
-    INSERT INTO consign.held (message_id, lane, at, reason, tries, attempts, "group")
+    INSERT INTO consign.held (message_id, queue, at, reason, tries, attempts, "group")
         VALUES (p_id, 'payments', p_now, 'kyc_hold', p_tries, p_attempts, v_waits_in);
 END $$;
 REVOKE ALL ON FUNCTION consign.hold_payment(bigint, text, int, int, timestamptz) FROM PUBLIC;
@@ -120,28 +120,28 @@ CREATE FUNCTION consign.enqueue_payment_messages(p_ids bigint[], p_payloads json
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
-    v_lane consign.lane := consign.payments_lane();
+    v_queue consign.queue := consign.payments_queue();
     v_now  timestamptz := consign.clock();
 BEGIN
     IF NOT true = ANY (p_holds) THEN
         PERFORM consign.enqueue_numbered('payments', p_ids, p_payloads, p_keys, p_groups, p_headers, interval '0', NULL, NULL, p_ids);
     ELSE
-        -- One by one: in an ordered lane each takes its participant's turn before the next one looks.
+        -- One by one: in an ordered queue each takes its participant's turn before the next one looks.
         FOR v_index IN 1 .. cardinality(p_ids) LOOP
             IF NOT p_holds[v_index] THEN
                 PERFORM consign.enqueue_numbered('payments', p_ids[v_index : v_index], p_payloads[v_index : v_index],
                     p_keys[v_index : v_index], p_groups[v_index : v_index], p_headers[v_index : v_index], interval '0', NULL, NULL, p_ids);
                 CONTINUE;
             END IF;
-            PERFORM consign.check_messages(v_lane, p_payloads[v_index : v_index], p_keys[v_index : v_index],
+            PERFORM consign.check_messages(v_queue, p_payloads[v_index : v_index], p_keys[v_index : v_index],
                 p_groups[v_index : v_index], p_headers[v_index : v_index], interval '0', NULL, NULL);
-            INSERT INTO consign.message (id, created_at, lane, key, "group", payload, headers)
+            INSERT INTO consign.message (id, created_at, queue, key, "group", payload, headers)
                 VALUES (p_ids[v_index], v_now, 'payments', p_keys[v_index], p_groups[v_index], p_payloads[v_index],
                         coalesce(p_headers[v_index], '{}'));
             PERFORM consign.hold_payment(p_ids[v_index], p_groups[v_index], 0, 0, v_now);
         END LOOP;
     END IF;
-    IF (v_lane.policy->>'notify')::boolean THEN
+    IF (v_queue.policy->>'notify')::boolean THEN
         PERFORM pg_notify('symphony_outbox', '');
     END IF;
 END $$;

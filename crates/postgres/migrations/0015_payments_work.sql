@@ -19,7 +19,7 @@ CREATE FUNCTION consign.live_payment_lease(p_token uuid, p_worker_id text, p_out
 DECLARE
     v_lease consign.lease;
 BEGIN
-    SELECT * INTO v_lease FROM consign.lease l WHERE l.token = p_token AND l.lane = 'payments' FOR UPDATE;
+    SELECT * INTO v_lease FROM consign.lease l WHERE l.token = p_token AND l.queue = 'payments' FOR UPDATE;
     -- The clock is read under the lock: waiting for it must not turn a lost lease into a live one.
     IF v_lease.token IS NULL OR v_lease.expires_at <= consign.clock() THEN
         PERFORM consign.refuse_lost_lease('unknown_or_expired', p_outbox_ids);
@@ -70,7 +70,7 @@ DECLARE
 BEGIN
     PERFORM consign.check_batch_size(p_batch_size);
     PERFORM consign.check_lease_seconds(p_lease_seconds);
-    IF NOT EXISTS (SELECT FROM consign.lane n WHERE n.name = 'payments') THEN
+    IF NOT EXISTS (SELECT FROM consign.queue n WHERE n.name = 'payments') THEN
         RETURN;
     END IF;
     SELECT (d.lease).* INTO v_lease
@@ -148,7 +148,7 @@ BEGIN
         RAISE EXCEPTION 'p_worker_id: must be 1 to 256 bytes' USING ERRCODE = 'CN006';
     END IF;
     FOR v_lease IN
-        SELECT * FROM consign.lease l WHERE l.lane = 'payments' AND l.expires_at <= v_now
+        SELECT * FROM consign.lease l WHERE l.queue = 'payments' AND l.expires_at <= v_now
             ORDER BY l.expires_at, l.fence LIMIT p_batch_size FOR UPDATE SKIP LOCKED
     LOOP
         PERFORM consign.end_lease(v_lease, v_now, interval '1 second');

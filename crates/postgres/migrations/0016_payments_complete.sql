@@ -101,7 +101,7 @@ BEGIN
                                     ELSE consign.masked_code(c.error_code) END ORDER BY c.ord) AS codes,
                      array_agg(consign.masked(c.error_message) ORDER BY c.ord) AS details,
                      array_agg(consign.rail_result(c.rail_reference, c.rail_code, c.latency_ms) ORDER BY c.ord) AS results,
-                     -- NULL stays NULL: the lane's own schedule.
+                     -- NULL stays NULL: the queue's own schedule.
                      array_agg(CASE WHEN consign.exact(c.delay) < interval '1 second' THEN interval '1 second'
                                     WHEN c.delay > interval '366 days' THEN interval '366 days' ELSE c.delay END ORDER BY c.ord) AS delays
                   FROM unnest(p_completions) c) r;
@@ -119,7 +119,7 @@ DECLARE
     v_nos int[];
 BEGIN
     IF p_ids IS DISTINCT FROM p_lease.ids
-        OR (SELECT (n.policy->>'ordered')::boolean FROM consign.lane n WHERE n.name = 'payments')
+        OR (SELECT (n.policy->>'ordered')::boolean FROM consign.queue n WHERE n.name = 'payments')
         OR EXISTS (SELECT FROM unnest(p_ids, p_states, p_rail_references, p_rail_codes, p_error_messages, p_latency_ms)
                        AS r (id, state, reference, rail_code, message, latency)
                        WHERE (r.id IS NOT NULL AND r.state = 'DISPATCHED' AND r.reference ~ '\S' AND octet_length(r.reference) <= 256) IS NOT TRUE)
@@ -166,7 +166,7 @@ DECLARE
     v_earlier bigint[] := '{}';
     v_others  uuid[];
 BEGIN
-    SELECT * INTO v_lease FROM consign.lease l WHERE l.token = p_lease_token AND l.owner = p_worker_id AND l.lane = 'payments'
+    SELECT * INTO v_lease FROM consign.lease l WHERE l.token = p_lease_token AND l.owner = p_worker_id AND l.queue = 'payments'
         FOR UPDATE;
     -- The clock is read under the lock: waiting for it must not turn a lost lease into a live one.
     v_now := consign.clock();

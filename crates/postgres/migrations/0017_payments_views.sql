@@ -5,19 +5,19 @@
 CREATE VIEW consign.payment_place AS
     SELECT u.id AS message_id, 'ready' AS place, u.attempts, r.due_at, NULL::text AS owner, NULL::bigint AS fence,
            NULL::timestamptz AS claimed_at, NULL::timestamptz AS expires_at, NULL::boolean AS has_begun, NULL::text AS reason
-        FROM consign.ready r, unnest(r.ids, r.attempts) AS u (id, attempts) WHERE r.lane = 'payments'
+        FROM consign.ready r, unnest(r.ids, r.attempts) AS u (id, attempts) WHERE r.queue = 'payments'
     UNION ALL
     SELECT u.id, 'leased', u.attempts, NULL, l.owner, l.fence, l.claimed_at, l.expires_at, l.presumed_begun OR u.id = ANY (l.begun), NULL
-        FROM consign.lease l, unnest(l.ids, l.attempts) AS u (id, attempts) WHERE l.lane = 'payments'
+        FROM consign.lease l, unnest(l.ids, l.attempts) AS u (id, attempts) WHERE l.queue = 'payments'
     UNION ALL
-    SELECT h.message_id, 'held', h.attempts, NULL, NULL, NULL, NULL, NULL, NULL, h.reason FROM consign.held h WHERE h.lane = 'payments'
+    SELECT h.message_id, 'held', h.attempts, NULL, NULL, NULL, NULL, NULL, NULL, h.reason FROM consign.held h WHERE h.queue = 'payments'
     UNION ALL
     SELECT w.message_id, 'waiting', w.attempts, w.due_at, NULL, NULL, NULL, NULL, NULL, NULL
-        FROM consign.waiting w WHERE w.lane = 'payments'
+        FROM consign.waiting w WHERE w.queue = 'payments'
     UNION ALL
     SELECT d.message_id, 'dead', d.attempt_no, NULL, NULL, NULL, NULL, NULL, NULL,
            CASE d.code WHEN 'attempts_exhausted' THEN 'RETRY_CEILING_EXCEEDED' ELSE d.code END
-        FROM consign.dead d WHERE d.lane = 'payments';
+        FROM consign.dead d WHERE d.queue = 'payments';
 
 -- Everything unfinished. What is in a lease was due when it was claimed. The token is its holder's: readers do not see
 -- it, also not of a lease that has expired by their snapshot, because it may have been renewed since.
@@ -66,7 +66,7 @@ CREATE TRIGGER append_only INSTEAD OF INSERT OR UPDATE OR DELETE ON consign.paym
 CREATE VIEW consign.payment_outbox_leases AS
     SELECT l.fence, l.owner AS worker_id, cardinality(l.ids) AS payments, cardinality(l.begun) AS begun, l.claimed_at,
            l.expires_at AS lease_expires_at, l.expires_at - consign.clock() AS remaining, l.expires_at <= consign.clock() AS is_expired
-        FROM consign.lease l WHERE l.lane = 'payments'
+        FROM consign.lease l WHERE l.queue = 'payments'
         ORDER BY l.expires_at;
 
 -- Attempts are written in the order of time, so a summary of each few pages finds those of the last hour

@@ -174,7 +174,7 @@ REVOKE ALL ON FUNCTION consign.take_over_attempts(consign.former_payment, bigint
 CREATE FUNCTION consign.bury_payment(p_id bigint, p_attempt_no int) RETURNS void
     LANGUAGE sql SET search_path = pg_catalog, pg_temp
     AS $$
-    INSERT INTO consign.dead (message_id, lane, at, attempt_no, code, detail)
+    INSERT INTO consign.dead (message_id, queue, at, attempt_no, code, detail)
         SELECT a.message_id, 'payments', a.finished_at, a.attempt_no,
                CASE a.outcome WHEN 'expired' THEN 'attempts_exhausted' ELSE coalesce(a.code, 'dead') END, a.detail
             FROM consign.attempt a WHERE a.message_id = p_id AND a.attempt_no = p_attempt_no $$;
@@ -195,7 +195,7 @@ BEGIN
                                  idempotency_key, participant_id, rail_type)
         VALUES (p_former.outbox_id, v_message.id, p_former.sequence_id, p_former.created_at, p_former.tenant_id,
                 p_former.correlation_id, p_former.instruction_id, p_former.idempotency_key, p_former.participant_id, p_former.rail_type);
-    INSERT INTO consign.message (id, created_at, lane, key, "group", payload, headers)
+    INSERT INTO consign.message (id, created_at, queue, key, "group", payload, headers)
         VALUES (v_message.id, p_former.created_at, 'payments', p_former.outbox_id::text, p_former.participant_id,
                 jsonb_build_object('outbox_id', p_former.outbox_id, 'instruction_id', p_former.instruction_id,
                     'idempotency_key', p_former.idempotency_key, 'participant_id', p_former.participant_id,
@@ -241,7 +241,7 @@ CREATE FUNCTION consign.take_over_news(p_former consign.former_payment, p_fence 
     AS $$
 DECLARE
     v_message consign.message;
-    v_lane    consign.lane := consign.known_lane('payments');
+    v_queue    consign.queue := consign.known_queue('payments');
     v_entry   record;
     v_held    consign.held;
     v_dead    consign.dead;
@@ -251,7 +251,7 @@ BEGIN
         -- The rail may have heard of it: it cannot be given back as if nothing had happened, and it is in
         -- doubt should its lease end in silence.
         UPDATE consign.lease l SET begun = ARRAY(SELECT DISTINCT u FROM unnest(l.begun || p_former.message_id) u ORDER BY u)
-            WHERE l.lane = 'payments' AND p_former.message_id = ANY (l.ids);
+            WHERE l.queue = 'payments' AND p_former.message_id = ANY (l.ids);
         IF NOT FOUND THEN
             RAISE EXCEPTION 'payment % moved while it was looked at', p_former.outbox_id
                 USING ERRCODE = 'serialization_failure', HINT = 'Nothing was taken over. Run it again.';
@@ -282,18 +282,18 @@ BEGIN
     ELSIF p_former.action = 'paid_there' THEN
         NULL;
     ELSIF p_former.place = 'dead' THEN
-        INSERT INTO consign.dead (message_id, lane, at, attempt_no, code, detail)
-            VALUES (v_message.id, v_dead.lane, v_dead.at, v_no, v_dead.code, v_dead.detail);
+        INSERT INTO consign.dead (message_id, queue, at, attempt_no, code, detail)
+            VALUES (v_message.id, v_dead.queue, v_dead.at, v_no, v_dead.code, v_dead.detail);
     ELSIF p_former.place = 'held' THEN
-        INSERT INTO consign.held (message_id, lane, at, reason, tries, attempts, "group")
-            VALUES (v_message.id, v_held.lane, v_held.at, v_held.reason, v_held.tries, v_no, v_held."group");
+        INSERT INTO consign.held (message_id, queue, at, reason, tries, attempts, "group")
+            VALUES (v_message.id, v_held.queue, v_held.at, v_held.reason, v_held.tries, v_no, v_held."group");
     ELSIF consign.ready_or_waiting(v_message, v_entry.tries, v_no, p_now) = 'ready' THEN
         PERFORM consign.make_ready('payments', p_now, ARRAY[v_message.id], ARRAY[v_entry.tries], ARRAY[v_no], false);
     END IF;
-    IF (v_lane.policy->>'ordered')::boolean
-        AND (p_former.action = 'paid_there' OR p_former.action = 'failed_there' AND v_lane.policy->>'on_dead' = 'continue')
+    IF (v_queue.policy->>'ordered')::boolean
+        AND (p_former.action = 'paid_there' OR p_former.action = 'failed_there' AND v_queue.policy->>'on_dead' = 'continue')
         AND EXISTS (SELECT FROM consign.turn t
-                        WHERE t.lane = 'payments' AND t."group" = v_message."group" AND t.message_id = v_message.id)
+                        WHERE t.queue = 'payments' AND t."group" = v_message."group" AND t.message_id = v_message.id)
     THEN
         PERFORM consign.pass_turn('payments', v_message."group", p_now);
     END IF;
@@ -351,7 +351,7 @@ BEGIN
     END IF;
     EXECUTE format('LOCK TABLE %1$I.payment_outbox_pending, %1$I.payment_outbox_attempts IN SHARE MODE', p_schema);
     IF NOT p_dry_run THEN
-        v_tries := ((consign.payments_lane()).policy->>'attempts_max')::int - 1;
+        v_tries := ((consign.payments_queue()).policy->>'attempts_max')::int - 1;
         -- As enqueueing does: nobody takes a number meanwhile.
         INSERT INTO consign.payment_participant (participant_id)
             SELECT f.participant_id FROM consign.former_numbers(p_schema) f ORDER BY 1 ON CONFLICT (participant_id) DO NOTHING;
@@ -376,7 +376,7 @@ BEGIN
         UPDATE consign.payment_participant q SET dense_from = f.last + 1
             FROM consign.former_numbers(p_schema) f WHERE f.participant_id = q.participant_id AND f.last >= q.dense_from;
         PERFORM consign.make_ready('payments', v_now, v_due, v_counts, v_nos, false);
-        INSERT INTO consign.audit (at, actor, action, lane, reason)
+        INSERT INTO consign.audit (at, actor, action, queue, reason)
             VALUES (v_now, session_user, 'import', 'payments', 'from schema ' || p_schema);
     END IF;
 END $$;

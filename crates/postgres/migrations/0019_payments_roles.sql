@@ -6,7 +6,7 @@ SELECT consign.make_role('symphony_ingest');
 SELECT consign.make_role('symphony_readonly');
 SELECT consign.make_role('symphony_auditor');
 SELECT consign.make_role('symphony_tenant');
-INSERT INTO consign.lane_grant (lane, role) VALUES ('payments', 'symphony_executor'), ('payments', 'symphony_control');
+INSERT INTO consign.queue_grant (queue, role) VALUES ('payments', 'symphony_executor'), ('payments', 'symphony_control');
 
 GRANT USAGE ON SCHEMA consign TO symphony_control, symphony_executor, symphony_ingest, symphony_readonly, symphony_auditor,
     symphony_tenant;

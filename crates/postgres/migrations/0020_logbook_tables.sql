@@ -1,4 +1,4 @@
--- The logbook: what the memory gateway remembers. Facts, settings and audits; its outbox is the lane `memory`.
+-- The logbook: what the memory gateway remembers. Facts, settings and audits; its outbox is the queue `memory`.
 --
 -- The schemas and tables have the names of the memory protocol. Writing is done by functions only.
 

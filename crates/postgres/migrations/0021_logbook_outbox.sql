@@ -1,4 +1,4 @@
--- The outbox of memories: the lane `memory`, under the names of the memory protocol.
+-- The outbox of memories: the queue `memory`, under the names of the memory protocol.
 
 CREATE FUNCTION logbook.memory_policy() RETURNS jsonb
     LANGUAGE sql IMMUTABLE
@@ -35,7 +35,7 @@ CREATE FUNCTION logbook.payload_sha(p_payload_md text) RETURNS text
     RETURN encode(sha256(convert_to(p_payload_md, 'UTF8')), 'hex');
 REVOKE ALL ON FUNCTION logbook.payload_sha(text) FROM PUBLIC;
 
--- Keeps others out of the lane: what is no memory would stop every worker that claims it, and one under
+-- Keeps others out of the queue: what is no memory would stop every worker that claims it, and one under
 -- another's key or hash would be taken for stored.
 CREATE FUNCTION logbook.require_memory() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
@@ -52,7 +52,7 @@ BEGIN
         AND logbook.is_key(NEW.key, NEW.payload->>'target_space', NEW.payload->>'payload_sha')
         AND NEW."group" IS NULL) IS NOT TRUE
     THEN
-        RAISE EXCEPTION 'lane memory: takes memories only, under the key of their space and hash'
+        RAISE EXCEPTION 'queue memory: takes memories only, under the key of their space and hash'
             USING ERRCODE = 'CN006', HINT = 'Use logbook.enqueue_memory().';
     END IF;
     NEW.headers := logbook.masked(NEW.headers);
@@ -60,23 +60,23 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION logbook.require_memory() FROM PUBLIC;
 CREATE TRIGGER memories_only BEFORE INSERT ON consign.message
-    FOR EACH ROW WHEN (NEW.lane = 'memory') EXECUTE FUNCTION logbook.require_memory();
+    FOR EACH ROW WHEN (NEW.queue = 'memory') EXECUTE FUNCTION logbook.require_memory();
 
--- The lane of memories; made with the protocol's policy by whoever needs it first.
-CREATE FUNCTION logbook.make_lane() RETURNS void
+-- The queue of memories; made with the protocol's policy by whoever needs it first.
+CREATE FUNCTION logbook.make_queue() RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
-    IF EXISTS (SELECT FROM consign.lane WHERE name = 'memory') THEN
+    IF EXISTS (SELECT FROM consign.queue WHERE name = 'memory') THEN
         RETURN;
     END IF;
-    INSERT INTO consign.lane (name, policy) VALUES ('memory', logbook.memory_policy()) ON CONFLICT (name) DO NOTHING;
+    INSERT INTO consign.queue (name, policy) VALUES ('memory', logbook.memory_policy()) ON CONFLICT (name) DO NOTHING;
     IF FOUND THEN
-        INSERT INTO consign.audit (at, actor, action, lane, reason)
-            VALUES (consign.clock(), 'consign', 'lane', 'memory', 'the first memory');
+        INSERT INTO consign.audit (at, actor, action, queue, reason)
+            VALUES (consign.clock(), 'consign', 'queue', 'memory', 'the first memory');
     END IF;
 END $$;
-REVOKE ALL ON FUNCTION logbook.make_lane() FROM PUBLIC;
+REVOKE ALL ON FUNCTION logbook.make_queue() FROM PUBLIC;
 
 -- What the seed's protocol knows about a lease beyond the kernel: how long it was claimed for.
 CREATE TABLE logbook.claimed_for (
@@ -91,11 +91,11 @@ CREATE TABLE logbook.requeued (
 );
 
 -- When a lease was claimed or renewed last.
-CREATE FUNCTION logbook.locked_at(p_fence bigint, p_expires_at timestamptz, p_lane text) RETURNS timestamptz
+CREATE FUNCTION logbook.locked_at(p_fence bigint, p_expires_at timestamptz, p_queue text) RETURNS timestamptz
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
     AS $$
     SELECT p_expires_at - coalesce((SELECT c.length FROM logbook.claimed_for c WHERE c.fence = p_fence),
-        (SELECT interval '1 millisecond' * (n.policy->>'lease_ttl_ms')::bigint FROM consign.lane n WHERE n.name = p_lane)) $$;
+        (SELECT interval '1 millisecond' * (n.policy->>'lease_ttl_ms')::bigint FROM consign.queue n WHERE n.name = p_queue)) $$;
 REVOKE ALL ON FUNCTION logbook.locked_at(bigint, timestamptz, text) FROM PUBLIC;
 
 -- Attempts of a memory that were or will be repeated, since it was last requeued; neither expiries nor workers
@@ -135,12 +135,12 @@ CREATE VIEW logbook.outbox_memory AS
         LEFT JOIN consign.attempt sent ON sent.message_id = m.id AND sent.outcome = 'delivered'
         LEFT JOIN consign.dead d ON d.message_id = m.id
         LEFT JOIN logbook.requeued q ON q.message_id = m.id
-        LEFT JOIN (SELECT u.id, y.due_at FROM consign.ready y, unnest(y.ids) AS u (id) WHERE y.lane = 'memory') r ON r.id = m.id
+        LEFT JOIN (SELECT u.id, y.due_at FROM consign.ready y, unnest(y.ids) AS u (id) WHERE y.queue = 'memory') r ON r.id = m.id
         LEFT JOIN (SELECT u.id, x.owner, x.expires_at - coalesce(c.length, interval '1 millisecond' * (n.policy->>'lease_ttl_ms')::bigint) AS locked_at
-                       FROM consign.lease x JOIN consign.lane n ON n.name = x.lane
+                       FROM consign.lease x JOIN consign.queue n ON n.name = x.queue
                        LEFT JOIN logbook.claimed_for c ON c.fence = x.fence, unnest(x.ids) AS u (id)
-                       WHERE x.lane = 'memory') l ON l.id = m.id
-        WHERE m.lane = 'memory' AND m.key IS NOT NULL;
+                       WHERE x.queue = 'memory') l ON l.id = m.id
+        WHERE m.queue = 'memory' AND m.key IS NOT NULL;
 REVOKE ALL ON logbook.outbox_memory FROM PUBLIC;
 
 -- Enqueues a memory: answers with its row, or with its twin's: the same text in the same space, for the same
@@ -166,7 +166,7 @@ BEGIN
     ELSIF p_payload_md IS NULL THEN
         RAISE EXCEPTION 'payload_md: must not be null' USING ERRCODE = 'CN006';
     END IF;
-    PERFORM logbook.make_lane();
+    PERFORM logbook.make_queue();
     LOOP
         v_n := v_n + 1;
         SELECT e.* INTO STRICT v_enqueued FROM consign.enqueue_many('memory', ARRAY[v_payload],
@@ -262,7 +262,7 @@ BEGIN
             INTO v_stored
             FROM consign.message m LEFT JOIN consign.attempt a ON a.message_id = m.id AND a.outcome = 'delivered'
                 AND ($3 IS NULL OR coalesce(a.result->>'backend', m.headers->>'backend', $3) = $3)
-            WHERE m.lane = 'memory' AND m.key = logbook.message_key($1, $2, v_n);
+            WHERE m.queue = 'memory' AND m.key = logbook.message_key($1, $2, v_n);
         EXIT WHEN NOT FOUND;
         IF v_stored.updated_at IS NOT NULL THEN
             RETURN NEXT v_stored;
@@ -292,7 +292,7 @@ DECLARE
     v_message consign.message;
 BEGIN
     FOR v_n IN 1 .. 1000000000 LOOP
-        SELECT m.* INTO v_message FROM consign.message m WHERE m.lane = 'memory' AND m.key = logbook.message_key(p_target_space, p_payload_sha, v_n);
+        SELECT m.* INTO v_message FROM consign.message m WHERE m.queue = 'memory' AND m.key = logbook.message_key(p_target_space, p_payload_sha, v_n);
         EXIT WHEN NOT FOUND;
         IF coalesce(v_message.headers->>'backend' = p_backend, true)
             AND NOT EXISTS (SELECT FROM consign.attempt a WHERE a.message_id = v_message.id AND a.outcome = 'delivered')
@@ -390,7 +390,7 @@ BEGIN
         RAISE EXCEPTION 'claim_outbox: worker_id must be 1 to 256 bytes, limit 0 to 1000, lease_seconds 0 to a day'
             USING ERRCODE = 'CN006';
     END IF;
-    PERFORM logbook.make_lane();
+    PERFORM logbook.make_queue();
     FOR v_nth IN 1 .. $2 LOOP
         SELECT (d.lease).* INTO v_lease FROM consign.lease_due('memory', $1, 1, v_length, '-infinity', true, true, NULL) d;
         EXIT WHEN v_lease.fence IS NULL;
@@ -415,7 +415,7 @@ DECLARE
     v_lease consign.lease;
 BEGIN
     SELECT * INTO v_lease FROM consign.lease l
-        WHERE l.lane = 'memory' AND l.owner = p_worker_id AND p_outbox_id = ANY (l.ids) FOR UPDATE;
+        WHERE l.queue = 'memory' AND l.owner = p_worker_id AND p_outbox_id = ANY (l.ids) FOR UPDATE;
     -- The clock is read under the lock: waiting for it must not turn a lost lease into a live one.
     IF v_lease.expires_at > consign.clock() THEN
         RETURN v_lease;
@@ -438,9 +438,9 @@ BEGIN
     p_detail := logbook.masked(p_detail);
     IF v_lease.fence IS NOT NULL THEN
         IF p_outcome = 'retry' THEN
-            -- The caller says how often: one try is left whatever the lane's limit.
+            -- The caller says how often: one try is left whatever the queue's limit.
             v_lease.tries := ARRAY(SELECT least(t.tries, (n.policy->>'attempts_max')::int - 2)
-                                       FROM unnest(v_lease.tries) WITH ORDINALITY AS t (tries, ord), consign.lane n
+                                       FROM unnest(v_lease.tries) WITH ORDINALITY AS t (tries, ord), consign.queue n
                                        WHERE n.name = 'memory' ORDER BY t.ord);
         END IF;
         PERFORM consign.record(v_lease, v_now, ARRAY[p_outbox_id], ARRAY[p_outcome], ARRAY[p_code], ARRAY[left(p_detail, 4096)],
@@ -449,9 +449,9 @@ BEGIN
     END IF;
     SELECT h.token INTO v_token
         FROM (SELECT l.token, l.fence FROM consign.lease l
-                  WHERE l.lane = 'memory' AND l.owner = p_worker_id AND p_outbox_id = ANY (l.ids)
+                  WHERE l.queue = 'memory' AND l.owner = p_worker_id AND p_outbox_id = ANY (l.ids)
               UNION ALL
-              SELECT a.token, a.fence FROM consign.attempt a JOIN consign.message m ON m.id = a.message_id AND m.lane = 'memory'
+              SELECT a.token, a.fence FROM consign.attempt a JOIN consign.message m ON m.id = a.message_id AND m.queue = 'memory'
                   WHERE a.message_id = p_outbox_id AND a.owner = p_worker_id AND a.code = 'lease_expired') h
         -- Its last lease, if it ended that way.
         WHERE NOT EXISTS (SELECT FROM consign.attempt a WHERE a.message_id = p_outbox_id AND a.owner = p_worker_id AND a.fence > h.fence

@@ -78,7 +78,7 @@ REVOKE ALL ON FUNCTION logbook.audit_attempt(consign.message, consign.attempt, b
 
 CREATE FUNCTION logbook.memory_message(p_id bigint) RETURNS consign.message
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
-    AS $$ SELECT m FROM consign.message m WHERE m.id = p_id AND m.lane = 'memory' $$;
+    AS $$ SELECT m FROM consign.message m WHERE m.id = p_id AND m.queue = 'memory' $$;
 REVOKE ALL ON FUNCTION logbook.memory_message(bigint) FROM PUBLIC;
 
 CREATE FUNCTION logbook.warn_unaudited(p_id bigint, p_what text, p_why text) RETURNS void
@@ -106,7 +106,7 @@ BEGIN
     RETURN NULL;
 END $$;
 REVOKE ALL ON FUNCTION logbook.follow_attempt() FROM PUBLIC;
--- Attempts know no lane, and a settle of a thousand messages must not pay for memories. Whoever delivers a
+-- Attempts know no queue, and a settle of a thousand messages must not pay for memories. Whoever delivers a
 -- memory names a code; the few who do not are seen by follow_lease.
 CREATE TRIGGER follow_memory AFTER INSERT ON consign.attempt
     FOR EACH ROW WHEN (NEW.outcome = 'delivered' AND NEW.code IS NOT NULL
@@ -140,7 +140,7 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION logbook.follow_lease() FROM PUBLIC;
 CREATE CONSTRAINT TRIGGER follow_memory AFTER DELETE OR UPDATE ON consign.lease
-    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (OLD.lane = 'memory') EXECUTE FUNCTION logbook.follow_lease();
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (OLD.queue = 'memory') EXECUTE FUNCTION logbook.follow_lease();
 
 CREATE FUNCTION logbook.follow_dead() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -158,7 +158,7 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION logbook.follow_dead() FROM PUBLIC;
 CREATE TRIGGER follow_memory AFTER INSERT ON consign.dead
-    FOR EACH ROW WHEN (NEW.lane = 'memory') EXECUTE FUNCTION logbook.follow_dead();
+    FOR EACH ROW WHEN (NEW.queue = 'memory') EXECUTE FUNCTION logbook.follow_dead();
 
 -- A fresh start counts from here.
 CREATE FUNCTION logbook.follow_requeued() RETURNS trigger
@@ -171,7 +171,7 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION logbook.follow_requeued() FROM PUBLIC;
 CREATE TRIGGER follow_memory_requeued AFTER DELETE ON consign.dead
-    FOR EACH ROW WHEN (OLD.lane = 'memory') EXECUTE FUNCTION logbook.follow_requeued();
+    FOR EACH ROW WHEN (OLD.queue = 'memory') EXECUTE FUNCTION logbook.follow_requeued();
 
 CREATE FUNCTION logbook.follow_late() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -196,7 +196,7 @@ BEGIN
                                         WHEN NEW.outcome = 'delivered' THEN 'success' WHEN NEW.outcome = 'dead' THEN 'dead'
                                         ELSE 'retry' END,
                 'observed_status', CASE v_state WHEN 'delivered' THEN 'sent' WHEN 'dead' THEN 'dead' ELSE 'pending' END,
-                'observed_locked_by', (SELECT l.owner FROM consign.lease l WHERE l.lane = 'memory' AND NEW.message_id = ANY (l.ids))));
+                'observed_locked_by', (SELECT l.owner FROM consign.lease l WHERE l.queue = 'memory' AND NEW.message_id = ANY (l.ids))));
     EXCEPTION WHEN OTHERS THEN
         PERFORM logbook.warn_unaudited(NEW.message_id, 'late', SQLERRM);
     END;

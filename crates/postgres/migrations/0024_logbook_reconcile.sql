@@ -23,7 +23,7 @@ BEGIN
         SELECT m AS message, a AS attempt, a.finished_at
             FROM consign.message m JOIN consign.attempt a ON a.message_id = m.id
             LEFT JOIN consign.dead d ON d.message_id = m.id
-            WHERE m.lane = 'memory' AND m.key IS NOT NULL
+            WHERE m.queue = 'memory' AND m.key IS NOT NULL
                 AND CASE WHEN p_dead THEN a.attempt_no = d.attempt_no ELSE a.outcome = 'delivered' END
                 AND NOT EXISTS (
                     SELECT FROM governance.write_audit w
@@ -75,7 +75,7 @@ CREATE FUNCTION logbook.reconcile_leases(p_batch int, p_stale_after interval, p_
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
-    v_tries_max int := (SELECT (n.policy->>'attempts_max')::int FROM consign.lane n WHERE n.name = 'memory');
+    v_tries_max int := (SELECT (n.policy->>'attempts_max')::int FROM consign.queue n WHERE n.name = 'memory');
     v_seen      record;
     v_lease     consign.lease;
     v_now       timestamptz;
@@ -85,8 +85,8 @@ DECLARE
 BEGIN
     v_now := consign.clock();
     FOR v_seen IN
-        SELECT l.fence, l.expires_at, o.locked_at FROM consign.lease l, LATERAL (SELECT logbook.locked_at(l.fence, l.expires_at, l.lane) AS locked_at) o
-            WHERE l.lane = 'memory' AND l.expires_at <= v_now AND v_now - o.locked_at > p_stale_after
+        SELECT l.fence, l.expires_at, o.locked_at FROM consign.lease l, LATERAL (SELECT logbook.locked_at(l.fence, l.expires_at, l.queue) AS locked_at) o
+            WHERE l.queue = 'memory' AND l.expires_at <= v_now AND v_now - o.locked_at > p_stale_after
             ORDER BY o.locked_at, l.fence LIMIT p_batch
     LOOP
         SELECT * INTO v_lease FROM consign.lease l WHERE l.fence = v_seen.fence AND l.expires_at = v_seen.expires_at FOR UPDATE SKIP LOCKED;
@@ -162,15 +162,15 @@ BEGIN
     END IF;
     v_now := consign.clock();
     SELECT count(*) INTO sent_count FROM consign.message m JOIN consign.attempt a ON a.message_id = m.id AND a.outcome = 'delivered'
-        WHERE m.lane = 'memory' AND m.key IS NOT NULL AND a.finished_at >= v_now - p_scan_window;
-    SELECT count(*) INTO dead_count FROM consign.dead d WHERE d.lane = 'memory' AND d.at >= v_now - p_scan_window;
+        WHERE m.queue = 'memory' AND m.key IS NOT NULL AND a.finished_at >= v_now - p_scan_window;
+    SELECT count(*) INTO dead_count FROM consign.dead d WHERE d.queue = 'memory' AND d.at >= v_now - p_scan_window;
     v_found := ARRAY(SELECT f FROM logbook.reconcile_outcomes(false, p_batch, p_repair, v_now) f)
         || ARRAY(SELECT f FROM logbook.reconcile_outcomes(true, p_batch, p_repair, v_now) f)
         || ARRAY(SELECT f FROM logbook.reconcile_leases(p_batch, p_stale_after, p_repair, p_reschedule, p_delay) f)
         || ARRAY(SELECT f FROM logbook.reconcile_pending(p_batch, p_audit_timeout, p_repair, v_now) f)
         || ARRAY(SELECT ROW(a.created_at, 'missing_outbox_row', a.outbox_id, a.audit_id, NULL, NULL, false, false)::logbook.finding
                      FROM governance.write_audit a WHERE a.outbox_id IS NOT NULL
-                         AND NOT EXISTS (SELECT FROM consign.message m WHERE m.id = a.outbox_id AND m.lane = 'memory')
+                         AND NOT EXISTS (SELECT FROM consign.message m WHERE m.id = a.outbox_id AND m.queue = 'memory')
                      ORDER BY a.created_at, a.audit_id LIMIT p_batch);
     SELECT count(*) FILTER (WHERE f.issue = 'stale_lock'),
            coalesce(jsonb_agg(to_jsonb(f) - 'at' ORDER BY f.at, f.audit_id, f.outbox_id), '[]')
@@ -207,7 +207,7 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION logbook.patch_counts() FROM PUBLIC;
 
--- The figures of the reliability report, of one moment. Walks the lane and all audits, once each.
+-- The figures of the reliability report, of one moment. Walks the queue and all audits, once each.
 CREATE FUNCTION logbook.memory_counts() RETURNS jsonb
     LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on SET jit = off
     AS $$
@@ -278,17 +278,17 @@ CREATE FUNCTION logbook.memory_counts() RETURNS jsonb
 REVOKE ALL ON FUNCTION logbook.memory_counts() FROM PUBLIC;
 
 -- How many rows of the outbox stand how, and how many audits are pending: what is looked at all the time.
--- Walks the lane's index, not its messages.
+-- Walks the queue's index, not its messages.
 CREATE FUNCTION logbook.outbox_counts(OUT pending bigint, OUT sent bigint, OUT dead bigint, OUT pending_audits bigint)
     LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
     SELECT p.pending, t.total - p.pending - d.dead, d.dead, (SELECT count(*) FROM governance.write_audit a WHERE a.status = 'pending')
-        FROM (SELECT count(*) AS total FROM consign.message m WHERE m.lane = 'memory' AND m.key IS NOT NULL) t,
-             (SELECT count(*) AS dead FROM consign.dead d WHERE d.lane = 'memory') d,
-             (SELECT coalesce((SELECT sum(cardinality(r.ids)) FROM consign.ready r WHERE r.lane = 'memory'), 0)
-                   + coalesce((SELECT sum(cardinality(l.ids)) FROM consign.lease l WHERE l.lane = 'memory'), 0)
-                   + (SELECT count(*) FROM consign.held h WHERE h.lane = 'memory')
-                   + (SELECT count(*) FROM consign.waiting w WHERE w.lane = 'memory') AS pending) p $$;
+        FROM (SELECT count(*) AS total FROM consign.message m WHERE m.queue = 'memory' AND m.key IS NOT NULL) t,
+             (SELECT count(*) AS dead FROM consign.dead d WHERE d.queue = 'memory') d,
+             (SELECT coalesce((SELECT sum(cardinality(r.ids)) FROM consign.ready r WHERE r.queue = 'memory'), 0)
+                   + coalesce((SELECT sum(cardinality(l.ids)) FROM consign.lease l WHERE l.queue = 'memory'), 0)
+                   + (SELECT count(*) FROM consign.held h WHERE h.queue = 'memory')
+                   + (SELECT count(*) FROM consign.waiting w WHERE w.queue = 'memory') AS pending) p $$;
 REVOKE ALL ON FUNCTION logbook.outbox_counts() FROM PUBLIC;
 
 -- Whose turn it is to write to a memory server that must not be written to by two at once. Nothing is lost

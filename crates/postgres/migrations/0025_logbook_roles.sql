@@ -1,7 +1,7 @@
--- Who may do what with the logbook. Writing is done by functions only. The gateway answers agents, works the lane of
+-- Who may do what with the logbook. Writing is done by functions only. The gateway answers agents, works the queue of
 -- memories and reads what it writes; the engine's producers and workers have nothing here.
 SELECT consign.make_role('consign_gateway');
-INSERT INTO consign.lane_grant (lane, role) VALUES ('memory', 'consign_gateway');
+INSERT INTO consign.queue_grant (queue, role) VALUES ('memory', 'consign_gateway');
 GRANT USAGE ON SCHEMA consign TO consign_gateway;
 GRANT SELECT ON consign.schema_version TO consign_gateway;
 GRANT USAGE ON SCHEMA identity, logbook, analysis, governance TO consign_gateway, consign_operator, consign_auditor;

@@ -6,25 +6,25 @@ CREATE TABLE consign.process (
     version    text NOT NULL,
     started_at timestamptz NOT NULL,
     seen_at    timestamptz NOT NULL,
-    lanes      text[] NOT NULL
+    queues      text[] NOT NULL
 );
 
 -- A row per process, so that processes never wait for each other.
 CREATE TABLE consign.pulse (
     minute    timestamptz NOT NULL,
-    lane      text NOT NULL,
+    queue      text NOT NULL,
     process   text NOT NULL,
     delivered bigint NOT NULL,
     retried   bigint NOT NULL,
     dead      bigint NOT NULL,
     uncertain bigint NOT NULL,
     took_ms   bigint NOT NULL,
-    PRIMARY KEY (minute, lane, process)
+    PRIMARY KEY (minute, queue, process)
 );
 
--- A process tells of itself: the lanes it works on, with what it did in them since it did so last.
+-- A process tells of itself: the queues it works on, with what it did in them since it did so last.
 -- Workers in other languages may do so too; then their work shows in the charts.
-CREATE FUNCTION consign.pulse(p_process text, p_version text, p_running_for interval, p_lanes text[],
+CREATE FUNCTION consign.pulse(p_process text, p_version text, p_running_for interval, p_queues text[],
                               p_delivered bigint[], p_retried bigint[], p_dead bigint[], p_uncertain bigint[],
                               p_took_ms bigint[])
     RETURNS void
@@ -42,25 +42,25 @@ BEGIN
     IF coalesce(btrim(p_version), '') = '' OR octet_length(p_version) > 100 THEN
         RAISE EXCEPTION 'version: must be 1 to 100 bytes' USING ERRCODE = 'CN006';
     END IF;
-    IF cardinality(p_lanes) > 10000 OR EXISTS (
+    IF cardinality(p_queues) > 10000 OR EXISTS (
         SELECT FROM unnest(p_delivered || p_retried || p_dead || p_uncertain || p_took_ms) n WHERE n >= v_most)
     THEN
-        RAISE EXCEPTION 'lanes: holds a number that cannot be true, or more than 10000 lanes' USING ERRCODE = 'CN006';
+        RAISE EXCEPTION 'queues: holds a number that cannot be true, or more than 10000 queues' USING ERRCODE = 'CN006';
     END IF;
-    INSERT INTO consign.process AS p (name, version, started_at, seen_at, lanes)
+    INSERT INTO consign.process AS p (name, version, started_at, seen_at, queues)
         VALUES (p_process, p_version, v_now - least(greatest(coalesce(p_running_for, '0'), '0'), '100 years'), v_now,
-                (SELECT coalesce(array_agg(DISTINCT u ORDER BY u), '{}') FROM unnest(p_lanes) u WHERE u ~ '^[a-z0-9][a-z0-9._-]{0,62}$'))
+                (SELECT coalesce(array_agg(DISTINCT u ORDER BY u), '{}') FROM unnest(p_queues) u WHERE u ~ '^[a-z0-9][a-z0-9._-]{0,62}$'))
         ON CONFLICT (name) DO UPDATE SET version = excluded.version, started_at = excluded.started_at,
-            seen_at = excluded.seen_at, lanes = excluded.lanes;
-    INSERT INTO consign.pulse AS p (minute, lane, process, delivered, retried, dead, uncertain, took_ms)
-        SELECT v_minute, u.lane, p_process, least(sum(greatest(u.delivered, 0)), v_most), least(sum(greatest(u.retried, 0)), v_most),
+            seen_at = excluded.seen_at, queues = excluded.queues;
+    INSERT INTO consign.pulse AS p (minute, queue, process, delivered, retried, dead, uncertain, took_ms)
+        SELECT v_minute, u.queue, p_process, least(sum(greatest(u.delivered, 0)), v_most), least(sum(greatest(u.retried, 0)), v_most),
                least(sum(greatest(u.dead, 0)), v_most), least(sum(greatest(u.uncertain, 0)), v_most),
                least(sum(greatest(u.took_ms, 0)), v_most)
-            FROM unnest(p_lanes, p_delivered, p_retried, p_dead, p_uncertain, p_took_ms)
-                AS u (lane, delivered, retried, dead, uncertain, took_ms)
-            WHERE u.lane ~ '^[a-z0-9][a-z0-9._-]{0,62}$' AND (u.delivered > 0 OR u.retried > 0 OR u.dead > 0 OR u.uncertain > 0 OR u.took_ms > 0)
-            GROUP BY u.lane
-        ON CONFLICT (minute, lane, process) DO UPDATE SET delivered = least(p.delivered + excluded.delivered, v_most),
+            FROM unnest(p_queues, p_delivered, p_retried, p_dead, p_uncertain, p_took_ms)
+                AS u (queue, delivered, retried, dead, uncertain, took_ms)
+            WHERE u.queue ~ '^[a-z0-9][a-z0-9._-]{0,62}$' AND (u.delivered > 0 OR u.retried > 0 OR u.dead > 0 OR u.uncertain > 0 OR u.took_ms > 0)
+            GROUP BY u.queue
+        ON CONFLICT (minute, queue, process) DO UPDATE SET delivered = least(p.delivered + excluded.delivered, v_most),
             retried = least(p.retried + excluded.retried, v_most), dead = least(p.dead + excluded.dead, v_most),
             uncertain = least(p.uncertain + excluded.uncertain, v_most), took_ms = least(p.took_ms + excluded.took_ms, v_most);
     DELETE FROM consign.pulse p WHERE p.ctid = ANY (ARRAY(

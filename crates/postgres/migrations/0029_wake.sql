@@ -1,26 +1,26 @@
 -- Wake-ups that cost a busy producer nothing. The protocol and its interleavings: docs/adr/0006-wake-ups.md.
 
--- Workers that sleep on a lane. What is committed for the lane and due before `sleeps_until` wakes them;
+-- Workers that sleep on a queue. What is committed for the queue and due before `sleeps_until` wakes them;
 -- later than that they wake by themselves, so the row of a worker that was killed soon means nothing.
 --
 -- Unlogged: registering waits for no flush, and a crash of the server empties the table.
 CREATE UNLOGGED TABLE consign.idle (
-    lane         text NOT NULL,
+    queue         text NOT NULL,
     sleeps_until timestamptz NOT NULL,
     worker       uuid NOT NULL
 );
 -- By time, because producers read only the entries that still sleep: while somebody holds a snapshot open,
 -- vacuum removes none of the older ones.
-CREATE INDEX idle_lane ON consign.idle (lane, sleeps_until);
+CREATE INDEX idle_queue ON consign.idle (queue, sleeps_until);
 ALTER TABLE consign.idle SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
     autovacuum_vacuum_cost_delay = 0, vacuum_truncate = false);
 
--- Takes the registrations of a lane that would sleep past p_due_at, and notifies if there were any.
+-- Takes the registrations of a queue that would sleep past p_due_at, and notifies if there were any.
 --
 -- Another producer may be taking the same ones at this moment. If it commits, its notification wakes the workers,
 -- which look again once this transaction has ended (consign.look), and nothing is left to be notified here. If it
 -- aborts, they are taken here. Should that be open for longer than a commit takes, this one notifies as well.
-CREATE FUNCTION consign.take_idle(p_lane text, p_due_at timestamptz) RETURNS void
+CREATE FUNCTION consign.take_idle(p_queue text, p_due_at timestamptz) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off SET plan_cache_mode = force_generic_plan SET lock_timeout = '200ms'
     AS $$
@@ -28,14 +28,14 @@ DECLARE
     v_now timestamptz := consign.clock();
 BEGIN
     BEGIN
-        DELETE FROM consign.idle WHERE lane = p_lane AND sleeps_until > greatest(p_due_at, v_now);
+        DELETE FROM consign.idle WHERE queue = p_queue AND sleeps_until > greatest(p_due_at, v_now);
         IF NOT FOUND THEN
             RETURN;
         END IF;
     EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
         NULL;
     END;
-    PERFORM pg_notify('consign', p_lane || CASE WHEN p_due_at > v_now THEN ' later' ELSE '' END);
+    PERFORM pg_notify('consign', p_queue || CASE WHEN p_due_at > v_now THEN ' later' ELSE '' END);
 END $$;
 REVOKE ALL ON FUNCTION consign.take_idle(text, timestamptz) FROM PUBLIC;
 
@@ -53,17 +53,17 @@ DECLARE
 BEGIN
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         -- A snapshot from before cannot show who sleeps now.
-        PERFORM consign.wake(n, NEW.due_at) FROM consign.lane n WHERE n.name = NEW.lane;
+        PERFORM consign.wake(n, NEW.due_at) FROM consign.queue n WHERE n.name = NEW.queue;
     ELSIF EXISTS (SELECT FROM consign.idle i
-                      WHERE i.lane = NEW.lane AND i.sleeps_until > greatest(NEW.due_at, v_now))
+                      WHERE i.queue = NEW.queue AND i.sleeps_until > greatest(NEW.due_at, v_now))
     THEN
-        PERFORM consign.take_idle(NEW.lane, NEW.due_at);
+        PERFORM consign.take_idle(NEW.queue, NEW.due_at);
     END IF;
     RETURN NULL;
 END $$;
 REVOKE ALL ON FUNCTION consign.wake_for_run() FROM PUBLIC;
 
--- In ordered lanes, at the commit of a message that waits, and of what left a turn open: the next claim decides who
+-- In ordered queues, at the commit of a message that waits, and of what left a turn open: the next claim decides who
 -- is next, so where a message waits for an open turn, there is something to claim. Two transactions that do the one
 -- and the other at once do not see each other; whoever leaves the turn open therefore always wakes.
 CREATE FUNCTION consign.wake_for_turn() RETURNS trigger
@@ -74,13 +74,13 @@ DECLARE
     v_now CONSTANT timestamptz := consign.clock();
 BEGIN
     IF current_setting('transaction_isolation') <> 'read committed' THEN
-        PERFORM consign.wake(n, '-infinity') FROM consign.lane n WHERE n.name = NEW.lane;
-    ELSIF EXISTS (SELECT FROM consign.idle i WHERE i.lane = NEW.lane AND i.sleeps_until > v_now)
+        PERFORM consign.wake(n, '-infinity') FROM consign.queue n WHERE n.name = NEW.queue;
+    ELSIF EXISTS (SELECT FROM consign.idle i WHERE i.queue = NEW.queue AND i.sleeps_until > v_now)
         AND (TG_TABLE_NAME = 'turn'
              OR EXISTS (SELECT FROM consign.turn t
-                            WHERE t.lane = NEW.lane AND t."group" = NEW."group" AND t.message_id IS NULL))
+                            WHERE t.queue = NEW.queue AND t."group" = NEW."group" AND t.message_id IS NULL))
     THEN
-        PERFORM consign.take_idle(NEW.lane, '-infinity');
+        PERFORM consign.take_idle(NEW.queue, '-infinity');
     END IF;
     RETURN NULL;
 END $$;
@@ -95,13 +95,13 @@ CREATE CONSTRAINT TRIGGER wake AFTER UPDATE OF message_id ON consign.turn
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
     WHEN (OLD.message_id IS NOT NULL AND NEW.message_id IS NULL) EXECUTE FUNCTION consign.wake_for_turn();
 
--- Registers a worker as asleep on a lane, for p_limit or until something is due, unless something is due already.
+-- Registers a worker as asleep on a queue, for p_limit or until something is due, unless something is due already.
 -- `until`: how long until that, nothing or less when it is; NULL when nothing is in sight. Not `registered`: nobody
--- will wake it, because something is due, or the lane's policy has no `notify`.
+-- will wake it, because something is due, or the queue's policy has no `notify`.
 --
 -- To be committed before consign.look, which must find nothing before the worker sleeps. A registration replaces the
 -- earlier one of its p_worker: whatever waits on its own, a thread of a process too, has an id of its own.
-CREATE FUNCTION consign.rest(p_lane text, p_worker uuid, p_limit interval, OUT until interval, OUT registered boolean)
+CREATE FUNCTION consign.rest(p_queue text, p_worker uuid, p_limit interval, OUT until interval, OUT registered boolean)
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
     AS $$
@@ -112,16 +112,16 @@ BEGIN
     IF p_worker IS NULL OR p_limit IS NULL OR consign.exact(p_limit) NOT BETWEEN interval '0' AND interval '1 minute' THEN
         RAISE EXCEPTION 'rest: worker must not be null, limit from 0 to 1 minute' USING ERRCODE = 'CN006';
     END IF;
-    until := consign.until_due(p_lane);
-    registered := coalesce(until > interval '0', true) AND ((consign.known_lane(p_lane)).policy->>'notify')::boolean;
+    until := consign.until_due(p_queue);
+    registered := coalesce(until > interval '0', true) AND ((consign.known_queue(p_queue)).policy->>'notify')::boolean;
     IF registered THEN
         -- Also what others left behind, as far as it is not old: see the index.
         DELETE FROM consign.idle WHERE ctid = ANY (ARRAY(
             SELECT i.ctid FROM consign.idle i
-                WHERE i.lane = p_lane AND i.sleeps_until > v_now - interval '2 minutes'
+                WHERE i.queue = p_queue AND i.sleeps_until > v_now - interval '2 minutes'
                     AND (i.worker = p_worker OR i.sleeps_until <= v_now)
                 FOR UPDATE SKIP LOCKED));
-        INSERT INTO consign.idle (lane, sleeps_until, worker) VALUES (p_lane, v_now + least(p_limit, until), p_worker);
+        INSERT INTO consign.idle (queue, sleeps_until, worker) VALUES (p_queue, v_now + least(p_limit, until), p_worker);
     END IF;
 END $$;
 REVOKE ALL ON FUNCTION consign.rest(text, uuid, interval) FROM PUBLIC;
@@ -129,7 +129,7 @@ REVOKE ALL ON FUNCTION consign.rest(text, uuid, interval) FROM PUBLIC;
 -- The look after consign.rest. `until`: as there. `committing`: transactions that looked for sleeping workers and have
 -- not ended yet; those that looked too early to see this one are among them, so look again until none is left of
 -- those that the first look returned (p_committing), or of any where it is NULL.
-CREATE FUNCTION consign.look(p_lane text, p_committing text[] DEFAULT NULL, OUT until interval, OUT committing text[])
+CREATE FUNCTION consign.look(p_queue text, p_committing text[] DEFAULT NULL, OUT until interval, OUT committing text[])
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
@@ -140,7 +140,7 @@ BEGIN
                 AND l.pid IS DISTINCT FROM pg_backend_pid()
                 AND (p_committing IS NULL OR l.virtualtransaction = ANY (p_committing)));
     -- After that, with a snapshot of its own: what is missing from the list has ended, and is seen.
-    until := consign.until_due(p_lane);
+    until := consign.until_due(p_queue);
 END $$;
 REVOKE ALL ON FUNCTION consign.look(text, text[]) FROM PUBLIC;
 

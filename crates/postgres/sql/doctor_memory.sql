@@ -6,14 +6,14 @@ SELECT 'memory_row_missing' AS code, count(*) || ' row(s) of the outbox are name
        'restore consign.message from a backup, or ask the callers to store these memories again; `consign reconcile` names the audits' AS remedy,
        (array_agg(g.outbox_id ORDER BY g.outbox_id))[: 20] AS ids
     FROM (SELECT DISTINCT a.outbox_id FROM governance.write_audit a WHERE a.outbox_id IS NOT NULL
-              AND NOT EXISTS (SELECT FROM consign.message m WHERE m.id = a.outbox_id AND m.lane = 'memory')) g
+              AND NOT EXISTS (SELECT FROM consign.message m WHERE m.id = a.outbox_id AND m.queue = 'memory')) g
     HAVING count(*) > 0
 UNION ALL
 SELECT 'memory_deferral_unaudited', count(*) || ' row(s) of the outbox came with a request, but no audit says that they were put off',
        'find out who enqueued them: the gateway writes both or neither; they are delivered all the same',
        (array_agg(m.id ORDER BY m.id))[: 20]
     FROM consign.message m
-    WHERE m.lane = 'memory' AND m.key IS NOT NULL AND m.headers ? 'correlation_id'
+    WHERE m.queue = 'memory' AND m.key IS NOT NULL AND m.headers ? 'correlation_id'
         AND NOT EXISTS (SELECT FROM deferral d WHERE d.outbox_id = m.id)
     HAVING count(*) > 0
 UNION ALL
@@ -34,20 +34,20 @@ UNION ALL
 SELECT 'memory_outcome_unaudited', count(*) || ' memory(s) were sent or are dead without an audit of it',
        '`consign reconcile` writes it', (array_agg(o.id ORDER BY o.id))[: 20]
     FROM (SELECT m.id FROM consign.message m JOIN consign.attempt a ON a.message_id = m.id AND a.outcome = 'delivered'
-              WHERE m.lane = 'memory' AND m.key IS NOT NULL AND NOT EXISTS (
+              WHERE m.queue = 'memory' AND m.key IS NOT NULL AND NOT EXISTS (
                   SELECT FROM governance.write_audit w WHERE w.outbox_id = m.id
                       AND (starts_with(w.reason, 'outbox_flush_success') OR starts_with(w.reason, 'outbox_flush_dedup_hit')))
           UNION ALL
           SELECT d.message_id FROM consign.dead d
-              WHERE d.lane = 'memory' AND NOT EXISTS (
+              WHERE d.queue = 'memory' AND NOT EXISTS (
                   SELECT FROM governance.write_audit w WHERE w.outbox_id = d.message_id AND starts_with(w.reason, 'outbox_flush_dead'))) o
     HAVING count(*) > 0
 UNION ALL
-SELECT 'memory_unfit', count(*) || ' message(s) of the lane memory are no memory, or not under the key of their space and hash: the same text could be stored twice',
+SELECT 'memory_unfit', count(*) || ' message(s) of the queue memory are no memory, or not under the key of their space and hash: the same text could be stored twice',
        'hold them with `consign hold`, find out who could bypass the trigger memories_only, and enqueue their texts again',
        (array_agg(m.id ORDER BY m.id))[: 20]
     FROM consign.message m
-    WHERE m.lane = 'memory' AND (regexp_replace(m.key, '(#[0-9a-f]{64})#([2-9]|[1-9][0-9]{1,8})$', '\1')
+    WHERE m.queue = 'memory' AND (regexp_replace(m.key, '(#[0-9a-f]{64})#([2-9]|[1-9][0-9]{1,8})$', '\1')
             = (m.payload->>'target_space') || '#' || encode(sha256(convert_to(m.payload->>'payload_md', 'UTF8')), 'hex')
         AND m.payload->>'payload_sha' = encode(sha256(convert_to(m.payload->>'payload_md', 'UTF8')), 'hex')) IS NOT TRUE
     HAVING count(*) > 0
@@ -56,7 +56,7 @@ SELECT 'memory_misdirected', count(*) || ' memory(s) wait for ' || w.backend || 
        'run a worker with the setting that `consign memory show ID` names in last_error', (array_agg(w.id ORDER BY w.id))[: 20]
     FROM (SELECT m.id, coalesce(m.headers->>'backend', 'another backend') AS backend
               FROM consign.ready r CROSS JOIN unnest(r.ids) u (id) JOIN consign.message m ON m.id = u.id
-              WHERE r.lane = 'memory' AND 'misdirected' = (SELECT a.code FROM consign.attempt a WHERE a.message_id = m.id
+              WHERE r.queue = 'memory' AND 'misdirected' = (SELECT a.code FROM consign.attempt a WHERE a.message_id = m.id
                                                                ORDER BY a.attempt_no DESC LIMIT 1)) w
     GROUP BY w.backend
 UNION ALL

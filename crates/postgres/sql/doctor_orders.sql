@@ -2,7 +2,7 @@
 -- tables are joined, and what is slow to ask is asked only about what does not fit: there may be millions.
 WITH strangers AS MATERIALIZED (
     SELECT m.id FROM consign.message m LEFT JOIN consign.idempo_ledger l ON l.outbox_id = m.id
-        WHERE m.lane = 'orders' AND l.outbox_id IS NULL
+        WHERE m.queue = 'orders' AND l.outbox_id IS NULL
 ), odd AS MATERIALIZED (
     SELECT l.outbox_id, l.status, l.request_digest
         FROM consign.idempo_ledger l
@@ -23,7 +23,7 @@ SELECT 'order_message_missing' AS code, count(*) || ' accepted order(s) have no 
     WHERE l.status = 'accepted' AND l.outbox_id IS NOT NULL AND NOT EXISTS (SELECT FROM consign.message m WHERE m.id = l.outbox_id)
     HAVING count(*) > 0
 UNION ALL
-SELECT 'order_not_in_ledger', count(*) || ' message(s) of lane orders belong to no row of the ledger: a worker would bury them',
+SELECT 'order_not_in_ledger', count(*) || ' message(s) of queue orders belong to no row of the ledger: a worker would bury them',
        'hold them with `consign hold`, restore consign.idempo_ledger from a backup, then `consign unhold`; if nobody ordered them, find out who could bypass the trigger orders_only and leave them to the worker, which does not send them',
        (array_agg(s.id ORDER BY s.id))[: 20]
     FROM strangers s WHERE consign.state_of(s.id) NOT IN ('delivered', 'dead')

@@ -1,15 +1,15 @@
 -- Payments and messages belong together, participants' numbers have no gaps, a payment is dispatched once.
-SELECT 'payment_without_message' AS code, count(*) || ' payment(s) have no message in the lane payments: they would never be dispatched' AS what,
+SELECT 'payment_without_message' AS code, count(*) || ' payment(s) have no message in the queue payments: they would never be dispatched' AS what,
        'restore consign.message from a backup' AS remedy, (array_agg(p.message_id ORDER BY p.message_id))[: 20] AS ids
     FROM consign.payment p
-    WHERE NOT EXISTS (SELECT FROM consign.message m WHERE m.id = p.message_id AND m.lane = 'payments' AND m.key = p.outbox_id::text)
+    WHERE NOT EXISTS (SELECT FROM consign.message m WHERE m.id = p.message_id AND m.queue = 'payments' AND m.key = p.outbox_id::text)
     HAVING count(*) > 0
 UNION ALL
-SELECT 'message_without_payment', count(*) || ' message(s) of the lane payments have no payment: no worker in SQL would be given them',
+SELECT 'message_without_payment', count(*) || ' message(s) of the queue payments have no payment: no worker in SQL would be given them',
        'restore consign.payment from a backup; find out who could bypass the trigger payments_only',
        (array_agg(m.id ORDER BY m.id))[: 20]
     FROM consign.message m
-    WHERE m.lane = 'payments' AND NOT EXISTS (SELECT FROM consign.payment p WHERE p.message_id = m.id)
+    WHERE m.queue = 'payments' AND NOT EXISTS (SELECT FROM consign.payment p WHERE p.message_id = m.id)
     HAVING count(*) > 0
 UNION ALL
 SELECT 'payment_sequence_gap', count(*) || ' participant(s) have gaps in their numbers, or nothing to lock while they get one: '
@@ -39,7 +39,7 @@ SELECT 'rail_reference_reused', count(*) || ' payment(s) share a reference of th
 UNION ALL
 SELECT 'payment_lease_expired', count(*) || ' payment(s) are in leases that ended over a minute ago, and nobody has taken them back',
        'start workers, whose claims do it; or run `consign payments repair`', (array_agg(u.id ORDER BY u.id))[: 20]
-    FROM consign.lease l, unnest(l.ids) AS u (id) WHERE l.lane = 'payments' AND l.expires_at <= consign.clock() - interval '1 minute'
+    FROM consign.lease l, unnest(l.ids) AS u (id) WHERE l.queue = 'payments' AND l.expires_at <= consign.clock() - interval '1 minute'
     HAVING count(*) > 0
 UNION ALL
 SELECT 'payment_late_unconfirmed', count(*) || ' payment(s) were paid, says a worker that had lost them, and nothing on record confirms it',
@@ -58,7 +58,7 @@ SELECT 'payment_failed_in_doubt', count(*) || ' payment(s) were given up though 
 UNION ALL
 SELECT 'payment_guard_off', 'the trigger ' || guard.name || ' on consign.' || guard.place || ' is missing or off',
        'as owner: ALTER TABLE consign.' || guard.place || ' ENABLE TRIGGER ' || guard.name, '{}'::bigint[]
-    FROM (VALUES ('message', 'payments_only'), ('lane', 'payments_probe'), ('payment', 'append_only'),
+    FROM (VALUES ('message', 'payments_only'), ('queue', 'payments_probe'), ('payment', 'append_only'),
                  ('payment_participant', 'append_only')) AS guard (place, name)
     WHERE NOT EXISTS (
         SELECT FROM pg_trigger t

@@ -11,7 +11,7 @@ found AS (
         FROM consign.message m LEFT JOIN place p ON p.id = m.id
         GROUP BY m.id HAVING count(p.name) <> 1)
 SELECT 'message_lost' AS code, count(*) || ' message(s) are in no place: they would never be delivered' AS what,
-       'as owner: INSERT INTO consign.held (message_id, lane, at, reason, tries, attempts) for each, then `consign unhold`' AS remedy,
+       'as owner: INSERT INTO consign.held (message_id, queue, at, reason, tries, attempts) for each, then `consign unhold`' AS remedy,
        (array_agg(id ORDER BY id))[: 20] AS ids
     FROM found WHERE names IS NULL HAVING count(*) > 0
 UNION ALL

@@ -8,6 +8,6 @@ SELECT 'run_malformed' AS code, count(*) || ' row(s) of consign.' || place || ' 
         OR (place = 'ready' AND cardinality(ids) > 200)
     GROUP BY place
 UNION ALL
-SELECT 'lane_unknown', count(*) || ' run(s) belong to lane ' || r.lane || ', which does not exist',
-       'create the lane: `consign lanes set ' || r.lane || '`', (array_agg(r.ids[1]))[: 20]
-    FROM consign.ready r WHERE NOT EXISTS (SELECT FROM consign.lane l WHERE l.name = r.lane) GROUP BY r.lane
+SELECT 'queue_unknown', count(*) || ' run(s) belong to queue ' || r.queue || ', which does not exist',
+       'create the queue: `consign queues set ' || r.queue || '`', (array_agg(r.ids[1]))[: 20]
+    FROM consign.ready r WHERE NOT EXISTS (SELECT FROM consign.queue l WHERE l.name = r.queue) GROUP BY r.queue

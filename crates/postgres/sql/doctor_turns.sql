@@ -1,21 +1,21 @@
--- Ordered lanes: only the message whose turn it is may be ready or leased, everyone who waits waits
+-- Ordered queues: only the message whose turn it is may be ready or leased, everyone who waits waits
 -- for a turn that somebody has or that is open, and no turn belongs to a finished message.
-WITH ordered AS (SELECT name FROM consign.lane WHERE (policy->>'ordered')::boolean),
+WITH ordered AS (SELECT name FROM consign.queue WHERE (policy->>'ordered')::boolean),
 active AS (
-    SELECT unnest(ids) AS id FROM consign.ready JOIN ordered ON lane = name
-    UNION ALL SELECT unnest(ids) FROM consign.lease JOIN ordered ON lane = name)
+    SELECT unnest(ids) AS id FROM consign.ready JOIN ordered ON queue = name
+    UNION ALL SELECT unnest(ids) FROM consign.lease JOIN ordered ON queue = name)
 SELECT 'out_of_turn' AS code, count(*) || ' message(s) may be delivered out of order: it is not their turn' AS what,
        'hold and unhold them: `consign hold`, `consign unhold`' AS remedy, (array_agg(m.id ORDER BY m.id))[: 20] AS ids
     FROM active a JOIN consign.message m ON m.id = a.id
-    LEFT JOIN consign.turn t ON t.lane = m.lane AND t."group" = m."group"
+    LEFT JOIN consign.turn t ON t.queue = m.queue AND t."group" = m."group"
     WHERE m."group" IS NOT NULL AND t.message_id IS DISTINCT FROM m.id
     HAVING count(*) > 0
 UNION ALL
 SELECT 'turn_missing', count(*) || ' message(s) wait for a turn that nobody has',
-       'as owner: INSERT INTO consign.turn (lane, "group") for their groups; the next claim gives the turn away',
+       'as owner: INSERT INTO consign.turn (queue, "group") for their groups; the next claim gives the turn away',
        (array_agg(w.message_id ORDER BY w.message_id))[: 20]
     FROM consign.waiting w
-    WHERE NOT EXISTS (SELECT FROM consign.turn t WHERE t.lane = w.lane AND t."group" = w."group")
+    WHERE NOT EXISTS (SELECT FROM consign.turn t WHERE t.queue = w.queue AND t."group" = w."group")
     HAVING count(*) > 0
 UNION ALL
 SELECT 'turn_stuck', count(*) || ' group(s) wait for a message that was delivered',

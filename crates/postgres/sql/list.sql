@@ -1,6 +1,6 @@
 -- A page of a list, newest first: the beginning of a statement whose end finds the ids. Primary keys only,
 -- and leases taken apart once; what is in no other place is ready, as in consign.state_of().
-SELECT m.id, m.lane, m.key, m."group", m.created_at,
+SELECT m.id, m.queue, m.key, m."group", m.created_at,
        CASE
            WHEN EXISTS (SELECT FROM consign.dead d WHERE d.message_id = m.id) THEN 'dead'
            WHEN EXISTS (SELECT FROM consign.held h WHERE h.message_id = m.id) THEN 'held'

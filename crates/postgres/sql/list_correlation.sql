@@ -3,7 +3,7 @@
 SELECT m.id FROM consign.message m
     WHERE m.headers ? 'correlation_id' AND left(m.headers->>'correlation_id', 200) = left($8::text, 200) COLLATE "C"
         AND m.headers->'correlation_id' = to_jsonb($8::text) AND m.id < $2 AND m.id >= $3
-        AND ($1::text IS NULL OR m.lane = $1) AND $6::text IS NULL
+        AND ($1::text IS NULL OR m.queue = $1) AND $6::text IS NULL
         AND ($5::text IS NULL OR EXISTS (SELECT FROM consign.dead d WHERE d.message_id = m.id AND d.code = $5))
         AND ($7::text IS NULL OR $7 = CASE
             WHEN EXISTS (SELECT FROM consign.dead d WHERE d.message_id = m.id) THEN 'dead'

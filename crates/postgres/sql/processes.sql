@@ -1,4 +1,4 @@
-SELECT name, version, started_at, seen_at, lanes
+SELECT name, version, started_at, seen_at, queues
     FROM consign.process
     WHERE seen_at >= consign.clock() - interval '25 hours'
     ORDER BY name COLLATE "C"

@@ -1,4 +1,4 @@
-//! What an error of the database lacks to be acted on: the lane that was meant, the role that a
+//! What an error of the database lacks to be acted on: the queue that was meant, the role that a
 //! login is missing.
 
 use consign_kernel::{Error, nearest};
@@ -15,10 +15,10 @@ impl PostgresStore {
     /// The same error with what to do about it, as far as the database can say.
     pub(crate) async fn advised(&self, error: Error) -> Error {
         match error {
-            Error::UnknownLane {
-                lane,
+            Error::UnknownQueue {
+                queue,
                 suggestion: None,
-            } => self.with_suggestion(lane).await,
+            } => self.with_suggestion(queue).await,
             Error::Forbidden { what } => {
                 let roles = self
                     .rows(Use::Request, sqlx::query(ROLES).bind(object(&what)))
@@ -29,12 +29,12 @@ impl PostgresStore {
         }
     }
 
-    /// Adds the nearest known name to an unknown lane, where this role may read lanes at all.
-    async fn with_suggestion(&self, lane: String) -> Error {
+    /// Adds the nearest known name to an unknown queue, where this role may read queues at all.
+    async fn with_suggestion(&self, queue: String) -> Error {
         let known = self
             .rows(
                 Use::Request,
-                sqlx::query("SELECT name FROM consign.lane LIMIT 1000"),
+                sqlx::query("SELECT name FROM consign.queue LIMIT 1000"),
             )
             .await;
         let names: Vec<String> = known
@@ -42,8 +42,8 @@ impl PostgresStore {
             .iter()
             .filter_map(|row| rows::column(row, "name").ok())
             .collect();
-        let suggestion = nearest(&lane, names.iter().map(String::as_str)).map(str::to_owned);
-        Error::UnknownLane { lane, suggestion }
+        let suggestion = nearest(&queue, names.iter().map(String::as_str)).map(str::to_owned);
+        Error::UnknownQueue { queue, suggestion }
     }
 }
 
@@ -97,7 +97,7 @@ mod tests {
     fn a_refusal_names_its_object_in_every_language() {
         for (what, name) in [
             ("permission denied for table message", "message"),
-            ("permission denied for function put_lane", "put_lane"),
+            ("permission denied for function put_queue", "put_queue"),
             ("keine Berechtigung für Schema consign", "consign"),
             ("droit refusé pour la table « message »", "message"),
             ("permission denied for table \"message\"", "message"),

@@ -30,11 +30,11 @@ impl PostgresStore {
     }
 
     async fn claim_once(&self, claim: &Claim) -> Result<Option<Lease>> {
-        if let Some(from) = self.low_water.start(&claim.lane) {
+        if let Some(from) = self.low_water.start(&claim.queue) {
             if let Some(row) = self.claim_from(claim, Some(from)).await? {
                 return self.lease(claim, &row, None).await.map(Some);
             }
-            self.low_water.forget(&claim.lane);
+            self.low_water.forget(&claim.queue);
         }
         let started = Instant::now();
         match self.claim_from(claim, None).await? {
@@ -52,7 +52,7 @@ impl PostgresStore {
             .bytes_max
             .map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
         let statement = sqlx::query(include_str!("../sql/claim.sql"))
-            .bind(claim.lane.as_str())
+            .bind(claim.queue.as_str())
             .bind(&claim.owner)
             .bind(i32::try_from(claim.limit).expect("invariant: validated"))
             .bind(claim.ttl.map(rows::interval))
@@ -77,10 +77,10 @@ impl PostgresStore {
         full_scan: Option<Duration>,
     ) -> Result<Lease> {
         self.low_water
-            .found(&claim.lane, rows::time(row, "scan_from")?, full_scan);
-        self.wakes.found(&claim.lane);
+            .found(&claim.queue, rows::time(row, "scan_from")?, full_scan);
+        self.wakes.found(&claim.queue);
         let token = Token(rows::column(row, "token")?);
-        let contents = claimed::contents(row, &claim.lane)?;
+        let contents = claimed::contents(row, &claim.queue)?;
         // SQL callers can enqueue headers that JSON parsers here refuse, such as 1e400. Left in the
         // lease it would fail every claim that meets it and take its neighbours along.
         if !contents.unreadable.is_empty() {

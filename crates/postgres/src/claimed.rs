@@ -1,7 +1,7 @@
 //! What a claim hands over: one row of arrays, turned into messages.
 
 use consign_kernel::{
-    ClaimedMessage, LaneName, Message, MessageId, Outcome, Payload, Report, Result, codes,
+    ClaimedMessage, Message, MessageId, Outcome, Payload, QueueName, Report, Result, codes,
 };
 use serde_json::{Map, Value, value::RawValue};
 use sqlx::postgres::PgRow;
@@ -26,7 +26,7 @@ struct Columns {
     in_doubt: Option<Vec<bool>>,
 }
 
-pub(crate) fn contents(row: &PgRow, lane: &LaneName) -> Result<Contents> {
+pub(crate) fn contents(row: &PgRow, queue: &QueueName) -> Result<Contents> {
     let mut columns = Columns {
         ids: rows::column(row, "ids")?,
         keys: rows::column(row, "keys")?,
@@ -47,7 +47,9 @@ pub(crate) fn contents(row: &PgRow, lane: &LaneName) -> Result<Contents> {
     for (index, payload) in payloads.iter().enumerate() {
         let header = headers.as_ref().and_then(|headers| headers.get(index));
         match parsed(payload, header.copied()) {
-            Ok(parts) => contents.messages.push(columns.message(index, lane, parts)?),
+            Ok(parts) => contents
+                .messages
+                .push(columns.message(index, queue, parts)?),
             Err(error) => contents.unreadable.push(Report {
                 code: Some(codes::UNREADABLE.to_owned()),
                 detail: Some(error),
@@ -85,7 +87,7 @@ impl Columns {
     fn message(
         &mut self,
         index: usize,
-        lane: &LaneName,
+        queue: &QueueName,
         (payload, headers): (Payload, Map<String, Value>),
     ) -> Result<ClaimedMessage> {
         let text = |column: &mut Option<Vec<Option<String>>>| {
@@ -100,7 +102,7 @@ impl Columns {
         };
         let message = Message {
             id: MessageId(self.id(index)?),
-            lane: lane.clone(),
+            queue: queue.clone(),
             key: text(&mut self.keys),
             group: text(&mut self.groups),
             payload,

@@ -1,12 +1,12 @@
 //! Enqueueing, in the caller's transaction or in one of its own: one statement either way.
 
-use consign_kernel::{Enqueued, LanePolicy, MessageId, NewMessage, Result};
+use consign_kernel::{Enqueued, MessageId, NewMessage, QueuePolicy, Result};
 use serde_json::{Map, Value};
 use sqlx::{PgConnection, postgres::PgRow, types::Json};
 
 use crate::{PostgresStore, error::store_error, rows, store::Statement};
 
-/// Larger payloads are held against their lanes' limits before they are sent: by the time the
+/// Larger payloads are held against their queues' limits before they are sent: by the time the
 /// database refuses one, it has read it.
 const LOOK_UP_BYTES: usize = 64 * 1024;
 
@@ -45,33 +45,33 @@ impl PostgresStore {
         }
         let enqueued = answers(&self.fetch("enqueue", statement).await?, messages)?;
         for message in messages {
-            self.wakes.ring(&message.lane, message.delay.is_zero());
+            self.wakes.ring(&message.queue, message.delay.is_zero());
         }
         Ok(enqueued)
     }
 }
 
-/// Reads the limits of the lanes that large payloads are for; none where all are small.
+/// Reads the limits of the queues that large payloads are for; none where all are small.
 fn limits(messages: &[NewMessage]) -> Option<Statement<'_>> {
     let is_large = |message: &&NewMessage| message.payload.as_str().len() > LOOK_UP_BYTES;
     let large = messages.iter().filter(is_large);
-    let mut lanes: Vec<&str> = large.map(|message| message.lane.as_str()).collect();
-    lanes.sort_unstable();
-    lanes.dedup();
-    let sql = "SELECT lane, bytes_max FROM consign.payload_limits($1)";
-    (!lanes.is_empty()).then(|| sqlx::query(sql).bind(lanes))
+    let mut queues: Vec<&str> = large.map(|message| message.queue.as_str()).collect();
+    queues.sort_unstable();
+    queues.dedup();
+    let sql = "SELECT queue, bytes_max FROM consign.payload_limits($1)";
+    (!queues.is_empty()).then(|| sqlx::query(sql).bind(queues))
 }
 
 fn check_sizes(limits: &[PgRow], messages: &[NewMessage]) -> Result<()> {
     for row in limits {
-        let lane: &str = rows::column(row, "lane")?;
+        let queue: &str = rows::column(row, "queue")?;
         let bytes_max = rows::count(row, "bytes_max")?;
-        let policy = LanePolicy {
+        let policy = QueuePolicy {
             payload_max_bytes: usize::try_from(bytes_max).unwrap_or(usize::MAX),
-            ..LanePolicy::default()
+            ..QueuePolicy::default()
         };
         for (index, message) in messages.iter().enumerate() {
-            if message.lane.as_str() == lane {
+            if message.queue.as_str() == queue {
                 message.validate(index, &policy)?;
             }
         }
@@ -81,10 +81,10 @@ fn check_sizes(limits: &[PgRow], messages: &[NewMessage]) -> Result<()> {
 
 /// The statement for a call; none for no messages.
 fn statement(messages: &[NewMessage]) -> Result<Option<Statement<'_>>> {
-    // The lane's own payload limit is known to the database, which checks it.
-    let no_limit = LanePolicy {
+    // The queue's own payload limit is known to the database, which checks it.
+    let no_limit = QueuePolicy {
         payload_max_bytes: usize::MAX,
-        ..LanePolicy::default()
+        ..QueuePolicy::default()
     };
     for (index, message) in messages.iter().enumerate() {
         message.validate(index, &no_limit)?;
@@ -94,16 +94,16 @@ fn statement(messages: &[NewMessage]) -> Result<Option<Statement<'_>>> {
     };
     let uniform = messages
         .iter()
-        .all(|m| (&m.lane, m.delay) == (&first.lane, first.delay));
+        .all(|m| (&m.queue, m.delay) == (&first.queue, first.delay));
     Ok(Some(if uniform {
         let sql = "SELECT id, duplicate, state FROM consign.enqueue_many($1, $2, $3, $4, $5, $6)";
-        let statement = sqlx::query(sql).bind(first.lane.as_str());
+        let statement = sqlx::query(sql).bind(first.queue.as_str());
         bind_contents(statement, messages).bind(rows::interval(first.delay))
     } else {
         let sql = "SELECT id, duplicate, state FROM consign.enqueue_mixed($1, $2, $3, $4, $5, $6)";
-        let lanes: Vec<&str> = messages.iter().map(|m| m.lane.as_str()).collect();
+        let queues: Vec<&str> = messages.iter().map(|m| m.queue.as_str()).collect();
         let delays: Vec<_> = messages.iter().map(|m| rows::interval(m.delay)).collect();
-        bind_contents(sqlx::query(sql).bind(lanes), messages).bind(delays)
+        bind_contents(sqlx::query(sql).bind(queues), messages).bind(delays)
     }))
 }
 

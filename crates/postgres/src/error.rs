@@ -2,19 +2,19 @@
 
 use std::{error::Error as StdError, fmt};
 
-use consign_kernel::{Certainty, Error, LaneName, MessageId, RedriveId};
+use consign_kernel::{Certainty, Error, MessageId, QueueName, RedriveId};
 use serde_json::Value;
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 
 /// SQLSTATEs of the functions in schema `consign`.
 pub(crate) mod sqlstate {
-    pub(crate) const UNKNOWN_LANE: &str = "CN001";
+    pub(crate) const UNKNOWN_QUEUE: &str = "CN001";
     pub(crate) const KEY_CONFLICT: &str = "CN002";
     pub(crate) const LEASE_LOST: &str = "CN003";
     pub(crate) const NOT_IN_LEASE: &str = "CN004";
     pub(crate) const PAYLOAD_TOO_LARGE: &str = "CN005";
     pub(crate) const INVALID_INPUT: &str = "CN006";
-    pub(crate) const LANE_NOT_EMPTY: &str = "CN007";
+    pub(crate) const QUEUE_NOT_EMPTY: &str = "CN007";
     pub(crate) const UNKNOWN_REDRIVE: &str = "CN008";
     pub(crate) const UNKNOWN_LEASE: &str = "CN012";
     /// Somebody else synchronises the same repository.
@@ -136,24 +136,24 @@ fn asked_wrongly(error: &PgDatabaseError) -> Option<Error> {
     let detail = detail(error);
     let text = |field: &str| detail[field].as_str().unwrap_or_default().to_owned();
     let number = |field: &str| detail[field].as_u64().unwrap_or_default() as usize;
-    let lane = || text("lane").parse::<LaneName>().ok();
+    let queue = || text("queue").parse::<QueueName>().ok();
     match error.code() {
-        sqlstate::UNKNOWN_LANE => Some(Error::UnknownLane {
-            lane: text("lane"),
+        sqlstate::UNKNOWN_QUEUE => Some(Error::UnknownQueue {
+            queue: text("queue"),
             suggestion: None,
         }),
         sqlstate::KEY_CONFLICT => Some(Error::KeyConflict {
-            lane: lane()?,
+            queue: queue()?,
             key: text("key"),
             id: detail["id"].as_i64().map(MessageId),
         }),
         sqlstate::PAYLOAD_TOO_LARGE => Some(Error::PayloadTooLarge {
             index: number("index"),
-            lane: lane()?,
+            queue: queue()?,
             bytes: number("bytes"),
             bytes_max: number("bytes_max"),
         }),
-        sqlstate::LANE_NOT_EMPTY => Some(Error::LaneNotEmpty { lane: lane()? }),
+        sqlstate::QUEUE_NOT_EMPTY => Some(Error::QueueNotEmpty { queue: queue()? }),
         sqlstate::UNKNOWN_REDRIVE => Some(Error::UnknownRedrive {
             id: RedriveId(detail["id"].as_i64()?),
         }),

@@ -55,7 +55,7 @@ impl PostgresStore {
         let (statement, walk) = self.way(filter, state).await?;
         let floor = self.floor(walk, below).await?;
         let statement = sqlx::query(statement)
-            .bind(filter.lane.as_ref().map(|lane| lane.as_str()))
+            .bind(filter.queue.as_ref().map(|queue| queue.as_str()))
             .bind(below)
             .bind(floor.unwrap_or(i64::MIN))
             .bind(i64::from(limit) + 1);
@@ -86,14 +86,14 @@ impl PostgresStore {
             return Ok((page!("key"), Walk::None));
         }
         if let Some(id) = &filter.correlation_id {
-            let walk = match (&filter.lane, state) {
+            let walk = match (&filter.queue, state) {
                 (None, None) => Walk::None,
                 _ => Walk::Correlation(id),
             };
             return Ok((page!("correlation"), walk));
         }
         Ok(match state {
-            None if filter.lane.is_none() => (page!("any"), Walk::None),
+            None if filter.queue.is_none() => (page!("any"), Walk::None),
             None => (page!("any"), Walk::Messages),
             Some(StateKind::Waiting) => (page!("waiting"), Walk::None),
             Some(StateKind::Ready) if self.is_deep(filter).await? => {
@@ -110,7 +110,7 @@ impl PostgresStore {
 
     async fn is_deep(&self, filter: &Filter) -> Result<bool> {
         let statement = sqlx::query(include_str!("../sql/ready_is_deep.sql"))
-            .bind(filter.lane.as_ref().map(|lane| lane.as_str()));
+            .bind(filter.queue.as_ref().map(|queue| queue.as_str()));
         let rows = self.read("list", statement).await?;
         rows.first()
             .map_or(Ok(false), |row| rows::column(row, "deep"))
@@ -150,7 +150,7 @@ pub(crate) fn holds_nul(text: &Option<String>) -> bool {
 fn listed(row: &PgRow) -> Result<Listed> {
     Ok(Listed {
         id: MessageId(rows::column(row, "id")?),
-        lane: rows::lane_name(row, "lane")?,
+        queue: rows::queue_name(row, "queue")?,
         key: rows::column(row, "key")?,
         group: rows::column(row, "group")?,
         created_at: rows::time(row, "created_at")?,

@@ -3,7 +3,7 @@
 //! While somebody holds a snapshot open, vacuum cannot remove the index entries of runs that were
 //! claimed long ago, and every claim would walk over all of them: after 120,000 single messages
 //! claims become many times slower. Starting at the due time of the claim before avoids that.
-//! A transaction that commits late may leave runs below the mark, so the whole lane is looked at
+//! A transaction that commits late may leave runs below the mark, so the whole queue is looked at
 //! again regularly, and always when nothing was found.
 
 use std::{
@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use consign_kernel::LaneName;
+use consign_kernel::QueueName;
 use jiff::Timestamp;
 
 /// A run that became visible late is found within this time, if looking is cheap.
@@ -20,11 +20,11 @@ const FULL_SCAN_EVERY: Duration = Duration::from_secs(1);
 /// Looking at everything may take at most this part of the time: one twentieth.
 const FULL_SCAN_SHARE: u32 = 20;
 
-/// The marks of all lanes, in memory: a hint, not a fact, and worthless after a restart.
+/// The marks of all queues, in memory: a hint, not a fact, and worthless after a restart.
 #[derive(Debug)]
 pub(crate) struct LowWater {
     enabled: bool,
-    marks: Mutex<HashMap<LaneName, Mark>>,
+    marks: Mutex<HashMap<QueueName, Mark>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -43,19 +43,19 @@ impl LowWater {
         }
     }
 
-    /// Where the next claim of a lane may start; `None` to look at everything.
-    pub(crate) fn start(&self, lane: &LaneName) -> Option<Timestamp> {
+    /// Where the next claim of a queue may start; `None` to look at everything.
+    pub(crate) fn start(&self, queue: &QueueName) -> Option<Timestamp> {
         let marks = self
             .marks
             .lock()
             .expect("invariant: no panic under this lock");
-        let mark = marks.get(lane)?;
+        let mark = marks.get(queue)?;
         let pause = FULL_SCAN_EVERY.max(mark.full_scan_took * FULL_SCAN_SHARE);
         (mark.full_scan_at.elapsed() < pause).then_some(mark.from)
     }
 
     /// Remembers where a claim found its first run.
-    pub(crate) fn found(&self, lane: &LaneName, from: Timestamp, full_scan: Option<Duration>) {
+    pub(crate) fn found(&self, queue: &QueueName, from: Timestamp, full_scan: Option<Duration>) {
         if !self.enabled {
             return;
         }
@@ -63,13 +63,13 @@ impl LowWater {
             .marks
             .lock()
             .expect("invariant: no panic under this lock");
-        match (marks.get_mut(lane), full_scan) {
+        match (marks.get_mut(queue), full_scan) {
             (Some(mark), None) => mark.from = from,
             (_, full_scan) => {
                 let full_scan_took = full_scan.unwrap_or_default();
                 let full_scan_at = Instant::now();
                 marks.insert(
-                    lane.clone(),
+                    queue.clone(),
                     Mark {
                         from,
                         full_scan_at,
@@ -80,11 +80,11 @@ impl LowWater {
         }
     }
 
-    /// Forgets a lane whose short look found nothing.
-    pub(crate) fn forget(&self, lane: &LaneName) {
+    /// Forgets a queue whose short look found nothing.
+    pub(crate) fn forget(&self, queue: &QueueName) {
         self.marks
             .lock()
             .expect("invariant: no panic under this lock")
-            .remove(lane);
+            .remove(queue);
     }
 }

@@ -58,7 +58,7 @@ macro_rules! migration {
 
 const MIGRATIONS: &[Migration] = &[
     migration!(1, "tables"),
-    migration!(2, "lanes"),
+    migration!(2, "queues"),
     migration!(3, "enqueue"),
     migration!(4, "groups"),
     migration!(5, "lease"),

@@ -33,7 +33,7 @@ impl PostgresStore {
         let row = rows::only(&rows)?;
         Ok(EndedLease {
             fence: Fence(rows::column(row, "fence")?),
-            lane: rows::lane_name(row, "lane")?,
+            queue: rows::queue_name(row, "queue")?,
             owner: rows::column(row, "owner")?,
             messages: rows::count(row, "messages")?,
         })

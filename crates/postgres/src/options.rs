@@ -28,7 +28,7 @@ pub struct PostgresOptions {
     pub connections_max: u32,
     /// How long to wait for a connection before giving up.
     pub acquire_timeout: Duration,
-    /// How long a statement of a report may take: counts of lanes, the reliability report,
+    /// How long a statement of a report may take: counts of queues, the reliability report,
     /// reconciling. Of other statements the store knows how long they may take.
     pub report_timeout: Duration,
     /// Whether claims start at a remembered low-water mark; see `low_water`.

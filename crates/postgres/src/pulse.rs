@@ -1,8 +1,8 @@
 //! Signs of life, and looks at payloads.
 
 use consign_kernel::{
-    By, Done, LaneMinutes, LaneName, LanePulse, Message, MessageId, PULSE_STEP_MAX, Process, Pulse,
-    Result,
+    By, Done, Message, MessageId, PULSE_STEP_MAX, Process, Pulse, QueueMinutes, QueueName,
+    QueuePulse, Result,
 };
 use sqlx::postgres::PgRow;
 
@@ -16,23 +16,27 @@ impl PostgresStore {
             .bind(&by.actor)
             .bind(&by.reason);
         let rows = self.fetch("show a payload", statement).await?;
-        let message = |row| rows::message(row, rows::lane_name(row, "lane")?);
+        let message = |row| rows::message(row, rows::queue_name(row, "queue")?);
         rows.first().map(message).transpose()
     }
 
     pub(crate) async fn pulse_impl(&self, pulse: &Pulse) -> Result<()> {
         pulse.validate()?;
-        let lanes: Vec<&str> = pulse.lanes.iter().map(|done| done.lane.as_str()).collect();
+        let queues: Vec<&str> = pulse
+            .queues
+            .iter()
+            .map(|done| done.queue.as_str())
+            .collect();
         let numbers = |number: fn(&Done) -> u64| -> Vec<i64> {
-            let number = |lane: &LanePulse| number(&lane.done) as i64;
-            pulse.lanes.iter().map(number).collect()
+            let number = |queue: &QueuePulse| number(&queue.done) as i64;
+            pulse.queues.iter().map(number).collect()
         };
         let sql = "SELECT consign.pulse($1, $2, $3, $4, $5, $6, $7, $8, $9)";
         let statement = sqlx::query(sql)
             .bind(&pulse.process)
             .bind(&pulse.version)
             .bind(rows::interval(pulse.running_for))
-            .bind(lanes)
+            .bind(queues)
             .bind(numbers(|done| done.delivered))
             .bind(numbers(|done| done.retried))
             .bind(numbers(|done| done.dead))
@@ -45,12 +49,12 @@ impl PostgresStore {
 
     pub(crate) async fn pulses_impl(
         &self,
-        lane: Option<&LaneName>,
+        queue: Option<&QueueName>,
         minutes: u32,
         step: u32,
-    ) -> Result<Vec<LaneMinutes>> {
+    ) -> Result<Vec<QueueMinutes>> {
         let statement = sqlx::query(include_str!("../sql/pulses.sql"))
-            .bind(lane.map(LaneName::as_str))
+            .bind(queue.map(QueueName::as_str))
             .bind(i64::from(minutes))
             .bind(i64::from(step.clamp(1, PULSE_STEP_MAX)));
         let rows = self
@@ -66,9 +70,9 @@ impl PostgresStore {
     }
 }
 
-fn minutes_of(row: &PgRow) -> Result<LaneMinutes> {
-    Ok(LaneMinutes {
-        lane: rows::lane_name(row, "lane")?,
+fn minutes_of(row: &PgRow) -> Result<QueueMinutes> {
+    Ok(QueueMinutes {
+        queue: rows::queue_name(row, "queue")?,
         minute: rows::time(row, "minute")?,
         done: Done {
             delivered: rows::count(row, "delivered")?,
@@ -81,17 +85,18 @@ fn minutes_of(row: &PgRow) -> Result<LaneMinutes> {
 }
 
 fn process(row: &PgRow) -> Result<Process> {
-    let lanes: Vec<String> = rows::column(row, "lanes")?;
+    let queues: Vec<String> = rows::column(row, "queues")?;
     Ok(Process {
         name: rows::column(row, "name")?,
         version: rows::column(row, "version")?,
         started_at: rows::time(row, "started_at")?,
         seen_at: rows::time(row, "seen_at")?,
-        lanes: lanes
+        queues: queues
             .iter()
-            .map(|lane| {
-                lane.parse()
-                    .map_err(|_| rows::corrupt("a lane of a process"))
+            .map(|queue| {
+                queue
+                    .parse()
+                    .map_err(|_| rows::corrupt("a queue of a process"))
             })
             .collect::<Result<_>>()?,
     })

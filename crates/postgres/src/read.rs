@@ -42,7 +42,7 @@ impl PostgresStore {
             None => include_str!("../sql/dead.sql"),
         };
         let statement = sqlx::query(statement)
-            .bind(filter.lane.as_ref().map(|lane| lane.as_str()))
+            .bind(filter.queue.as_ref().map(|queue| queue.as_str()))
             .bind(filter.code.as_deref())
             .bind(before.map_or(i64::MAX, |before| before.0))
             .bind(i64::from(limit) + 1);
@@ -91,11 +91,11 @@ impl PostgresStore {
 }
 
 fn explanation(row: &PgRow) -> Result<Explanation> {
-    let message = rows::message(row, rows::lane_name(row, "lane")?)?;
+    let message = rows::message(row, rows::queue_name(row, "queue")?)?;
     let last_attempt = last_attempt(row)?;
     Ok(Explanation {
         state: state(row, message.id, last_attempt.as_ref())?,
-        lane: rows::lane(row)?,
+        queue: rows::queue(row)?,
         attempts: last_attempt.as_ref().map_or(0, |last| last.attempt_no),
         last_attempt,
         now: rows::time(row, "now")?,
@@ -174,7 +174,7 @@ fn attempt(row: &PgRow) -> Result<Attempt> {
 pub(crate) fn dead_letter(row: &PgRow) -> Result<DeadLetter> {
     Ok(DeadLetter {
         message_id: MessageId(rows::column(row, "message_id")?),
-        lane: rows::lane_name(row, "lane")?,
+        queue: rows::queue_name(row, "queue")?,
         at: rows::time(row, "at")?,
         attempt_no: rows::number(row, "attempt_no")?,
         code: rows::column(row, "code")?,
@@ -186,7 +186,7 @@ fn lease_view(row: &PgRow) -> Result<LeaseView> {
     Ok(LeaseView {
         fence: Fence(rows::column(row, "fence")?),
         token_prefix: rows::column(row, "token_prefix")?,
-        lane: rows::lane_name(row, "lane")?,
+        queue: rows::queue_name(row, "queue")?,
         owner: rows::column(row, "owner")?,
         ids: rows::message_ids(rows::column(row, "ids")?),
         begun: rows::message_ids(rows::column(row, "begun")?),
@@ -202,7 +202,7 @@ fn audit_entry(row: &PgRow) -> Result<AuditEntry> {
         at: rows::time(row, "at")?,
         actor: rows::column(row, "actor")?,
         action: rows::column(row, "action")?,
-        lane: rows::optional_lane_name(row, "lane")?,
+        queue: rows::optional_queue_name(row, "queue")?,
         message_id: message_id.map(MessageId),
         reason: rows::column(row, "reason")?,
     })

@@ -1,8 +1,8 @@
 //! Requeueing the dead by filter, step by step.
 
 use consign_kernel::{
-    By, DeadLetter, Filter, LaneName, MessageId, PAGE_ENTRIES_MAX, Redrive, RedriveId, RedrivePlan,
-    RedriveState, Result,
+    By, DeadLetter, Filter, MessageId, PAGE_ENTRIES_MAX, QueueName, Redrive, RedriveId,
+    RedrivePlan, RedriveState, Result,
 };
 use sqlx::postgres::PgRow;
 
@@ -17,7 +17,7 @@ impl PostgresStore {
         let statement = sqlx::query("SELECT * FROM consign.start_redrive($1, $2, $3, $4, $5, $6)")
             .bind(&by.actor)
             .bind(&by.reason)
-            .bind(plan.lane.as_ref().map(LaneName::as_str))
+            .bind(plan.queue.as_ref().map(QueueName::as_str))
             .bind(&plan.code)
             .bind(plan.rate_per_second.map(i64::from))
             .bind(plan.limit.map(|limit| limit as i64));
@@ -75,7 +75,7 @@ impl PostgresStore {
         limit: u32,
     ) -> Result<Vec<DeadLetter>> {
         let statement = sqlx::query(include_str!("../sql/first_dead.sql"))
-            .bind(plan.lane.as_ref().map(LaneName::as_str))
+            .bind(plan.queue.as_ref().map(QueueName::as_str))
             .bind(plan.code.as_deref())
             .bind(i64::from(plan.shown(limit)));
         let rows = self.read("list what a redrive would take", statement);
@@ -87,7 +87,7 @@ impl PostgresStore {
             return Ok(0);
         }
         let statement = sqlx::query(include_str!("../sql/count_dead.sql"))
-            .bind(filter.lane.as_ref().map(LaneName::as_str))
+            .bind(filter.queue.as_ref().map(QueueName::as_str))
             .bind(filter.code.as_deref())
             .bind(i64::try_from(at_most).unwrap_or(i64::MAX));
         let rows = self.read_as(Use::Report, "count dead", statement).await?;
@@ -108,7 +108,7 @@ fn redrive(row: &PgRow) -> Result<Redrive> {
     Ok(Redrive {
         id: RedriveId(rows::column(row, "id")?),
         plan: RedrivePlan {
-            lane: rows::optional_lane_name(row, "lane")?,
+            queue: rows::optional_queue_name(row, "queue")?,
             code: rows::column(row, "code")?,
             rate_per_second: rate.map_err(|_| rows::corrupt("a rate is out of range"))?,
             limit: limit.map(i64::unsigned_abs),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use consign_kernel::{
-    AttemptOutcome, Error, Lane, LaneName, LanePolicy, Message, MessageId, Move, Moved, Result,
+    AttemptOutcome, Error, Message, MessageId, Move, Moved, Queue, QueueName, QueuePolicy, Result,
     StateKind, Token, stored_result,
 };
 use jiff::Timestamp;
@@ -63,13 +63,13 @@ pub(crate) fn number(row: &PgRow, name: &'static str) -> Result<u32> {
     u32::try_from(value).map_err(|_| corrupt(format!("{name} is {value}")))
 }
 
-pub(crate) fn lane_name(row: &PgRow, name: &'static str) -> Result<LaneName> {
+pub(crate) fn queue_name(row: &PgRow, name: &'static str) -> Result<QueueName> {
     column::<String>(row, name)?.parse()
 }
 
-pub(crate) fn optional_lane_name(row: &PgRow, name: &'static str) -> Result<Option<LaneName>> {
-    let lane: Option<String> = column(row, name)?;
-    lane.as_deref().map(str::parse).transpose()
+pub(crate) fn optional_queue_name(row: &PgRow, name: &'static str) -> Result<Option<QueueName>> {
+    let queue: Option<String> = column(row, name)?;
+    queue.as_deref().map(str::parse).transpose()
 }
 
 pub(crate) fn state(row: &PgRow) -> Result<StateKind> {
@@ -87,22 +87,22 @@ pub(crate) fn outcome(row: &PgRow) -> Result<AttemptOutcome> {
     AttemptOutcome::from_word(word).ok_or_else(|| corrupt(format!("outcome {word:?}")))
 }
 
-pub(crate) fn lane(row: &PgRow) -> Result<Lane> {
-    let Json(policy): Json<LanePolicy> = column(row, "policy")?;
-    Ok(Lane {
-        name: lane_name(row, "name")?,
+pub(crate) fn queue(row: &PgRow) -> Result<Queue> {
+    let Json(policy): Json<QueuePolicy> = column(row, "policy")?;
+    Ok(Queue {
+        name: queue_name(row, "name")?,
         policy,
         paused_at: optional_time(row, "paused_at")?,
     })
 }
 
-/// A message whose lane the caller may know already.
-pub(crate) fn message(row: &PgRow, lane: LaneName) -> Result<Message> {
+/// A message whose queue the caller may know already.
+pub(crate) fn message(row: &PgRow, queue: QueueName) -> Result<Message> {
     let Json(payload) = column(row, "payload")?;
     let Json(headers) = column(row, "headers")?;
     Ok(Message {
         id: MessageId(column(row, "id")?),
-        lane,
+        queue,
         key: column(row, "key")?,
         group: column(row, "group")?,
         payload,

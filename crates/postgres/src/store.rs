@@ -3,10 +3,10 @@
 use async_trait::async_trait;
 use consign_kernel::{
     Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DeadLetter, EndedLease, Enqueued,
-    Expired, Explanation, Filter, Finding, Lane, LaneMinutes, LaneName, LanePolicy, LateResult,
-    Lease, LeaseView, Listed, Message, MessageId, Moved, NewMessage, Page, Process, Pulse, Redrive,
-    RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report, Resolution, Result, SettleAnswer,
-    Store, Token, TokenPrefix, Totals,
+    Expired, Explanation, Filter, Finding, LateResult, Lease, LeaseView, Listed, Message,
+    MessageId, Moved, NewMessage, Page, Process, Pulse, Queue, QueueMinutes, QueueName,
+    QueuePolicy, Redrive, RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report, Resolution,
+    Result, SettleAnswer, Store, Token, TokenPrefix, Totals,
 };
 use sqlx::{
     Postgres,
@@ -33,7 +33,7 @@ pub struct PostgresStore {
     pub(crate) pools: Pools,
     /// For transactions of the caller's own.
     callers: PgPool,
-    /// Where the last claim of each lane found its messages.
+    /// Where the last claim of each queue found its messages.
     pub(crate) low_water: LowWater,
     /// How many messages a page of a list walks over.
     pub(crate) list_walk_max: u32,
@@ -140,29 +140,29 @@ pub(crate) fn connect_options(url: &str) -> Result<PgConnectOptions> {
 
 #[async_trait]
 impl Store for PostgresStore {
-    async fn put_lane(&self, name: &LaneName, policy: &LanePolicy, by: &By) -> Result<Lane> {
-        self.put_lane_impl(name, policy, by).await
+    async fn put_queue(&self, name: &QueueName, policy: &QueuePolicy, by: &By) -> Result<Queue> {
+        self.put_queue_impl(name, policy, by).await
     }
-    async fn lane(&self, name: &LaneName) -> Result<Option<Lane>> {
-        self.lane_impl(name).await
+    async fn queue(&self, name: &QueueName) -> Result<Option<Queue>> {
+        self.queue_impl(name).await
     }
-    async fn may_work(&self, name: &LaneName) -> Result<bool> {
+    async fn may_work(&self, name: &QueueName) -> Result<bool> {
         self.may_work_impl(name).await
     }
-    async fn lanes(&self, after: Option<&LaneName>, limit: u32) -> Result<Vec<(Lane, Counts)>> {
-        self.lanes_impl(after, limit).await
+    async fn queues(&self, after: Option<&QueueName>, limit: u32) -> Result<Vec<(Queue, Counts)>> {
+        self.queues_impl(after, limit).await
     }
-    async fn lane_counts(&self, name: &LaneName) -> Result<Option<(Lane, Counts)>> {
-        self.lane_counts_impl(name).await
+    async fn queue_counts(&self, name: &QueueName) -> Result<Option<(Queue, Counts)>> {
+        self.queue_counts_impl(name).await
     }
     async fn totals(&self) -> Result<Totals> {
         self.totals_impl().await
     }
-    async fn pause(&self, name: &LaneName, by: &By) -> Result<Lane> {
+    async fn pause(&self, name: &QueueName, by: &By) -> Result<Queue> {
         self.set_paused("SELECT * FROM consign.pause($1, $2, $3)", name, by)
             .await
     }
-    async fn resume(&self, name: &LaneName, by: &By) -> Result<Lane> {
+    async fn resume(&self, name: &QueueName, by: &By) -> Result<Queue> {
         self.set_paused("SELECT * FROM consign.resume($1, $2, $3)", name, by)
             .await
     }
@@ -190,8 +190,8 @@ impl Store for PostgresStore {
     async fn expire(&self, limit: u32) -> Result<Expired> {
         self.expire_impl(limit).await
     }
-    async fn wait(&self, lane: &LaneName, timeout: Duration) -> Result<bool> {
-        self.wait_impl(lane, timeout).await
+    async fn wait(&self, queue: &QueueName, timeout: Duration) -> Result<bool> {
+        self.wait_impl(queue, timeout).await
     }
     async fn requeue(&self, ids: &[MessageId], by: &By) -> Result<Vec<Moved>> {
         self.move_by_hand("SELECT * FROM consign.requeue($1, $2, $3)", ids, by)
@@ -224,11 +224,11 @@ impl Store for PostgresStore {
     }
     async fn pulses(
         &self,
-        lane: Option<&LaneName>,
+        queue: Option<&QueueName>,
         minutes: u32,
         step: u32,
-    ) -> Result<Vec<LaneMinutes>> {
-        self.pulses_impl(lane, minutes, step).await
+    ) -> Result<Vec<QueueMinutes>> {
+        self.pulses_impl(queue, minutes, step).await
     }
     async fn processes(&self) -> Result<Vec<Process>> {
         self.processes_impl().await
@@ -248,7 +248,7 @@ impl Store for PostgresStore {
             .await
     }
     async fn probe(&self) -> Result<()> {
-        let statement = sqlx::query("SELECT FROM consign.lane WHERE name = 'default'");
+        let statement = sqlx::query("SELECT FROM consign.queue WHERE name = 'default'");
         self.read_as(Use::Probe, "probe", statement).await.map(drop)
     }
     async fn explain(&self, id: MessageId) -> Result<Option<Explanation>> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use consign_kernel::{LaneName, Result};
+use consign_kernel::{QueueName, Result};
 use sqlx::postgres::{PgRow, types::PgInterval};
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -14,7 +14,7 @@ use crate::{
     wakes::{Ears, Heard},
 };
 
-/// For so long after a lane had work, it is looked at without being registered: a busy lane would
+/// For so long after a queue had work, it is looked at without being registered: a busy queue would
 /// make a producer notify for every claim that finds nothing.
 const EAGER: Duration = Duration::from_millis(10);
 /// The pause between two of those looks.
@@ -42,22 +42,22 @@ enum Next {
 }
 
 impl PostgresStore {
-    pub(crate) async fn wait_impl(&self, lane: &LaneName, limit: Duration) -> Result<bool> {
-        let id = self.wakes.take_id(lane);
-        let found = self.wait_as(id, lane, limit).await?;
-        self.wakes.free_id(lane, id);
+    pub(crate) async fn wait_impl(&self, queue: &QueueName, limit: Duration) -> Result<bool> {
+        let id = self.wakes.take_id(queue);
+        let found = self.wait_as(id, queue, limit).await?;
+        self.wakes.free_id(queue, id);
         Ok(found)
     }
 
-    async fn wait_as(&self, id: Uuid, lane: &LaneName, limit: Duration) -> Result<bool> {
+    async fn wait_as(&self, id: Uuid, queue: &QueueName, limit: Duration) -> Result<bool> {
         let deadline = Instant::now() + limit.min(WAIT_MAX);
         loop {
             // Before the look: what comes in between is heard.
-            let mut ears = self.wakes.ears(lane);
+            let mut ears = self.wakes.ears(queue);
             let next = if self.wakes.is_listening().await {
-                self.fall_asleep(id, lane, deadline, &mut ears).await?
+                self.fall_asleep(id, queue, deadline, &mut ears).await?
             } else {
-                self.look_unheard(lane, deadline).await?
+                self.look_unheard(queue, deadline).await?
             };
             let heard = match next {
                 Next::Claim => return Ok(true),
@@ -75,8 +75,8 @@ impl PostgresStore {
 
     /// Where no wake-up comes: behind a transaction pooler the caller polls, and a connection that
     /// broke comes back soon.
-    async fn look_unheard(&self, lane: &LaneName, deadline: Instant) -> Result<Next> {
-        let until = self.until_due(lane).await?;
+    async fn look_unheard(&self, queue: &QueueName, deadline: Instant) -> Result<Next> {
+        let until = self.until_due(queue).await?;
         let most = match self.wakes.can_listen() {
             true => UNHEARD_LOOK,
             false => WAIT_MAX,
@@ -84,22 +84,22 @@ impl PostgresStore {
         Ok(after(until, (Instant::now() + most).min(deadline)))
     }
 
-    /// Registers this worker as asleep on the lane, and looks until nothing can have been missed.
+    /// Registers this worker as asleep on the queue, and looks until nothing can have been missed.
     async fn fall_asleep(
         &self,
         id: Uuid,
-        lane: &LaneName,
+        queue: &QueueName,
         deadline: Instant,
         ears: &mut Ears,
     ) -> Result<Next> {
-        if let Some(next) = self.look_eagerly(lane, ears).await? {
+        if let Some(next) = self.look_eagerly(queue, ears).await? {
             return Ok(next);
         }
         let limit = deadline
             .saturating_duration_since(Instant::now())
             .min(REST_MAX);
         let statement = sqlx::query("SELECT until, registered FROM consign.rest($1, $2, $3)")
-            .bind(lane.as_str())
+            .bind(queue.as_str())
             .bind(id)
             .bind(rows::interval(limit));
         let rows = self
@@ -109,14 +109,14 @@ impl PostgresStore {
         let rests_until = Instant::now() + limit;
         let is_registered: bool = rows::column(row, "registered")?;
         match after(duration(row)?, rests_until) {
-            Next::Sleep(_) if is_registered => self.look_until_sure(lane, rests_until, ears).await,
+            Next::Sleep(_) if is_registered => self.look_until_sure(queue, rests_until, ears).await,
             next => Ok(next),
         }
     }
 
-    /// While the lane had work a moment ago.
-    async fn look_eagerly(&self, lane: &LaneName, ears: &mut Ears) -> Result<Option<Next>> {
-        let Some(found_at) = self.wakes.found_at(lane) else {
+    /// While the queue had work a moment ago.
+    async fn look_eagerly(&self, queue: &QueueName, ears: &mut Ears) -> Result<Option<Next>> {
+        let Some(found_at) = self.wakes.found_at(queue) else {
             return Ok(None);
         };
         while Instant::now() < found_at + EAGER {
@@ -125,7 +125,7 @@ impl PostgresStore {
                 Heard::Work => return Ok(Some(Next::Claim)),
                 Heard::Look | Heard::Nothing => {}
             }
-            if let Next::Claim = after(self.until_due(lane).await?, until) {
+            if let Next::Claim = after(self.until_due(queue).await?, until) {
                 return Ok(Some(Next::Claim));
             }
         }
@@ -136,12 +136,12 @@ impl PostgresStore {
     /// before this one was registered. Whoever looks from now on sees it.
     async fn look_until_sure(
         &self,
-        lane: &LaneName,
+        queue: &QueueName,
         rests_until: Instant,
         ears: &mut Ears,
     ) -> Result<Next> {
         let started = Instant::now();
-        let (until, all) = self.look_for_work(lane, None).await?;
+        let (until, all) = self.look_for_work(queue, None).await?;
         let (mut committing, mut has_slow) = self.wakes.without_slow(all);
         let mut next = after(until, rests_until);
         let mut pause = PAUSE_MIN;
@@ -159,7 +159,7 @@ impl PostgresStore {
                 Heard::Nothing => {}
             }
             pause = (pause * 2).min(PAUSE_MAX);
-            let (until, still) = self.look_for_work(lane, Some(&committing)).await?;
+            let (until, still) = self.look_for_work(queue, Some(&committing)).await?;
             committing = still;
             next = after(until, rests_until);
         }
@@ -172,20 +172,20 @@ impl PostgresStore {
     /// How long until something is due, and who is about to commit.
     async fn look_for_work(
         &self,
-        lane: &LaneName,
+        queue: &QueueName,
         committing: Option<&[String]>,
     ) -> Result<(Option<Duration>, Vec<String>)> {
         let statement = sqlx::query("SELECT until, committing FROM consign.look($1, $2)")
-            .bind(lane.as_str())
+            .bind(queue.as_str())
             .bind(committing);
         let rows = self.read_as(Use::Claim, "look for work", statement).await?;
         let row = first(&rows)?;
         Ok((duration(row)?, rows::column(row, "committing")?))
     }
 
-    /// How long until the lane has something to claim, if anything is in sight.
-    async fn until_due(&self, lane: &LaneName) -> Result<Option<Duration>> {
-        let statement = sqlx::query("SELECT consign.until_due($1) AS until").bind(lane.as_str());
+    /// How long until the queue has something to claim, if anything is in sight.
+    async fn until_due(&self, queue: &QueueName) -> Result<Option<Duration>> {
+        let statement = sqlx::query("SELECT consign.until_due($1) AS until").bind(queue.as_str());
         let rows = self.read_as(Use::Claim, "look for work", statement).await?;
         rows.first().map_or(Ok(None), duration)
     }

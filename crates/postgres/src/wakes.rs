@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use consign_kernel::LaneName;
+use consign_kernel::QueueName;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgNotification, PgPoolOptions};
 use tokio::{
     sync::watch,
@@ -15,7 +15,7 @@ use tokio::{
 };
 use uuid::Uuid;
 
-/// The channel on which a commit names its lane: alone where something is due, or followed by
+/// The channel on which a commit names its queue: alone where something is due, or followed by
 /// ` later` where something will be.
 const CHANNEL: &str = "consign";
 const LATER: &str = " later";
@@ -31,12 +31,12 @@ const CONNECT_MAX: Duration = Duration::from_secs(10);
 /// How long a wait stands still for the first connection. Afterwards it looks by itself.
 const FIRST_CONNECT_MAX: Duration = Duration::from_millis(100);
 
-/// Who waits for which lane, and the task that wakes them.
+/// Who waits for which queue, and the task that wakes them.
 #[derive(Debug)]
 pub(crate) struct Wakes {
     /// Where to listen; none behind a transaction pooler without a direct address.
     listen: Option<PgConnectOptions>,
-    lanes: Arc<Lanes>,
+    queues: Arc<Queues>,
     /// Transactions that were about to commit and have not ended for long.
     slow: Mutex<HashSet<String>>,
     /// Started by the first wait; ends with the store.
@@ -56,7 +56,7 @@ enum Listening {
     No,
 }
 
-/// How often a lane was rung for: work that is due, and reasons to look again.
+/// How often a queue was rung for: work that is due, and reasons to look again.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rings {
     work: u64,
@@ -64,7 +64,7 @@ struct Rings {
 }
 
 #[derive(Debug, Default)]
-struct LaneBell {
+struct QueueBell {
     rings: watch::Sender<Rings>,
     found_at: Mutex<Option<Instant>>,
     /// Ids in the registry of sleeping workers that no wait uses at the moment.
@@ -72,21 +72,21 @@ struct LaneBell {
 }
 
 #[derive(Debug, Default)]
-struct Lanes(Mutex<HashMap<String, Arc<LaneBell>>>);
+struct Queues(Mutex<HashMap<String, Arc<QueueBell>>>);
 
-impl Lanes {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<LaneBell>>> {
+impl Queues {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<QueueBell>>> {
         self.0.lock().expect("invariant: no panic under this lock")
     }
 
-    fn get(&self, lane: &str) -> Arc<LaneBell> {
-        Arc::clone(self.lock().entry(lane.to_owned()).or_default())
+    fn get(&self, queue: &str) -> Arc<QueueBell> {
+        Arc::clone(self.lock().entry(queue.to_owned()).or_default())
     }
 
-    /// Wakes those who wait for a lane. Any login may send a notification: unknown names leave no
+    /// Wakes those who wait for a queue. Any login may send a notification: unknown names leave no
     /// trace.
-    fn ring(&self, lane: &str, is_due: bool) {
-        if let Some(bell) = self.lock().get(lane) {
+    fn ring(&self, queue: &str, is_due: bool) {
+        if let Some(bell) = self.lock().get(queue) {
             bell.rings.send_modify(|rings| match is_due {
                 true => rings.work += 1,
                 false => rings.looks += 1,
@@ -112,7 +112,7 @@ pub(crate) enum Heard {
     Nothing,
 }
 
-/// Hears the rings for a lane since it was made.
+/// Hears the rings for a queue since it was made.
 #[derive(Debug)]
 pub(crate) struct Ears {
     rings: watch::Receiver<Rings>,
@@ -136,7 +136,7 @@ impl Wakes {
     pub(crate) fn new(listen: Option<PgConnectOptions>) -> Self {
         Self {
             listen,
-            lanes: Arc::default(),
+            queues: Arc::default(),
             slow: Mutex::default(),
             listener: Mutex::default(),
         }
@@ -149,15 +149,15 @@ impl Wakes {
 
     /// An id for the registry of sleeping workers that no other wait uses: a registration replaces
     /// the earlier one of its id, and a wait must not lose its own to a shorter one.
-    pub(crate) fn take_id(&self, lane: &LaneName) -> Uuid {
-        let free = lock(&self.lanes.get(lane.as_str()).free_ids).pop();
+    pub(crate) fn take_id(&self, queue: &QueueName) -> Uuid {
+        let free = lock(&self.queues.get(queue.as_str()).free_ids).pop();
         free.unwrap_or_else(Uuid::new_v4)
     }
 
     /// Makes an id free for the next wait, whose registration then replaces what this one left. Not
     /// for a wait that was dropped: its last statement may still be under way.
-    pub(crate) fn free_id(&self, lane: &LaneName, id: Uuid) {
-        lock(&self.lanes.get(lane.as_str()).free_ids).push(id);
+    pub(crate) fn free_id(&self, queue: &QueueName, id: Uuid) {
+        lock(&self.queues.get(queue.as_str()).free_ids).push(id);
     }
 
     /// Starts to listen, and returns whether wake-ups are heard.
@@ -169,7 +169,7 @@ impl Wakes {
             let mut listener = lock(&self.listener);
             let listener = listener.get_or_insert_with(|| {
                 let (sender, state) = watch::channel(Listening::Untried);
-                let task = tokio::spawn(listen(options.clone(), Arc::clone(&self.lanes), sender));
+                let task = tokio::spawn(listen(options.clone(), Arc::clone(&self.queues), sender));
                 Listener { task, state }
             });
             listener.state.clone()
@@ -180,26 +180,26 @@ impl Wakes {
             .is_ok_and(|state| state.is_ok_and(|state| *state == Listening::Yes))
     }
 
-    pub(crate) fn ears(&self, lane: &LaneName) -> Ears {
-        let rings = self.lanes.get(lane.as_str()).rings.subscribe();
+    pub(crate) fn ears(&self, queue: &QueueName) -> Ears {
+        let rings = self.queues.get(queue.as_str()).rings.subscribe();
         let work = rings.borrow().work;
         Ears { rings, work }
     }
 
-    /// Wakes who waits for a lane in this process.
-    pub(crate) fn ring(&self, lane: &LaneName, is_due: bool) {
-        self.lanes.ring(lane.as_str(), is_due);
+    /// Wakes who waits for a queue in this process.
+    pub(crate) fn ring(&self, queue: &QueueName, is_due: bool) {
+        self.queues.ring(queue.as_str(), is_due);
     }
 
-    /// Remembers that a lane had work just now.
-    pub(crate) fn found(&self, lane: &LaneName) {
-        let bell = self.lanes.get(lane.as_str());
+    /// Remembers that a queue had work just now.
+    pub(crate) fn found(&self, queue: &QueueName) {
+        let bell = self.queues.get(queue.as_str());
         *lock(&bell.found_at) = Some(Instant::now());
     }
 
-    /// When a lane last had work.
-    pub(crate) fn found_at(&self, lane: &LaneName) -> Option<Instant> {
-        *lock(&self.lanes.get(lane.as_str()).found_at)
+    /// When a queue last had work.
+    pub(crate) fn found_at(&self, queue: &QueueName) -> Option<Instant> {
+        *lock(&self.queues.get(queue.as_str()).found_at)
     }
 
     /// Of all transactions that are about to commit, those that are not known to be slow. Forgets
@@ -230,26 +230,26 @@ impl Drop for Wakes {
 
 /// Listens for ever. Failures are not reported: polling is the safety net, and the database's
 /// absence shows in every other operation.
-async fn listen(options: PgConnectOptions, lanes: Arc<Lanes>, state: watch::Sender<Listening>) {
+async fn listen(options: PgConnectOptions, queues: Arc<Queues>, state: watch::Sender<Listening>) {
     let mut pause = RECONNECT_MIN;
     loop {
         let started = Instant::now();
         if let Ok(Ok(mut listener)) = timeout(CONNECT_MAX, connect(&options)).await {
             state.send_replace(Listening::Yes);
             // Whatever came while the connection was gone is not sent again.
-            lanes.ring_all();
+            queues.ring_all();
             while let Ok(notification) = next(&mut listener).await {
                 if let Some(notification) = notification {
                     let payload = notification.payload();
                     match payload.strip_suffix(LATER) {
-                        Some(lane) => lanes.ring(lane, false),
-                        None => lanes.ring(payload, true),
+                        Some(queue) => queues.ring(queue, false),
+                        None => queues.ring(payload, true),
                     }
                 }
             }
         }
         state.send_replace(Listening::No);
-        lanes.ring_all();
+        queues.ring_all();
         if started.elapsed() > RECONNECT_MAX {
             pause = RECONNECT_MIN;
         }

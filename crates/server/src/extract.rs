@@ -5,7 +5,7 @@ use axum::{
     extract::{FromRequest, FromRequestParts, Path, Query, Request},
     http::{HeaderMap, header, request::Parts},
 };
-use consign_kernel::{LaneName, MessageId, Token, nearest};
+use consign_kernel::{MessageId, QueueName, Token, nearest};
 use serde::de::DeserializeOwned;
 
 use crate::{
@@ -82,7 +82,7 @@ pub(crate) trait Segment: Sized {
     fn parse(text: &str) -> Result<Self, Problem>;
 }
 
-impl Segment for LaneName {
+impl Segment for QueueName {
     fn parse(text: &str) -> Result<Self, Problem> {
         Ok(text.parse()?)
     }
@@ -140,7 +140,7 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     parse_messages(bytes)
 }
 
-/// The same for messages, which keep their payloads as text: the lanes bound those.
+/// The same for messages, which keep their payloads as text: the queues bound those.
 pub(crate) fn parse_messages<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     // serde would take a list for the fields of an object, in their order.
     if bytes.trim_ascii_start().starts_with(b"[") {

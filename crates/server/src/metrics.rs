@@ -2,7 +2,7 @@
 
 use metrics::{Unit, describe_counter, describe_histogram};
 
-/// Messages enqueued over HTTP, repeats not counted; label `lane`.
+/// Messages enqueued over HTTP, repeats not counted; label `queue`.
 pub const ENQUEUED: &str = "consign_enqueued_total";
 /// Requests answered; labels `method`, `route` (the template, never a path) and `status`.
 pub const REQUESTS: &str = "consign_http_requests_total";

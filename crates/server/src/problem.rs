@@ -190,29 +190,29 @@ impl From<Error> for Problem {
         let meaning = codes::of_store(&error);
         let problem = Self::new(meaning, error.to_string()).caused_by(with_causes(&error));
         match error {
-            Error::UnknownLane { lane, suggestion } => unknown_lane(problem, lane, suggestion),
+            Error::UnknownQueue { queue, suggestion } => unknown_queue(problem, queue, suggestion),
             Error::UnknownRedrive { id } => Self {
                 detail: format!(
                     "redrive {id} does not exist; GET /v1/redrives lists those there are"
                 ),
                 ..problem
             },
-            Error::KeyConflict { lane, key, id } => problem
-                .with("lane", lane.as_str())
+            Error::KeyConflict { queue, key, id } => problem
+                .with("queue", queue.as_str())
                 .with("key", key)
                 .with("id", json!(id)),
             Error::PayloadTooLarge {
                 index,
-                lane,
+                queue,
                 bytes,
                 bytes_max,
             } => problem
                 .with("index", index)
-                .with("lane", lane.as_str())
+                .with("queue", queue.as_str())
                 .with("bytes", bytes)
                 .with("bytes_max", bytes_max),
             Error::InvalidInput { what, .. } => problem.with("what", what),
-            Error::LaneNotEmpty { lane } => problem.with("lane", lane.as_str()),
+            Error::QueueNotEmpty { queue } => problem.with("queue", queue.as_str()),
             Error::Schema { found, needed, .. } => {
                 problem.with("found", found).with("needed", needed)
             }
@@ -229,17 +229,17 @@ impl From<Error> for Problem {
 }
 
 /// Who calls may have other means than the command line.
-fn unknown_lane(problem: Problem, lane: String, suggestion: Option<String>) -> Problem {
+fn unknown_queue(problem: Problem, queue: String, suggestion: Option<String>) -> Problem {
     let near = suggestion.as_ref();
     let near = near.map(|name| format!(" (did you mean {name:?}?)"));
     let detail = format!(
-        "lane {lane:?} does not exist{}; GET /v1/lanes lists those there are, PUT /v1/lanes/{lane} \
-         creates it. A lane of a configuration file exists once `consign serve` or `consign work` \
+        "queue {queue:?} does not exist{}; GET /v1/queues lists those there are, PUT /v1/queues/{queue} \
+         creates it. A queue of a configuration file exists once `consign serve` or `consign work` \
          has started with that file",
         near.unwrap_or_default()
     );
     Problem { detail, ..problem }
-        .with("lane", lane)
+        .with("queue", queue)
         .with("suggestion", suggestion)
 }
 

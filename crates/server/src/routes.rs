@@ -37,7 +37,6 @@ pub(crate) mod audit;
 pub(crate) mod claims;
 pub(crate) mod enqueue;
 pub(crate) mod health;
-pub(crate) mod lanes;
 pub(crate) mod leases;
 pub(crate) mod mcp;
 pub(crate) mod memory;
@@ -45,6 +44,7 @@ pub(crate) mod messages;
 pub(crate) mod orders;
 mod paying;
 pub(crate) mod payments;
+pub(crate) mod queues;
 pub(crate) mod redrives;
 
 /// One route, as far as the documentation is concerned.
@@ -155,18 +155,18 @@ impl Routes {
 
     fn enqueueing(&mut self) {
         const ONE: &[&Meaning] = &[
-            codes::UNKNOWN_LANE,
+            codes::UNKNOWN_QUEUE,
             codes::KEY_CONFLICT,
             codes::KEY_MISMATCH,
             codes::PAYLOAD_TOO_LARGE,
         ];
         const BATCH: &[&Meaning] = &[
-            codes::UNKNOWN_LANE,
+            codes::UNKNOWN_QUEUE,
             codes::KEY_CONFLICT,
             codes::PAYLOAD_TOO_LARGE,
             codes::BATCH_TOO_LARGE,
         ];
-        let path = "/v1/lanes/{lane}/messages";
+        let path = "/v1/queues/{queue}/messages";
         self.add(POST, path, Access::ENQUEUE, ONE, enqueue::one);
         self.add(POST, "/v1/messages", Access::ENQUEUE, BATCH, enqueue::batch);
     }
@@ -200,17 +200,17 @@ impl Routes {
     fn reading(&mut self) {
         const QUERY: &[&Meaning] = &[codes::BAD_QUERY];
         const MESSAGE: &[&Meaning] = &[codes::NO_SUCH_MESSAGE];
-        const LANE: &[&Meaning] = &[codes::UNKNOWN_LANE];
+        const QUEUE: &[&Meaning] = &[codes::UNKNOWN_QUEUE];
         const REDRIVE: &[&Meaning] = &[codes::UNKNOWN_REDRIVE];
         let read = Access::READ;
-        const IN_LANE: &[&Meaning] = &[codes::BAD_QUERY, codes::UNKNOWN_LANE];
-        self.add(GET, "/v1/messages", read, IN_LANE, messages::list);
+        const IN_QUEUE: &[&Meaning] = &[codes::BAD_QUERY, codes::UNKNOWN_QUEUE];
+        self.add(GET, "/v1/messages", read, IN_QUEUE, messages::list);
         self.add(GET, "/v1/messages/{id}", read, MESSAGE, messages::show);
         let attempts = "/v1/messages/{id}/attempts";
         self.add(GET, attempts, read, MESSAGE, messages::attempts);
-        self.add(GET, "/v1/dead", read, IN_LANE, messages::dead);
-        self.add(GET, "/v1/lanes", read, QUERY, lanes::list);
-        self.add(GET, "/v1/lanes/{lane}", read, LANE, lanes::show);
+        self.add(GET, "/v1/dead", read, IN_QUEUE, messages::dead);
+        self.add(GET, "/v1/queues", read, QUERY, queues::list);
+        self.add(GET, "/v1/queues/{queue}", read, QUEUE, queues::show);
         self.add(GET, "/v1/leases", read, QUERY, leases::list);
         self.add(GET, "/v1/redrives", read, QUERY, redrives::list);
         self.add(GET, "/v1/redrives/{id}", read, REDRIVE, redrives::show);
@@ -228,9 +228,9 @@ impl Routes {
         const REQUEUE: &[&Meaning] = &[REASON, codes::NO_SUCH_MESSAGE, codes::NOT_DEAD];
         const HOLD: &[&Meaning] = &[REASON, codes::NO_SUCH_MESSAGE, codes::NOT_HOLDABLE];
         const UNHOLD: &[&Meaning] = &[REASON, codes::NO_SUCH_MESSAGE, codes::NOT_HELD];
-        const PUT_LANE: &[&Meaning] = &[REASON, codes::LANE_NOT_EMPTY];
-        const PATCH_LANE: &[&Meaning] = &[REASON, codes::UNKNOWN_LANE, codes::LANE_NOT_EMPTY];
-        const LANE: &[&Meaning] = &[REASON, codes::UNKNOWN_LANE];
+        const PUT_QUEUE: &[&Meaning] = &[REASON, codes::QUEUE_NOT_EMPTY];
+        const PATCH_QUEUE: &[&Meaning] = &[REASON, codes::UNKNOWN_QUEUE, codes::QUEUE_NOT_EMPTY];
+        const QUEUE: &[&Meaning] = &[REASON, codes::UNKNOWN_QUEUE];
         const REDRIVE: &[&Meaning] = &[REASON, codes::UNKNOWN_REDRIVE];
         let operate = Access::OPERATE;
         self.add(POST, "/v1/messages/{id}/requeue", operate, REQUEUE, requeue);
@@ -241,18 +241,30 @@ impl Routes {
         self.add(POST, "/v1/messages/hold", operate, MANY, hold_many);
         self.add(POST, "/v1/messages/unhold", operate, MANY, unhold_many);
         self.add(POST, "/v1/messages/resolve", operate, MANY, resolve_many);
-        self.add(PUT, "/v1/lanes/{lane}", operate, PUT_LANE, lanes::put);
-        self.add(PATCH, "/v1/lanes/{lane}", operate, PATCH_LANE, lanes::patch);
-        self.add(POST, "/v1/lanes/{lane}/pause", operate, LANE, lanes::pause);
+        self.add(PUT, "/v1/queues/{queue}", operate, PUT_QUEUE, queues::put);
+        self.add(
+            PATCH,
+            "/v1/queues/{queue}",
+            operate,
+            PATCH_QUEUE,
+            queues::patch,
+        );
         self.add(
             POST,
-            "/v1/lanes/{lane}/resume",
+            "/v1/queues/{queue}/pause",
             operate,
-            LANE,
-            lanes::resume,
+            QUEUE,
+            queues::pause,
+        );
+        self.add(
+            POST,
+            "/v1/queues/{queue}/resume",
+            operate,
+            QUEUE,
+            queues::resume,
         );
         self.add(POST, "/v1/leases/{token}/end", operate, LEASE, leases::end);
-        self.add(POST, "/v1/redrives", operate, LANE, redrives::start);
+        self.add(POST, "/v1/redrives", operate, QUEUE, redrives::start);
         self.add(
             POST,
             "/v1/redrives/{id}/stop",
@@ -269,8 +281,8 @@ impl Routes {
         const HELD: &[&Meaning] = &[codes::LEASE_LOST, codes::NOT_IN_LEASE];
         let work = Access::WORK;
         let patience = self.shared.options.wait_max();
-        let lane = &[codes::UNKNOWN_LANE];
-        self.add_patient(POST, "/v1/claims", work, lane, claims::claim, patience);
+        let queue = &[codes::UNKNOWN_QUEUE];
+        self.add_patient(POST, "/v1/claims", work, queue, claims::claim, patience);
         self.add(POST, "/v1/leases/{token}/renew", work, LOST, leases::renew);
         self.add(POST, "/v1/leases/{token}/begin", work, HELD, leases::begin);
         self.add(

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
-use consign_kernel::{Counts, Lane, LaneName, LanePulse, PAGE_ENTRIES_MAX, Store};
+use consign_kernel::{Counts, PAGE_ENTRIES_MAX, Queue, QueueName, QueuePulse, Store};
 use consign_memory::{GatewayToken, MemoryOptions, MemoryService, Secret};
 use consign_orders::OrderService;
 use consign_payments::{PaymentService, Payments};
@@ -45,8 +45,8 @@ type SchemaCheck =
 /// Exports of the audit under way at once, at most: each reads for as long as its reader takes it.
 const EXPORTS_MAX: usize = 2;
 
-/// Lanes with what is in them.
-pub(crate) type CountedLanes = Vec<(Lane, Counts)>;
+/// Queues with what is in them.
+pub(crate) type CountedQueues = Vec<(Queue, Counts)>;
 
 /// When the database was checked, and what was wrong with it.
 pub(crate) type Checked = (Instant, Option<String>);
@@ -112,8 +112,8 @@ pub struct AppState {
     pub(crate) last_check: Arc<Mutex<Option<Checked>>>,
     /// Why the process could not write to the database the last time, if it could not.
     failed_write: Arc<watch::Sender<Option<String>>>,
-    /// Held while a lane's policy is read, changed and written.
-    pub(crate) lane_changes: Arc<Mutex<()>>,
+    /// Held while a queue's policy is read, changed and written.
+    pub(crate) queue_changes: Arc<Mutex<()>>,
     /// Wakes the stepper of redrives when one is started here.
     pub(crate) redrive_started: Arc<Notify>,
     /// What workers get done by HTTP.
@@ -122,9 +122,9 @@ pub struct AppState {
     pub(crate) exports: Arc<Semaphore>,
     /// What is being looked at in browsers.
     pub(crate) live: Arc<Live>,
-    /// The first page of lanes with their counts, which takes long where there are many messages: one
+    /// The first page of queues with their counts, which takes long where there are many messages: one
     /// read at a time.
-    first_lanes: Arc<SharedRead<Result<CountedLanes, Problem>>>,
+    first_queues: Arc<SharedRead<Result<CountedQueues, Problem>>>,
     draining: Arc<watch::Sender<bool>>,
 }
 
@@ -145,17 +145,17 @@ impl AppState {
             tick_age_max: ServerOptions::default().tick_age_max(),
             last_check: Arc::default(),
             failed_write: Arc::new(watch::Sender::new(None)),
-            lane_changes: Arc::default(),
+            queue_changes: Arc::default(),
             redrive_started: Arc::new(Notify::new()),
             tally: Arc::default(),
             exports: Arc::new(Semaphore::new(EXPORTS_MAX)),
             live: Arc::default(),
-            first_lanes: Arc::default(),
+            first_queues: Arc::default(),
             draining: Arc::new(watch::Sender::new(false)),
         }
     }
 
-    /// The same with the worker of this process, which `/v1/worker`, `/v1/lanes` and `/readyz` then
+    /// The same with the worker of this process, which `/v1/worker`, `/v1/queues` and `/readyz` then
     /// speak of.
     #[must_use]
     pub fn with_worker(self, worker: impl WorkerView + 'static) -> Self {
@@ -241,9 +241,9 @@ impl AppState {
         }
     }
 
-    /// What workers have got done by HTTP since this was last asked, lane by lane: for one that
+    /// What workers have got done by HTTP since this was last asked, queue by queue: for one that
     /// tells of the process.
-    pub fn take_done(&self) -> Vec<LanePulse> {
+    pub fn take_done(&self) -> Vec<QueuePulse> {
         self.tally.take()
     }
 
@@ -257,21 +257,21 @@ impl AppState {
         self.failed_write.borrow().clone()
     }
 
-    /// Lanes with their counts by name, those after `after`; at most `limit`. All who ask for the
+    /// Queues with their counts by name, those after `after`; at most `limit`. All who ask for the
     /// first at the same time share one read.
-    pub(crate) async fn lanes(
+    pub(crate) async fn queues(
         &self,
-        after: Option<&LaneName>,
+        after: Option<&QueueName>,
         limit: u32,
-    ) -> Result<CountedLanes, Problem> {
+    ) -> Result<CountedQueues, Problem> {
         if after.is_some() {
-            return Ok(self.store.lanes(after, limit).await?);
+            return Ok(self.store.queues(after, limit).await?);
         }
         let store = Arc::clone(&self.store);
-        let read = || async move { Ok(store.lanes(None, PAGE_ENTRIES_MAX).await?) };
-        let mut lanes = self.first_lanes.get(read).await?;
-        lanes.truncate(limit as usize);
-        Ok(lanes)
+        let read = || async move { Ok(store.queues(None, PAGE_ENTRIES_MAX).await?) };
+        let mut queues = self.first_queues.get(read).await?;
+        queues.truncate(limit as usize);
+        Ok(queues)
     }
 
     /// The tokens that only the gateway of memories knows.

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use consign_kernel::{AttemptOutcome, Done, LaneName, LanePulse, Token};
+use consign_kernel::{AttemptOutcome, Done, QueueName, QueuePulse, Token};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::Instant,
@@ -20,11 +20,11 @@ const ENDED_MAX: usize = 10_000;
 /// Results of leases that were not taken here, remembered for the same reason.
 const FOREIGN_MAX: usize = 50_000;
 
-/// Lanes looked up at once, at most. What is recorded while as many are looked up is not counted:
+/// Queues looked up at once, at most. What is recorded while as many are looked up is not counted:
 /// rates may be a little low, but whoever works never waits for them.
 const LOOK_UPS_MAX: usize = 4;
 
-/// What is counted, lane by lane.
+/// What is counted, queue by queue.
 #[derive(Debug)]
 pub(crate) struct Tally {
     counted: Mutex<Counted>,
@@ -50,13 +50,13 @@ struct Counted {
     /// What was told under tokens that nobody has got here, oldest first in the order.
     foreign: HashSet<(Token, u128)>,
     foreign_order: VecDeque<(Token, u128)>,
-    done: BTreeMap<LaneName, (Done, Duration)>,
+    done: BTreeMap<QueueName, (Done, Duration)>,
 }
 
 /// A lease that was taken here.
 #[derive(Debug)]
 struct Held {
-    lane: LaneName,
+    queue: QueueName,
     /// What has no result yet.
     open: HashSet<u128>,
     /// When it was taken, or told of last.
@@ -71,11 +71,11 @@ impl Tally {
     pub(crate) fn claimed(
         &self,
         token: Token,
-        lane: &LaneName,
+        queue: &QueueName,
         messages: impl Iterator<Item = u128>,
     ) {
         let held = Held {
-            lane: lane.clone(),
+            queue: queue.clone(),
             open: messages.collect(),
             since: Instant::now(),
         };
@@ -88,19 +88,19 @@ impl Tally {
         }
     }
 
-    /// The lane of a lease that was taken here and has not come to its end.
-    pub(crate) fn lane(&self, token: Token) -> Option<LaneName> {
+    /// The queue of a lease that was taken here and has not come to its end.
+    pub(crate) fn queue(&self, token: Token) -> Option<QueueName> {
         let counted = self.counted();
-        counted.leases.get(&token).map(|held| held.lane.clone())
+        counted.leases.get(&token).map(|held| held.queue.clone())
     }
 
-    /// A turn to look up the lane of a lease that was not taken here.
+    /// A turn to look up the queue of a lease that was not taken here.
     pub(crate) fn look_up(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.look_ups).try_acquire_owned().ok()
     }
 
     /// Results were recorded; those told before are not counted again.
-    pub(crate) fn recorded(&self, token: Token, lane: &LaneName, told: &[Told]) {
+    pub(crate) fn recorded(&self, token: Token, queue: &QueueName, told: &[Told]) {
         let mut guard = self.counted();
         let counted = &mut *guard;
         let (new, took) = match counted.leases.get_mut(&token) {
@@ -119,7 +119,7 @@ impl Tally {
                 (new.collect(), Duration::ZERO)
             }
         };
-        let (done, time) = counted.done.entry(lane.clone()).or_default();
+        let (done, time) = counted.done.entry(queue.clone()).or_default();
         new.iter().for_each(|(_, outcome)| count(done, *outcome));
         if !new.is_empty() {
             *time += took;
@@ -127,21 +127,21 @@ impl Tally {
         counted.end(token);
     }
 
-    /// What was recorded since this was last asked. A lane that was worked on once stays.
-    pub(crate) fn take(&self) -> Vec<LanePulse> {
+    /// What was recorded since this was last asked. A queue that was worked on once stays.
+    pub(crate) fn take(&self) -> Vec<QueuePulse> {
         let mut counted = self.counted();
-        let lanes = counted.done.iter_mut().map(|(lane, (done, time))| {
+        let queues = counted.done.iter_mut().map(|(queue, (done, time))| {
             let took_ms = time.as_millis() as u64;
             *time -= Duration::from_millis(took_ms);
-            LanePulse {
-                lane: lane.clone(),
+            QueuePulse {
+                queue: queue.clone(),
                 done: Done {
                     took_ms,
                     ..std::mem::take(done)
                 },
             }
         });
-        lanes.collect()
+        queues.collect()
     }
 
     fn counted(&self) -> MutexGuard<'_, Counted> {
@@ -204,11 +204,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn every_result_counts_once() {
         let tally = Tally::default();
-        let mail: LaneName = "mail".parse().unwrap();
+        let mail: QueueName = "mail".parse().unwrap();
         let (here, elsewhere) = (Token(Uuid::from_u128(1)), Token(Uuid::from_u128(2)));
         tally.claimed(here, &mail, [1, 2].into_iter());
-        assert_eq!(tally.lane(here), Some(mail.clone()));
-        assert_eq!(tally.lane(elsewhere), None);
+        assert_eq!(tally.queue(here), Some(mail.clone()));
+        assert_eq!(tally.queue(elsewhere), None);
         advance(Duration::from_millis(300)).await;
         tally.recorded(here, &mail, &[(1, Delivered)]);
         tally.recorded(here, &mail, &[(1, Delivered)]);
@@ -227,17 +227,17 @@ mod tests {
         };
         let taken = tally.take();
         assert_eq!(
-            (taken.len(), &taken[0].lane, taken[0].done),
+            (taken.len(), &taken[0].queue, taken[0].done),
             (1, &mail, expected)
         );
         assert_eq!(tally.take()[0].done, Done::default());
-        assert_eq!(tally.lane(here), None, "nothing is left of it");
+        assert_eq!(tally.queue(here), None, "nothing is left of it");
     }
 
     #[tokio::test]
     async fn what_is_remembered_has_a_bound() {
         let tally = Tally::default();
-        let mail: LaneName = "mail".parse().unwrap();
+        let mail: QueueName = "mail".parse().unwrap();
         for number in 0..(LEASES_MAX as u128 + 5) {
             tally.claimed(Token(Uuid::from_u128(number)), &mail, [number].into_iter());
         }

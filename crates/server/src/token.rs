@@ -20,7 +20,7 @@ pub enum Scope {
     Producer,
     /// Claim, renew, begin, settle and release.
     Worker,
-    /// Change lanes, move messages, redrive, and read.
+    /// Change queues, move messages, redrive, and read.
     Operator,
     /// Read.
     Auditor,

@@ -5,13 +5,13 @@
 
 pub(crate) mod enqueue;
 pub(crate) mod health;
-pub(crate) mod lanes;
 pub(crate) mod leases;
 pub(crate) mod memory;
 pub(crate) mod messages;
 pub(crate) mod operate;
 pub(crate) mod orders;
 pub(crate) mod payments;
+pub(crate) mod queues;
 pub(crate) mod redrives;
 pub(crate) mod shapes;
 pub(crate) mod worker;

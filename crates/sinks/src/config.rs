@@ -1,8 +1,8 @@
-//! Which sink a lane delivers to, as the configuration says.
+//! Which sink a queue delivers to, as the configuration says.
 
 use std::sync::Arc;
 
-use consign_kernel::{LaneName, nearest};
+use consign_kernel::{QueueName, nearest};
 use consign_worker::Sink;
 use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned, de::Error as _};
 use serde_json::{Map, Value};
@@ -18,14 +18,14 @@ pub(crate) trait Kind: DeserializeOwned + Serialize {
     /// the worker starts, so connections are made with the first delivery.
     fn build(
         &self,
-        lane: &LaneName,
+        queue: &QueueName,
     ) -> impl Future<Output = Result<Arc<dyn Sink>, SinkError>> + Send;
 }
 
 /// Every kind there is: its word in the configuration, its variant, its options, its feature.
 macro_rules! kinds {
     ($($(#[$when:meta])? $word:literal $variant:ident($options:ty) $(needs $feature:literal)?;)+) => {
-        /// A lane's sink: a table with a `kind` and that kind's options.
+        /// A queue's sink: a table with a `kind` and that kind's options.
         ///
         /// Serialises with its secrets hidden.
         #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -54,9 +54,9 @@ macro_rules! kinds {
             /// Checks the options, reads the secrets and makes the sink.
             ///
             /// Does not reach out: a sink that is down does not keep a worker from starting.
-            pub async fn build(&self, lane: &LaneName) -> Result<Arc<dyn Sink>, SinkError> {
+            pub async fn build(&self, queue: &QueueName) -> Result<Arc<dyn Sink>, SinkError> {
                 match self {
-                    $($(#[$when])? Self::$variant(options) => options.build(lane).await,)+
+                    $($(#[$when])? Self::$variant(options) => options.build(queue).await,)+
                 }
             }
 

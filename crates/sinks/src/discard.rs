@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use consign_kernel::LaneName;
+use consign_kernel::QueueName;
 use consign_worker::{Delivery, Sink, Verdict};
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ pub struct DiscardConfig {}
 impl Kind for DiscardConfig {
     const SECRETS: &'static [&'static str] = &[];
 
-    async fn build(&self, _lane: &LaneName) -> Result<Arc<dyn Sink>, SinkError> {
+    async fn build(&self, _queue: &QueueName) -> Result<Arc<dyn Sink>, SinkError> {
         Ok(Arc::new(Discard))
     }
 }

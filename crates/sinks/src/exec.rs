@@ -6,7 +6,7 @@ mod process;
 use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use consign_kernel::{LaneName, Outcome};
+use consign_kernel::{Outcome, QueueName};
 use consign_worker::{About, Delivery, Sink, Verdict, is_local};
 use serde::{Deserialize, Serialize};
 use tokio::{process::Command, time::Instant};
@@ -59,7 +59,7 @@ fn inherit_env() -> Vec<String> {
 impl Kind for ExecConfig {
     const SECRETS: &'static [&'static str] = &[];
 
-    async fn build(&self, _lane: &LaneName) -> Result<Arc<dyn Sink>, SinkError> {
+    async fn build(&self, _queue: &QueueName) -> Result<Arc<dyn Sink>, SinkError> {
         if self.command.as_os_str().is_empty() {
             return Err(SinkError::invalid("command", "is empty"));
         }
@@ -122,7 +122,7 @@ impl Exec {
             .env_clear()
             .envs(&self.env)
             .env("CONSIGN_MESSAGE_ID", message.id.to_string())
-            .env("CONSIGN_LANE", message.lane.as_str())
+            .env("CONSIGN_QUEUE", message.queue.as_str())
             .env("CONSIGN_KEY", delivery.idempotency_key())
             .env("CONSIGN_FENCE", delivery.fence.to_string())
             .env("CONSIGN_ATTEMPT", delivery.attempt_no.to_string())

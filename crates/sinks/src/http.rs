@@ -11,7 +11,7 @@ mod probe;
 use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
-use consign_kernel::{LaneName, Outcome};
+use consign_kernel::{Outcome, QueueName};
 use consign_outbound::{Allowed, Begun, Signer, WatchedBody};
 use consign_worker::{About, Delivery, Probe, Sink, Verdict};
 use jiff::Timestamp;
@@ -40,7 +40,7 @@ impl Kind for HttpConfig {
         "probe_url",
     ];
 
-    async fn build(&self, lane: &LaneName) -> Result<Arc<dyn Sink>, SinkError> {
+    async fn build(&self, queue: &QueueName) -> Result<Arc<dyn Sink>, SinkError> {
         let allowed = Allowed::parse(&self.allow);
         let allowed = allowed.map_err(|why| SinkError::invalid("allow", why))?;
         let url = config::parse_url("url", &self.url.reveal("url")?, self.https_only)?;
@@ -53,8 +53,8 @@ impl Kind for HttpConfig {
         let source = self.event_source.clone();
         let event_type = self.event_type.clone();
         let event = EventDefaults {
-            source: source.unwrap_or_else(|| format!("/consign/{lane}")),
-            event_type: event_type.unwrap_or_else(|| format!("consign.{lane}")),
+            source: source.unwrap_or_else(|| format!("/consign/{queue}")),
+            event_type: event_type.unwrap_or_else(|| format!("consign.{queue}")),
         };
         Ok(Arc::new(Http {
             destination: config::without_secrets(&url, matches!(self.url, Secret::Value(_))),
@@ -72,7 +72,7 @@ impl Kind for HttpConfig {
     }
 }
 
-/// One lane's http sink. Everything that can be checked or computed once has been.
+/// One queue's http sink. Everything that can be checked or computed once has been.
 struct Http {
     destination: String,
     url: Url,

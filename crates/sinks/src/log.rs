@@ -9,7 +9,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use consign_kernel::{LaneName, Outcome, Payload};
+use consign_kernel::{Outcome, Payload, QueueName};
 use consign_worker::{About, Delivery, Sink, Verdict};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,7 @@ pub struct LogConfig {
 impl Kind for LogConfig {
     const SECRETS: &'static [&'static str] = &[];
 
-    async fn build(&self, _lane: &LaneName) -> Result<Arc<dyn Sink>, SinkError> {
+    async fn build(&self, _queue: &QueueName) -> Result<Arc<dyn Sink>, SinkError> {
         if self.path.is_none() && self.sync {
             let why = "needs a `path`: standard output is not a disk";
             return Err(SinkError::invalid("sync", why));
@@ -63,7 +63,7 @@ struct Log {
 #[derive(Serialize)]
 struct Line<'a> {
     at: Timestamp,
-    lane: &'a LaneName,
+    queue: &'a QueueName,
     message_id: i64,
     idempotency_key: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -83,7 +83,7 @@ impl Log {
         let message = &*delivery.message;
         let line = Line {
             at: Timestamp::now(),
-            lane: &message.lane,
+            queue: &message.queue,
             message_id: message.id.0,
             idempotency_key: delivery.idempotency_key(),
             group: message.group.as_deref(),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use async_nats::{HeaderMap, Request, ServerAddr};
 use async_trait::async_trait;
-use consign_kernel::LaneName;
+use consign_kernel::QueueName;
 use consign_worker::{Delivery, Sink, Verdict};
 use tokio::time::{Instant, timeout_at};
 
@@ -34,9 +34,9 @@ const SUBJECT_BYTES_MAX: usize = 2048;
 impl Kind for NatsConfig {
     const SECRETS: &'static [&'static str] = &["password", "token", "credentials"];
 
-    async fn build(&self, lane: &LaneName) -> Result<Arc<dyn Sink>, SinkError> {
+    async fn build(&self, queue: &QueueName) -> Result<Arc<dyn Sink>, SinkError> {
         let servers = servers(self)?;
-        let subject = subject(&self.subject, lane)?;
+        let subject = subject(&self.subject, queue)?;
         if self.id_prefix != printable(&self.id_prefix, &[]) {
             let why = "may hold printable characters only";
             return Err(SinkError::invalid("id_prefix", why));
@@ -47,13 +47,13 @@ impl Kind for NatsConfig {
             destination: format!("{} {}", self.servers.join(","), self.subject),
             subject,
             id_prefix: self.id_prefix.clone(),
-            envelope: Envelope::new(lane, self.cloudevents, source, event_type, forward)?,
+            envelope: Envelope::new(queue, self.cloudevents, source, event_type, forward)?,
             link: Link::new(self, servers)?,
         }))
     }
 }
 
-/// One lane's nats sink.
+/// One queue's nats sink.
 #[derive(Debug)]
 struct Nats {
     destination: String,
@@ -133,9 +133,9 @@ fn token(group: &str) -> String {
     printable(group, &['.', '*', '>'])
 }
 
-fn subject(text: &str, lane: &LaneName) -> Result<Template, SinkError> {
+fn subject(text: &str, queue: &QueueName) -> Result<Template, SinkError> {
     let template = Template::parse("subject", text)?;
-    let example = template.fill_with(lane.as_str(), Some("group"), token);
+    let example = template.fill_with(queue.as_str(), Some("group"), token);
     let refuse = |why: &str| Err(SinkError::invalid("subject", why));
     if example.split('.').any(str::is_empty) {
         return refuse("must be words separated by single dots");
@@ -183,14 +183,14 @@ mod tests {
 
     #[test]
     fn subjects_are_checked_before_the_first_delivery() {
-        let lane: LaneName = "mail".parse().unwrap();
-        for good in ["orders", "a.{lane}.{group}", "{lane}-x.B_1"] {
-            assert!(subject(good, &lane).is_ok(), "{good}");
+        let queue: QueueName = "mail".parse().unwrap();
+        for good in ["orders", "a.{queue}.{group}", "{queue}-x.B_1"] {
+            assert!(subject(good, &queue).is_ok(), "{good}");
         }
         for bad in [
             "a..b", ".a", "a.", "a.*", "a.>", "a b", "$JS.API", "_INBOX.x", "a.{id}",
         ] {
-            assert!(subject(bad, &lane).is_err(), "{bad}");
+            assert!(subject(bad, &queue).is_err(), "{bad}");
         }
     }
 

@@ -7,7 +7,7 @@ mod pool;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use consign_kernel::LaneName;
+use consign_kernel::QueueName;
 use consign_worker::{Delivery, Sink, Verdict};
 use lapin::{
     BasicProperties, Confirmation,
@@ -41,7 +41,7 @@ const PERSISTENT: u8 = 2;
 impl Kind for RabbitmqConfig {
     const SECRETS: &'static [&'static str] = &["password"];
 
-    async fn build(&self, lane: &LaneName) -> Result<Arc<dyn Sink>, SinkError> {
+    async fn build(&self, queue: &QueueName) -> Result<Arc<dyn Sink>, SinkError> {
         let routing_key = Template::parse("routing_key", &self.routing_key)?;
         if self.exchange.len() > SHORT_BYTES_MAX {
             let why = format!("must not be longer than {SHORT_BYTES_MAX} bytes");
@@ -53,13 +53,13 @@ impl Kind for RabbitmqConfig {
             destination: format!("{} {} {}", self.url, self.exchange, self.routing_key),
             exchange: self.exchange.as_str().into(),
             routing_key,
-            envelope: Envelope::new(lane, self.cloudevents, source, event_type, forward)?,
+            envelope: Envelope::new(queue, self.cloudevents, source, event_type, forward)?,
             pool: Pool::new(self, uri(self)?)?,
         }))
     }
 }
 
-/// One lane's rabbitmq sink.
+/// One queue's rabbitmq sink.
 #[derive(Debug)]
 struct Rabbitmq {
     destination: String,

@@ -13,7 +13,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use consign_kernel::LaneName;
+use consign_kernel::QueueName;
 use consign_worker::{Delivery, Probe, Sink, Verdict};
 use jiff::{SignedDuration, Timestamp};
 use redis::{
@@ -45,7 +45,7 @@ const CLOCKS_DIFFER_MAX: SignedDuration = SignedDuration::from_hours(1);
 impl Kind for RedisConfig {
     const SECRETS: &'static [&'static str] = &["password"];
 
-    async fn build(&self, _lane: &LaneName) -> Result<Arc<dyn Sink>, SinkError> {
+    async fn build(&self, _queue: &QueueName) -> Result<Arc<dyn Sink>, SinkError> {
         for (option, value) in [
             ("max_len", self.max_len),
             ("dedupe_ttl_ms", self.dedupe_ttl_ms),
@@ -69,7 +69,7 @@ impl Kind for RedisConfig {
     }
 }
 
-/// One lane's redis sink.
+/// One queue's redis sink.
 struct Redis {
     destination: String,
     stream: Template,
@@ -196,7 +196,7 @@ fn fields(delivery: &Delivery) -> Vec<String> {
     let mut fields = Vec::new();
     let mut add = |name: &str, value: String| fields.extend([name.to_owned(), value]);
     add("id", message.id.to_string());
-    add("lane", message.lane.to_string());
+    add("queue", message.queue.to_string());
     if let Some(key) = &message.key {
         add("key", key.clone());
     }

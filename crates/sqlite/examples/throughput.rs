@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use consign_kernel::{Claim, Filter, LaneName, NewMessage, Report, Store};
+use consign_kernel::{Claim, Filter, NewMessage, QueueName, Report, Store};
 use consign_sqlite::{SqliteOptions, SqliteStore};
 use serde_json::json;
 
@@ -29,19 +29,19 @@ async fn main() -> Outcome<()> {
     let file = directory.path().join("queue.db");
     let options = SqliteOptions::new(file.to_string_lossy())?.migrate_on_open(true);
     let store = Arc::new(SqliteStore::open(&options).await?);
-    let lane: LaneName = "default".parse()?;
+    let queue: QueueName = "default".parse()?;
 
     let payload = json!({ "text": "x".repeat(188) });
     let begun = Instant::now();
     for _ in 0..total.div_ceil(length) {
-        let batch = vec![NewMessage::new(lane.clone(), payload.clone()); length];
+        let batch = vec![NewMessage::new(queue.clone(), payload.clone()); length];
         store.enqueue(&batch).await?;
     }
     tell("enqueue", total, begun.elapsed());
 
     let begun = Instant::now();
     // A whole run, so that giving it back leaves all runs as they were.
-    let claim = Claim::new(lane.clone(), "the first", u32::try_from(length)?);
+    let claim = Claim::new(queue.clone(), "the first", u32::try_from(length)?);
     let lease = store.claim(&claim).await?.ok_or("nothing to claim")?;
     eprintln!("claim {length} of {total} ready: {:?}", begun.elapsed());
     store.release(lease.token).await?;
@@ -58,7 +58,7 @@ async fn main() -> Outcome<()> {
         .map(|n| {
             tokio::spawn(work(
                 Arc::clone(&store),
-                lane.clone(),
+                queue.clone(),
                 n,
                 length,
                 Arc::clone(&done),
@@ -89,12 +89,12 @@ async fn main() -> Outcome<()> {
 
 async fn work(
     store: Arc<SqliteStore>,
-    lane: LaneName,
+    queue: QueueName,
     number: usize,
     length: usize,
     done: Arc<AtomicUsize>,
 ) -> Outcome<()> {
-    let claim = Claim::new(lane, format!("worker-{number}"), u32::try_from(length)?);
+    let claim = Claim::new(queue, format!("worker-{number}"), u32::try_from(length)?);
     while let Some(lease) = store.claim(&claim).await? {
         let ids = lease.messages.iter().map(|claimed| claimed.message.id);
         let reports: Vec<Report> = ids.map(Report::delivered).collect();

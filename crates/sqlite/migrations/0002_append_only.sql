@@ -12,7 +12,7 @@ WHEN EXISTS (SELECT 1 FROM message WHERE id = NEW.id)
 BEGIN SELECT raise(ABORT, 'message is append-only: this id is taken'); END;
 CREATE TRIGGER message_replace_key BEFORE INSERT ON message
 WHEN NEW.key IS NOT NULL
-     AND EXISTS (SELECT 1 FROM message WHERE lane = NEW.lane AND key = NEW.key)
+     AND EXISTS (SELECT 1 FROM message WHERE queue = NEW.queue AND key = NEW.key)
 BEGIN SELECT raise(ABORT, 'message is append-only: this key is taken'); END;
 
 CREATE TRIGGER attempt_update BEFORE UPDATE ON attempt

@@ -29,7 +29,7 @@ BEGIN SELECT raise(ABORT, 'late is append-only: the first result stands'); END;
 -- `cursor`: the last message it came to. `paced_at`: the time up to which its rate is used up.
 CREATE TABLE redrive (
     id              INTEGER PRIMARY KEY,
-    lane            TEXT,
+    queue            TEXT,
     code            TEXT,
     rate_per_second INTEGER CHECK (rate_per_second > 0),
     at_most         INTEGER CHECK (at_most > 0),

@@ -1,4 +1,4 @@
--- Orders: the ledger of idempotency keys, which follows the messages of the lane `orders`.
+-- Orders: the ledger of idempotency keys, which follows the messages of the queue `orders`.
 
 -- One row per client and key. `response_payload_json` is text as it was given: its numbers are
 -- never read and written again. `requeued_at` is when a person last gave the order a fresh start;
@@ -63,13 +63,13 @@ WHEN EXISTS (SELECT 1 FROM idempo_ledger
      OR EXISTS (SELECT 1 FROM idempo_ledger WHERE outbox_id = NEW.outbox_id)
 BEGIN SELECT raise(ABORT, 'idempo_ledger: this key or message is taken'); END;
 
--- Keeps others out of the lane: a copy of an order would be sent a second time, and a message under
+-- Keeps others out of the queue: a copy of an order would be sent a second time, and a message under
 -- the key of an order that is still to come would keep that out for good.
 CREATE TRIGGER orders_only BEFORE INSERT ON message
-WHEN NEW.lane = 'orders'
+WHEN NEW.queue = 'orders'
      AND NOT EXISTS (SELECT 1 FROM idempo_ledger
                      WHERE outbox_id = NEW.id AND client || '/' || idempotency_key = NEW.key)
-BEGIN SELECT raise(ABORT, 'lane orders: takes orders only'); END;
+BEGIN SELECT raise(ABORT, 'queue orders: takes orders only'); END;
 
 -- How an attempt says its order ended; attempts that do not say so are not in it.
 CREATE VIEW order_ended AS
@@ -98,10 +98,10 @@ SELECT id, created_at,
        CASE WHEN payload ->> '$.order.price' GLOB '[0-9]*' AND json_valid(payload ->> '$.order.price')
             THEN payload ->> '$.order.price' END AS price_sent,
        CASE json_type(payload, '$.order.warnings') WHEN 'array' THEN payload -> '$.order.warnings' ELSE '[]' END AS warnings
-FROM message WHERE lane = 'orders' AND json_valid(payload);
+FROM message WHERE queue = 'orders' AND json_valid(payload);
 
 -- Delivered. Only the order sink gives a code, and people who resolve what was in doubt; messages
--- of other lanes cost the comparison, at most a look into idempo_ledger_outbox. Without a result it
+-- of other queues cost the comparison, at most a look into idempo_ledger_outbox. Without a result it
 -- counts as executed, though nobody knows to what extent.
 CREATE TRIGGER order_delivered AFTER INSERT ON attempt
 WHEN NEW.outcome = 'delivered' AND NEW.code IS NOT NULL
@@ -145,7 +145,7 @@ END;
 CREATE VIEW order_dead_in_doubt AS
 SELECT d.message_id
 FROM dead AS d
-WHERE d.lane = 'orders'
+WHERE d.queue = 'orders'
   AND NOT (d.code = 'resolved' AND (SELECT outcome FROM attempt
                                     WHERE message_id = d.message_id AND attempt_no = d.attempt_no) = 'dead')
   AND NOT EXISTS (SELECT 1 FROM order_ended
@@ -159,7 +159,7 @@ WHERE d.lane = 'orders'
 -- Dead. A conflict says nothing about the order that holds the key. What may have been executed
 -- says so, whatever went wrong last.
 CREATE TRIGGER order_dead AFTER INSERT ON dead
-WHEN NEW.lane = 'orders' AND NEW.code <> 'IDEMPOTENCY_CONFLICT'
+WHEN NEW.queue = 'orders' AND NEW.code <> 'IDEMPOTENCY_CONFLICT'
 BEGIN
     UPDATE idempo_ledger
     SET status = 'failed',
@@ -213,7 +213,7 @@ END;
 -- Requeued. SQLite has no clock of consign's; the time is that of the requeue's audit entry, which
 -- is written before, and of the death at the least. 253402207200000000 is the calendar's end.
 CREATE TRIGGER order_requeued AFTER DELETE ON dead
-WHEN OLD.lane = 'orders'
+WHEN OLD.queue = 'orders'
 BEGIN
     UPDATE idempo_ledger
     SET status = 'accepted', http_status = 201, result_digest = NULL, response_payload_json = NULL,
@@ -235,19 +235,19 @@ END;
 CREATE VIEW outbox_orders AS
 WITH place (id, name, tries, due_at, owner, locked_at, moved_at) AS (
     SELECT CAST(entry.value AS INTEGER), 'ready', ready.tries ->> entry.key, ready.due_at, NULL, NULL, 0
-    FROM ready, json_each(ready.ids) AS entry WHERE ready.lane = 'orders'
+    FROM ready, json_each(ready.ids) AS entry WHERE ready.queue = 'orders'
     UNION ALL
     SELECT CAST(entry.value AS INTEGER), 'leased', lease.tries ->> entry.key, NULL, lease.owner,
            max(lease.claimed_at, lease.expires_at - 1000 * coalesce(
-               (SELECT policy ->> '$.lease_ttl_ms' FROM lane WHERE name = 'orders'), 15000)),
+               (SELECT policy ->> '$.lease_ttl_ms' FROM queue WHERE name = 'orders'), 15000)),
            lease.claimed_at
-    FROM lease, json_each(lease.ids) AS entry WHERE lease.lane = 'orders'
+    FROM lease, json_each(lease.ids) AS entry WHERE lease.queue = 'orders'
     UNION ALL
-    SELECT message_id, 'held', tries, NULL, NULL, NULL, at FROM held WHERE lane = 'orders'
+    SELECT message_id, 'held', tries, NULL, NULL, NULL, at FROM held WHERE queue = 'orders'
     UNION ALL
-    SELECT message_id, 'waiting', tries, due_at, NULL, NULL, 0 FROM waiting WHERE lane = 'orders'
+    SELECT message_id, 'waiting', tries, due_at, NULL, NULL, 0 FROM waiting WHERE queue = 'orders'
     UNION ALL
-    SELECT message_id, 'dead', NULL, NULL, NULL, NULL, at FROM dead WHERE lane = 'orders'
+    SELECT message_id, 'dead', NULL, NULL, NULL, NULL, at FROM dead WHERE queue = 'orders'
 ),
 known AS (
     SELECT m.*, p.name, p.tries, p.due_at, p.owner, p.locked_at, p.moved_at,

@@ -1,4 +1,4 @@
--- Payments: what is kept beside the messages of the lane `payments`.
+-- Payments: what is kept beside the messages of the queue `payments`.
 --
 -- A payment is a message and a row here, written in one transaction and never changed. How it
 -- stands is where its message is; what happened to it are that message's attempts. UUIDs are text
@@ -52,13 +52,13 @@ WHEN NEW.next_sequence_id < (SELECT next_sequence_id FROM participant_outbox_seq
                              WHERE participant_id = NEW.participant_id)
 BEGIN SELECT raise(ABORT, 'participant_outbox_sequences only grows'); END;
 
--- Keeps others out of the lane: a message that is no payment would be of no use to a rail.
+-- Keeps others out of the queue: a message that is no payment would be of no use to a rail.
 CREATE TRIGGER payments_only BEFORE INSERT ON message
-WHEN NEW.lane = 'payments'
+WHEN NEW.queue = 'payments'
      AND NOT EXISTS (SELECT 1 FROM payment WHERE message_id = NEW.id AND outbox_id = NEW.key)
-BEGIN SELECT raise(ABORT, 'lane payments: takes payments only'); END;
+BEGIN SELECT raise(ABORT, 'queue payments: takes payments only'); END;
 
--- The database itself keeps a payment from being dispatched twice. Attempts of other lanes say
+-- The database itself keeps a payment from being dispatched twice. Attempts of other queues say
 -- nothing of rails and pay for the look at it only.
 CREATE UNIQUE INDEX ux_outbox_attempts_one_terminal_per_outbox ON attempt (message_id)
 WHERE outcome = 'delivered' AND result IS NOT NULL AND result ->> '$.rail_reference' IS NOT NULL;
@@ -74,22 +74,22 @@ SELECT CAST(entry.value AS INTEGER) AS message_id, 'ready' AS place,
        CAST(ready.attempts ->> entry.key AS INTEGER) AS attempts, ready.due_at,
        NULL AS owner, NULL AS fence, NULL AS claimed_at, NULL AS expires_at,
        NULL AS begun, NULL AS reason
-FROM ready, json_each(ready.ids) AS entry WHERE ready.lane = 'payments'
+FROM ready, json_each(ready.ids) AS entry WHERE ready.queue = 'payments'
 UNION ALL
 SELECT CAST(entry.value AS INTEGER), 'leased', CAST(lease.attempts ->> entry.key AS INTEGER), NULL,
        lease.owner, lease.fence, lease.claimed_at, lease.expires_at,
        presumed_begun OR EXISTS (SELECT 1 FROM json_each(lease.begun) AS sent WHERE sent.value = entry.value), NULL
-FROM lease, json_each(lease.ids) AS entry WHERE lease.lane = 'payments'
+FROM lease, json_each(lease.ids) AS entry WHERE lease.queue = 'payments'
 UNION ALL
 SELECT message_id, 'held', attempts, NULL, NULL, NULL, NULL, NULL, NULL, reason
-FROM held WHERE lane = 'payments'
+FROM held WHERE queue = 'payments'
 UNION ALL
 SELECT message_id, 'waiting', attempts, due_at, NULL, NULL, NULL, NULL, NULL, NULL
-FROM waiting WHERE lane = 'payments'
+FROM waiting WHERE queue = 'payments'
 UNION ALL
 SELECT message_id, 'dead', attempt_no, NULL, NULL, NULL, NULL, NULL, NULL,
        CASE code WHEN 'attempts_exhausted' THEN 'RETRY_CEILING_EXCEEDED' ELSE code END
-FROM dead WHERE lane = 'payments';
+FROM dead WHERE queue = 'payments';
 
 -- The queue as the protocol knows it, to be read. Times are microseconds. A token is its holder's alone.
 CREATE VIEW payment_outbox_pending AS

@@ -1,4 +1,4 @@
--- The logbook: what the memory gateway remembers beside the messages of the lane `memory`.
+-- The logbook: what the memory gateway remembers beside the messages of the queue `memory`.
 --
 -- Times are microseconds since 1970 (UTC), documents are JSON text, booleans are 0 or 1. Foreign
 -- keys are left out, as everywhere: the store refuses what they would. `words` is what is searched
@@ -230,13 +230,13 @@ CREATE TABLE memory_turn (
     next_until  INTEGER
 ) STRICT, WITHOUT ROWID;
 
--- By `claim_outbox`: for how long a lease was asked, to renew it by; null: for the lane's time.
+-- By `claim_outbox`: for how long a lease was asked, to renew it by; null: for the queue's time.
 ALTER TABLE lease ADD COLUMN claimed_for INTEGER;
 
--- Keeps others out of the lane: what is no memory could not be stored, and one under the key of
+-- Keeps others out of the queue: what is no memory could not be stored, and one under the key of
 -- another text would keep that text out for good. That the hash is the text's own, the store sees to.
 CREATE TRIGGER memories_only BEFORE INSERT ON message
-WHEN NEW.lane = 'memory' AND NOT coalesce(
+WHEN NEW.queue = 'memory' AND NOT coalesce(
     CASE WHEN json_valid(NEW.payload) THEN
         json_type(NEW.payload, '$.target_space') = 'text'
         AND json_type(NEW.payload, '$.payload_md') = 'text'
@@ -251,7 +251,7 @@ WHEN NEW.lane = 'memory' AND NOT coalesce(
                 || max(2, CAST(substr(NEW.key, length(NEW.payload ->> '$.target_space') + 67) AS INTEGER)))
         AND NEW."group" IS NULL AND (SELECT count(*) FROM json_each(NEW.payload)) = 3
     END, 0)
-BEGIN SELECT raise(ABORT, 'lane memory: takes memories only, each under its space and hash'); END;
+BEGIN SELECT raise(ABORT, 'queue memory: takes memories only, each under its space and hash'); END;
 
 -- The outbox as the protocol knows it, to be read. `next_attempt_at` of what is not waiting is when
 -- it was last due. Retries from before a requeue do not count: an attempt that was not repeated and
@@ -259,19 +259,19 @@ BEGIN SELECT raise(ABORT, 'lane memory: takes memories only, each under its spac
 CREATE VIEW outbox_memory AS
 WITH place (id, name, due_at, owner, locked_at, moved_at, code) AS (
     SELECT CAST(entry.value AS INTEGER), 'ready', ready.due_at, NULL, NULL, 0, NULL
-    FROM ready, json_each(ready.ids) AS entry WHERE ready.lane = 'memory'
+    FROM ready, json_each(ready.ids) AS entry WHERE ready.queue = 'memory'
     UNION ALL
     SELECT CAST(entry.value AS INTEGER), 'leased', NULL, lease.owner,
            max(lease.claimed_at, lease.expires_at - coalesce(lease.claimed_for, 1000 * coalesce(
-               (SELECT policy ->> '$.lease_ttl_ms' FROM lane WHERE name = 'memory'), 15000))),
+               (SELECT policy ->> '$.lease_ttl_ms' FROM queue WHERE name = 'memory'), 15000))),
            lease.claimed_at, NULL
-    FROM lease, json_each(lease.ids) AS entry WHERE lease.lane = 'memory'
+    FROM lease, json_each(lease.ids) AS entry WHERE lease.queue = 'memory'
     UNION ALL
-    SELECT message_id, 'held', NULL, NULL, NULL, at, NULL FROM held WHERE lane = 'memory'
+    SELECT message_id, 'held', NULL, NULL, NULL, at, NULL FROM held WHERE queue = 'memory'
     UNION ALL
-    SELECT message_id, 'waiting', due_at, NULL, NULL, 0, NULL FROM waiting WHERE lane = 'memory'
+    SELECT message_id, 'waiting', due_at, NULL, NULL, 0, NULL FROM waiting WHERE queue = 'memory'
     UNION ALL
-    SELECT message_id, 'dead', NULL, NULL, NULL, at, code FROM dead WHERE lane = 'memory'
+    SELECT message_id, 'dead', NULL, NULL, NULL, at, code FROM dead WHERE queue = 'memory'
 ),
 known AS (
     SELECT m.id, m.created_at, m.headers, m.payload, p.due_at, p.owner, p.locked_at, p.code,
@@ -280,7 +280,7 @@ known AS (
                AS status,
            (SELECT max(attempt_no) FROM attempt WHERE message_id = m.id) AS attempt_no
     FROM message AS m LEFT JOIN place AS p ON p.id = m.id
-    WHERE m.lane = 'memory'
+    WHERE m.queue = 'memory'
 ),
 told AS (
     SELECT k.*,

@@ -6,16 +6,16 @@ CREATE TABLE process (
     version    TEXT NOT NULL,
     started_at INTEGER NOT NULL,
     seen_at    INTEGER NOT NULL,
-    lanes      TEXT NOT NULL
+    queues      TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE pulse (
     minute    INTEGER NOT NULL,
-    lane      TEXT NOT NULL,
+    queue      TEXT NOT NULL,
     delivered INTEGER NOT NULL,
     retried   INTEGER NOT NULL,
     dead      INTEGER NOT NULL,
     uncertain INTEGER NOT NULL,
     took_ms   INTEGER NOT NULL,
-    PRIMARY KEY (minute, lane)
+    PRIMARY KEY (minute, queue)
 ) STRICT, WITHOUT ROWID;

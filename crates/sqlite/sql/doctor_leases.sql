@@ -1,2 +1,2 @@
 -- Every lease, for taking apart.
-SELECT fence, lane, ids, tries, attempts, begun FROM lease
+SELECT fence, queue, ids, tries, attempts, begun FROM lease

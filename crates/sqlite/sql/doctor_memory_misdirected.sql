@@ -2,6 +2,6 @@
 -- many, and which. Uses attempt's key.
 SELECT coalesce(m.headers ->> '$.backend', 'another backend'), count(*), json_group_array(m.id)
 FROM ready, json_each(ready.ids) AS entry JOIN message AS m ON m.id = entry.value
-WHERE ready.lane = 'memory'
+WHERE ready.queue = 'memory'
   AND (SELECT code FROM attempt WHERE message_id = m.id ORDER BY attempt_no DESC LIMIT 1) = 'misdirected'
 GROUP BY 1

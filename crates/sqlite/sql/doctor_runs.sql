@@ -1,2 +1,2 @@
 -- Every ready run, for taking apart.
-SELECT run, lane, ids, tries, attempts FROM ready
+SELECT run, queue, ids, tries, attempts FROM ready

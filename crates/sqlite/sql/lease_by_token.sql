@@ -1,4 +1,4 @@
--- The lease of a token with its lane's rules. Uses lease_token. ?1 token.
-SELECT fence, token, lane, owner, claimed_at, expires_at, ids, tries, attempts, begun,
-       presumed_begun, (SELECT policy FROM lane WHERE name = lease.lane)
+-- The lease of a token with its queue's rules. Uses lease_token. ?1 token.
+SELECT fence, token, queue, owner, claimed_at, expires_at, ids, tries, attempts, begun,
+       presumed_begun, (SELECT policy FROM queue WHERE name = lease.queue)
 FROM lease WHERE token = ?1

@@ -1,10 +1,10 @@
 -- Messages with a correlation id, newest first. Uses message_correlation.
--- ?1 lane or null, ?2 smaller than this id, ?3 at most this many, ?4 correlation id, ?5 not smaller
+-- ?1 queue or null, ?2 smaller than this id, ?3 at most this many, ?4 correlation id, ?5 not smaller
 -- than this id, ?6 state or null, ?7 code or null.
 SELECT m.id FROM message AS m
 WHERE instr(m.headers, '"correlation_id"') > 0 AND m.headers ->> '$.correlation_id' = ?4
   AND json_type(m.headers, '$.correlation_id') = 'text'
-  AND m.id < ?2 AND m.id >= ?5 AND (?1 IS NULL OR m.lane = ?1)
+  AND m.id < ?2 AND m.id >= ?5 AND (?1 IS NULL OR m.queue = ?1)
   AND (?7 IS NULL OR EXISTS (SELECT 1 FROM dead WHERE message_id = m.id AND code = ?7))
   AND (?6 IS NULL OR ?6 = CASE
            WHEN (SELECT outcome FROM attempt WHERE message_id = m.id

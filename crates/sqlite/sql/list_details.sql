@@ -1,6 +1,6 @@
 -- What a list shows of these messages, newest first. As state_of, with the dead's code.
 -- ?1 JSON array of ids.
-SELECT m.id, m.lane, m.key, m."group", m.created_at,
+SELECT m.id, m.queue, m.key, m."group", m.created_at,
        CASE
            WHEN (SELECT outcome FROM attempt WHERE message_id = m.id
                  ORDER BY attempt_no DESC LIMIT 1) = 'delivered' THEN 'delivered'

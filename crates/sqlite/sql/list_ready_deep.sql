@@ -1,7 +1,7 @@
 -- The same as list_ready where the runs are many: from the newest message, what is in no other
--- place. ?1 lane or null, ?2 smaller than this id, ?3 at most this many, ?4 not smaller than this id.
+-- place. ?1 queue or null, ?2 smaller than this id, ?3 at most this many, ?4 not smaller than this id.
 SELECT m.id FROM message AS m
-WHERE m.id < ?2 AND m.id >= ?4 AND (?1 IS NULL OR m.lane = ?1)
+WHERE m.id < ?2 AND m.id >= ?4 AND (?1 IS NULL OR m.queue = ?1)
   AND NOT EXISTS (SELECT 1 FROM attempt WHERE message_id = m.id AND outcome = 'delivered')
   AND NOT EXISTS (SELECT 1 FROM dead WHERE message_id = m.id)
   AND NOT EXISTS (SELECT 1 FROM held WHERE message_id = m.id)

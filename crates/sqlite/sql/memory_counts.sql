@@ -1,5 +1,5 @@
 -- The figures of the reliability report but for evidence that cannot be read, as a document. Walks
--- the lane and all audits once each. ?1 now, ?2 a day ago, ?3 a week ago.
+-- the queue and all audits once each. ?1 now, ?2 a day ago, ?3 a week ago.
 WITH named AS MATERIALIZED (
     SELECT DISTINCT outbox_id FROM write_audit
     WHERE outbox_id IS NOT NULL AND reason GLOB 'openmemory_write_failed:*'

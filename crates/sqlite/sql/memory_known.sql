@@ -2,10 +2,10 @@
 -- that was sent without a name or an audit (uses message_key and attempt's key). ?1 key, ?2 space,
 -- ?3 payload_sha, ?4 backend, or null for any.
 WITH RECURSIVE own (n, id, headers) AS (
-    SELECT 1, id, headers FROM message WHERE lane = 'memory' AND key = ?1
+    SELECT 1, id, headers FROM message WHERE queue = 'memory' AND key = ?1
     UNION ALL
     SELECT own.n + 1, m.id, m.headers
-    FROM own JOIN message AS m ON m.lane = 'memory' AND m.key = ?1 || '#' || (own.n + 1)
+    FROM own JOIN message AS m ON m.queue = 'memory' AND m.key = ?1 || '#' || (own.n + 1)
 )
 SELECT outbox_id, memory_id FROM (
     SELECT coalesce(outbox_id, CASE WHEN json_type(evidence_refs_json, '$.original_outbox_id') = 'integer'

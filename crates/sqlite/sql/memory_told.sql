@@ -15,5 +15,5 @@ SELECT m.id, told.value ->> 1 AS attempt_no,
           AND outcome IN ('retry', 'uncertain') AND next_due_at IS NOT NULL
           AND coalesce(code, '') NOT IN ('lease_expired', 'misdirected')) AS failures
 FROM json_each(?1) AS told CROSS JOIN message AS m ON m.id = told.value ->> 0
-WHERE m.lane = 'memory'
+WHERE m.queue = 'memory'
 ORDER BY told.key

@@ -1,10 +1,10 @@
 -- Whether a row of the outbox for a backend waits or was given up. Uses message_key and attempt's key.
 -- ?1 key, ?2 backend, or null for any.
 WITH RECURSIVE own (n, id, headers) AS (
-    SELECT 1, id, headers FROM message WHERE lane = 'memory' AND key = ?1
+    SELECT 1, id, headers FROM message WHERE queue = 'memory' AND key = ?1
     UNION ALL
     SELECT own.n + 1, m.id, m.headers
-    FROM own JOIN message AS m ON m.lane = 'memory' AND m.key = ?1 || '#' || (own.n + 1)
+    FROM own JOIN message AS m ON m.queue = 'memory' AND m.key = ?1 || '#' || (own.n + 1)
 )
 SELECT EXISTS (
     SELECT 1 FROM own

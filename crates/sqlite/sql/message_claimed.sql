@@ -2,7 +2,7 @@
 -- many spares a wake-up of the other thread for each. By primary key. CROSS JOIN keeps the order of
 -- the array. ?1 belongs to a statement run before (ready_remove); ?2 JSON array of ids.
 SELECT group_concat(
-           '[' || m.id || ',' || json_quote(m.lane) || ',' || json_quote(m.key) || ','
+           '[' || m.id || ',' || json_quote(m.queue) || ',' || json_quote(m.key) || ','
            || json_quote(m."group") || ',' || m.created_at || ',' || m.headers || ','
            || m.payload || ']'
        )

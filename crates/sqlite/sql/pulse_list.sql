@@ -1,5 +1,5 @@
-SELECT lane, minute - minute % ?3 AS begin, sum(delivered), sum(retried), sum(dead), sum(uncertain), sum(took_ms)
+SELECT queue, minute - minute % ?3 AS begin, sum(delivered), sum(retried), sum(dead), sum(uncertain), sum(took_ms)
 FROM pulse
-WHERE minute >= ?2 AND (?1 IS NULL OR lane = ?1)
-GROUP BY lane, begin
-ORDER BY lane, begin
+WHERE minute >= ?2 AND (?1 IS NULL OR queue = ?1)
+GROUP BY queue, begin
+ORDER BY queue, begin

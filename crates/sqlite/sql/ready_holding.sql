@@ -1,4 +1,4 @@
--- The ready runs that hold any of these messages. Walks the lanes' runs: there is no index from
+-- The ready runs that hold any of these messages. Walks the queues' runs: there is no index from
 -- message to run, because writing it would cost every claim. ?1 JSON array of ids, ?2 text that
 -- every such run contains (the id if there is only one, else empty): a search for it is many
 -- times faster than taking the array apart.

@@ -1,11 +1,11 @@
 -- Sent or dead memories without the audit of that, oldest first. A memory that died again after a
--- requeue needs an audit for each death. Walks the lane by message_lane; uses write_audit_outbox.
+-- requeue needs an audit for each death. Walks the queue by message_queue; uses write_audit_outbox.
 -- ?1 1 for the dead, 0 for the sent, ?2 at most this many.
 SELECT m.id
 FROM message AS m
 JOIN attempt AS a ON a.message_id = m.id
 LEFT JOIN dead AS d ON d.message_id = m.id
-WHERE m.lane = 'memory'
+WHERE m.queue = 'memory'
   AND CASE WHEN ?1 THEN a.attempt_no = d.attempt_no ELSE a.outcome = 'delivered' END
   AND NOT EXISTS (
       SELECT 1 FROM write_audit AS w

@@ -5,7 +5,7 @@ SELECT m.id, a.attempt_no, a.owner, a.code, a.detail, a.finished_at,
 FROM message AS m
 JOIN attempt AS a ON a.message_id = m.id
 LEFT JOIN dead AS d ON d.message_id = m.id
-WHERE m.lane = 'memory' AND m.id IN (SELECT value FROM json_each(?2))
+WHERE m.queue = 'memory' AND m.id IN (SELECT value FROM json_each(?2))
   AND CASE WHEN ?1 THEN a.attempt_no = d.attempt_no ELSE a.outcome = 'delivered' END
   AND NOT EXISTS (
       SELECT 1 FROM write_audit AS w

@@ -1,7 +1,7 @@
 -- Where messages are, and how many attempts they have had; messages that do not exist are left
 -- out. Each message costs a few primary-key look-ups; the leases, which are few, are taken apart
 -- once. What is in none of the other places is ready. ?1 JSON array of ids.
-SELECT m.id, m.lane, m."group",
+SELECT m.id, m.queue, m."group",
        CASE
            WHEN (SELECT outcome FROM attempt WHERE message_id = m.id
                  ORDER BY attempt_no DESC LIMIT 1) = 'delivered' THEN 'delivered'

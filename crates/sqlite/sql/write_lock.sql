@@ -1,3 +1,3 @@
 -- Changes nothing, but takes the write lock: what is read afterwards cannot change before the
 -- transaction ends.
-UPDATE lane SET policy = policy WHERE 0
+UPDATE queue SET policy = policy WHERE 0

@@ -14,7 +14,7 @@ use crate::{
     error::{Failure, Result},
     groups::NewRun,
     job::{Work, arguments},
-    lanes::unknown_lane,
+    queues::unknown_queue,
     rows::{self, Arrays, Entry, LeaseColumns, LeaseRow, later},
     sql,
 };
@@ -30,30 +30,30 @@ impl Work<'_> {
     ) -> Result<Option<(Lease, usize)>> {
         claim.validate()?;
         let arguments = arguments!(
-            claim.lane.as_str(),
+            claim.queue.as_str(),
             runs_wanted(claim.limit, run_length),
             claim.limit
         )?;
         let first = [
-            sql!("begin", "lane_for_claim", "ready_first"),
-            sql!("lane_for_claim", "ready_first"),
+            sql!("begin", "queue_for_claim", "ready_first"),
+            sql!("queue_for_claim", "ready_first"),
         ];
         let mut answers = self.open_with(first, arguments).await?.into_iter();
-        let lane = answers.next().and_then(|rows| rows.into_iter().next());
+        let queue = answers.next().and_then(|rows| rows.into_iter().next());
         let mut runs = answers.next().unwrap_or_default();
-        let Some(lane) = lane else {
-            return Err(unknown_lane(self.connection, &claim.lane).await);
+        let Some(queue) = queue else {
+            return Err(unknown_queue(self.connection, &claim.queue).await);
         };
-        let (policy, paused, first_ends_at) = <(String, bool, Option<i64>)>::from_row(&lane)?;
-        let policy = rows::policy(claim.lane.as_str(), &policy)?;
+        let (policy, paused, first_ends_at) = <(String, bool, Option<i64>)>::from_row(&queue)?;
+        let policy = rows::policy(claim.queue.as_str(), &policy)?;
         if let Some(ttl) = claim.ttl {
-            policy.check_ttl(&claim.lane, ttl)?;
+            policy.check_ttl(&claim.queue, ttl)?;
         }
         if first_ends_at.is_some_and(|ends_at| ends_at <= rows::micros(self.now)) {
-            self.expire(u32::MAX, Some(&claim.lane), Duration::ZERO)
+            self.expire(u32::MAX, Some(&claim.queue), Duration::ZERO)
                 .await?;
             runs = sqlx::query(sql!("ready_first"))
-                .bind(claim.lane.as_str())
+                .bind(claim.queue.as_str())
                 .bind(runs_wanted(claim.limit, run_length))
                 .bind(claim.limit)
                 .fetch_all(&mut *self.connection)
@@ -91,7 +91,7 @@ impl Work<'_> {
             arrays.tries,
             arrays.attempts,
             token.0,
-            claim.lane.as_str(),
+            claim.queue.as_str(),
             claim.owner.as_str(),
             rows::micros(self.now),
             rows::micros(expires_at),
@@ -140,7 +140,7 @@ impl Work<'_> {
         {
             let missing = u32::try_from(limit - count).unwrap_or(u32::MAX);
             let more: Vec<RunColumns> = sqlx::query_as(sql!("ready_next"))
-                .bind(claim.lane.as_str())
+                .bind(claim.queue.as_str())
                 .bind(now)
                 .bind(last.due_at)
                 .bind(last.run)
@@ -248,7 +248,7 @@ impl Work<'_> {
         let Some(lease) = self.live(token).await? else {
             return Ok(RenewAnswer::LeaseLost);
         };
-        lease.policy.check_ttl(&lease.lane, ttl)?;
+        lease.policy.check_ttl(&lease.queue, ttl)?;
         let expires_at: Option<i64> = sqlx::query_scalar(sql!("lease_renew"))
             .bind(token.0)
             .bind(rows::micros(self.now))
@@ -272,13 +272,13 @@ impl Work<'_> {
             .iter()
             .partition(|entry| lease.begun.contains(&entry.id));
         let run = NewRun {
-            lane: &lease.lane,
+            queue: &lease.queue,
             due_at: self.now,
             entries: &fresh,
             apart: false,
         };
         self.make_ready(&[run]).await?;
-        self.wake(&lease.lane, &lease.policy);
+        self.wake(&lease.queue, &lease.policy);
         let released = fresh.iter().map(|entry| entry.id).collect();
         self.keep_in_lease(LeaseRow {
             entries: begun,
@@ -345,10 +345,10 @@ fn together(answers: &[Vec<SqliteRow>]) -> Result<(Fence, Vec<Message>)> {
     let text = format!("[{}]", text.unwrap_or_default());
     let columns: Vec<ClaimedColumns<'_>> = serde_json::from_str(&text)
         .map_err(|error| Failure::corrupt(format!("a stored document is {error}")))?;
-    let message = |(id, lane, key, group, created_at, headers, payload): ClaimedColumns<'_>| {
+    let message = |(id, queue, key, group, created_at, headers, payload): ClaimedColumns<'_>| {
         Ok(Message {
             id: MessageId(id),
-            lane: rows::lane_name(&lane)?,
+            queue: rows::queue_name(&queue)?,
             key,
             group,
             payload: rows::payload(payload.get())?,
@@ -368,9 +368,9 @@ fn claimed(
     messages: Vec<Message>,
 ) -> Result<Vec<ClaimedMessage>> {
     if messages.len() != entries.len() {
-        let lane = &claim.lane;
+        let queue = &claim.queue;
         return Err(Failure::corrupt(format!(
-            "a ready run of lane {lane} names a message that does not exist"
+            "a ready run of queue {queue} names a message that does not exist"
         )));
     }
     let claimed = |(message, entry): (Message, &Entry)| {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use consign_kernel::{
-    Enqueued, Error, LaneName, LanePolicy, MessageId, NewMessage, Payload, StateKind,
+    Enqueued, Error, MessageId, NewMessage, Payload, QueueName, QueuePolicy, StateKind,
 };
 use sqlx::Row;
 
@@ -14,8 +14,8 @@ use crate::{
     error::{Failure, Result},
     groups::{NewRun, Want},
     job::{Work, arguments},
-    lanes::{policies_of, unknown_lane},
     memory::check_memory,
+    queues::{policies_of, unknown_queue},
     rows::{self, Entry, later},
     sql,
 };
@@ -36,7 +36,7 @@ enum Twin {
 
 /// What is known of messages before the first is written.
 pub(crate) struct Plan {
-    policies: HashMap<LaneName, LanePolicy>,
+    policies: HashMap<QueueName, QueuePolicy>,
     twins: Vec<Twin>,
     /// One per message, in order.
     pub(crate) ids: Vec<MessageId>,
@@ -45,23 +45,26 @@ pub(crate) struct Plan {
 impl Work<'_> {
     pub(crate) async fn enqueue(&mut self, messages: &[NewMessage]) -> Result<Vec<Enqueued>> {
         // Before any key is looked up: whose keys are taken is nobody else's business.
-        for (lane, why) in [
+        for (queue, why) in [
             (
-                consign_orders::LANE,
+                consign_orders::QUEUE,
                 "takes orders only. Use POST /do/order",
             ),
             (
-                consign_payments::LANE,
+                consign_payments::QUEUE,
                 "takes payments only. Use POST /v1/payments",
             ),
         ] {
-            if messages.iter().any(|message| message.lane.as_str() == lane) {
-                return Err(Error::invalid(format!("lane {lane}"), why).into());
+            if messages
+                .iter()
+                .any(|message| message.queue.as_str() == queue)
+            {
+                return Err(Error::invalid(format!("queue {queue}"), why).into());
             }
         }
         let memories = messages
             .iter()
-            .filter(|message| message.lane.as_str() == consign_memory::LANE);
+            .filter(|message| message.queue.as_str() == consign_memory::QUEUE);
         memories.into_iter().try_for_each(check_memory)?;
         let plan = self.plan(messages, true).await?;
         self.write_planned(messages, plan).await
@@ -75,22 +78,22 @@ impl Work<'_> {
 
     /// Begins the transaction, refuses what cannot be kept, and gives the others their ids.
     pub(crate) async fn plan(&mut self, messages: &[NewMessage], may_repeat: bool) -> Result<Plan> {
-        let names: BTreeSet<&LaneName> = messages.iter().map(|message| &message.lane).collect();
+        let names: BTreeSet<&QueueName> = messages.iter().map(|message| &message.queue).collect();
         let first = [
-            sql!("begin", "lanes_named", "message_last_id"),
-            sql!("lanes_named", "message_last_id"),
+            sql!("begin", "queues_named", "message_last_id"),
+            sql!("queues_named", "message_last_id"),
         ];
         let answers = self
             .open_with(first, arguments!(rows::json(&names))?)
             .await?;
-        let [lanes, last, ..] = &answers[..] else {
+        let [queues, last, ..] = &answers[..] else {
             return Err(Failure::corrupt("two statements gave fewer answers"));
         };
-        let policies = policies_of(lanes)?;
+        let policies = policies_of(queues)?;
         let last: i64 = last.first().map_or(Ok(0), |row| row.try_get(0))?;
         for (index, message) in messages.iter().enumerate() {
-            let Some(policy) = policies.get(&message.lane) else {
-                return Err(unknown_lane(self.connection, &message.lane).await);
+            let Some(policy) = policies.get(&message.queue) else {
+                return Err(unknown_queue(self.connection, &message.queue).await);
             };
             message.validate(index, policy)?;
         }
@@ -129,14 +132,14 @@ impl Work<'_> {
     /// Finds the messages whose key is taken; refuses those that then differ.
     async fn find_twins(&mut self, messages: &[NewMessage]) -> Result<Vec<Twin>> {
         let stored = self.stored_keys(messages).await?;
-        let mut in_batch: HashMap<(&LaneName, &str), usize> = HashMap::new();
+        let mut in_batch: HashMap<(&QueueName, &str), usize> = HashMap::new();
         let mut twins = Vec::with_capacity(messages.len());
         for (index, message) in messages.iter().enumerate() {
             let Some(key) = &message.key else {
                 twins.push(Twin::None);
                 continue;
             };
-            let place = (&message.lane, key.as_str());
+            let place = (&message.queue, key.as_str());
             if let Some((id, group, payload)) = stored.get(&place) {
                 same_or_conflict(message, Some(*id), payload, group)?;
                 twins.push(Twin::Stored(*id));
@@ -155,12 +158,12 @@ impl Work<'_> {
     async fn stored_keys<'m>(
         &mut self,
         messages: &'m [NewMessage],
-    ) -> Result<HashMap<(&'m LaneName, &'m str), Stored>> {
+    ) -> Result<HashMap<(&'m QueueName, &'m str), Stored>> {
         let keyed = |message: &'m NewMessage| {
             let key = message.key.as_deref()?;
-            Some((&message.lane, key))
+            Some((&message.queue, key))
         };
-        let keys: Vec<(&LaneName, &str)> = messages.iter().filter_map(keyed).collect();
+        let keys: Vec<(&QueueName, &str)> = messages.iter().filter_map(keyed).collect();
         if keys.is_empty() {
             return Ok(HashMap::new());
         }
@@ -189,12 +192,12 @@ impl Work<'_> {
             }
             let (headers, payload) = (rows::json(&message.headers), message.payload.as_str());
             let NewMessage {
-                lane, key, group, ..
+                queue, key, group, ..
             } = message;
             if count > 0 {
                 rows.push(',');
             }
-            rows.push_str(&rows::json(&(id, lane, key, group, headers, payload)));
+            rows.push_str(&rows::json(&(id, queue, key, group, headers, payload)));
             count += 1;
             if count == CHUNK_MESSAGES || rows.len() > CHUNK_BYTES {
                 self.write_rows(std::mem::replace(&mut rows, String::from("[")))
@@ -218,14 +221,14 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Puts new messages into runs, one per lane and delay, or lets them wait for their turn.
+    /// Puts new messages into runs, one per queue and delay, or lets them wait for their turn.
     /// Answers which of the messages wait.
     async fn place(
         &mut self,
         messages: &[NewMessage],
         twins: &[Twin],
         ids: &[MessageId],
-        policies: &HashMap<LaneName, LanePolicy>,
+        policies: &HashMap<QueueName, QueuePolicy>,
     ) -> Result<BTreeSet<MessageId>> {
         let fresh: Vec<(&NewMessage, Entry)> = (messages.iter().zip(twins).zip(ids))
             .filter(|((_, twin), _)| matches!(twin, Twin::None))
@@ -234,10 +237,10 @@ impl Work<'_> {
         let mut wants: Vec<Want<'_>> = Vec::new();
         for (message, entry) in &fresh {
             if let Some(group) = message.group.as_deref()
-                && policies[&message.lane].ordered
+                && policies[&message.queue].ordered
             {
                 wants.push(Want {
-                    lane: &message.lane,
+                    queue: &message.queue,
                     group,
                     entry: *entry,
                     due_at: later(self.now, message.delay),
@@ -248,27 +251,27 @@ impl Work<'_> {
         let refused = wants.iter().zip(turns).filter(|(_, has_turn)| !has_turn);
         let waiting: BTreeSet<MessageId> = refused.map(|(want, _)| want.entry.id).collect();
 
-        let mut runs: Vec<((&LaneName, Duration), Vec<Entry>)> = Vec::new();
-        let mut places: HashMap<(&LaneName, Duration), usize> = HashMap::new();
+        let mut runs: Vec<((&QueueName, Duration), Vec<Entry>)> = Vec::new();
+        let mut places: HashMap<(&QueueName, Duration), usize> = HashMap::new();
         for (message, entry) in fresh {
             if waiting.contains(&entry.id) {
                 continue;
             }
-            let to = (&message.lane, message.delay);
+            let to = (&message.queue, message.delay);
             let place = *places.entry(to).or_insert_with(|| {
                 runs.push((to, Vec::new()));
                 runs.len() - 1
             });
             runs[place].1.push(entry);
         }
-        for ((lane, _), _) in &runs {
-            self.wake(lane, &policies[*lane]);
+        for ((queue, _), _) in &runs {
+            self.wake(queue, &policies[*queue]);
         }
         let now = self.now;
         let runs: Vec<NewRun<'_>> = runs
             .iter()
-            .map(|((lane, delay), entries)| NewRun {
-                lane,
+            .map(|((queue, delay), entries)| NewRun {
+                queue,
                 due_at: later(now, *delay),
                 entries,
                 apart: false,
@@ -349,7 +352,7 @@ fn conflict(message: &NewMessage, id: Option<MessageId>) -> Failure {
         .clone()
         .expect("invariant: only keyed messages conflict");
     Failure::Refused(Error::KeyConflict {
-        lane: message.lane.clone(),
+        queue: message.queue.clone(),
         key,
         id,
     })

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use consign_kernel::{
-    AttemptOutcome, By, EndedLease, Expired, Fence, LaneName, Next, TokenPrefix, after_expiry,
+    AttemptOutcome, By, EndedLease, Expired, Fence, Next, QueueName, TokenPrefix, after_expiry,
     codes,
 };
 use consign_payments::MAY_HAVE_BEGUN;
@@ -19,17 +19,17 @@ use crate::{
 };
 
 impl Work<'_> {
-    /// Ends up to `limit` expired leases, oldest first, of one lane or of all. What goes back rests
+    /// Ends up to `limit` expired leases, oldest first, of one queue or of all. What goes back rests
     /// for `rest`.
     pub(crate) async fn expire(
         &mut self,
         limit: u32,
-        lane: Option<&LaneName>,
+        queue: Option<&QueueName>,
         rest: Duration,
     ) -> Result<Expired> {
         let over: Vec<LeaseColumns> = sqlx::query_as(sql!("lease_ended"))
             .bind(rows::micros(self.now))
-            .bind(lane.map(LaneName::as_str))
+            .bind(queue.map(QueueName::as_str))
             .bind(limit)
             .fetch_all(&mut *self.connection)
             .await?;
@@ -64,12 +64,12 @@ impl Work<'_> {
         let by = by.of_lease(fence, &lease.owner)?;
         let ended = EndedLease {
             fence,
-            lane: lease.lane.clone(),
+            queue: lease.queue.clone(),
             owner: lease.owner.clone(),
             messages: lease.entries.len() as u64,
         };
         self.end(lease, Duration::ZERO).await?;
-        self.record_actions(&by, "end_lease", &[(Some(&ended.lane), None)])
+        self.record_actions(&by, "end_lease", &[(Some(&ended.queue), None)])
             .await?;
         Ok(ended)
     }
@@ -118,13 +118,13 @@ impl Work<'_> {
         self.append_attempts(&lease, &attempts, nothing).await?;
         let (first, second) = back.split_at(back.len().div_ceil(2));
         let half = |entries| NewRun {
-            lane: &lease.lane,
+            queue: &lease.queue,
             due_at,
             entries,
             apart: true,
         };
         self.make_ready(&[half(first), half(second)]).await?;
-        self.wake(&lease.lane, &lease.policy);
+        self.wake(&lease.queue, &lease.policy);
         self.depart(&lease, departures).await
     }
 }

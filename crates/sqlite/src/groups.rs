@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use consign_kernel::{LaneName, LanePolicy, MessageId, OnDead, RUN_MESSAGES_MAX};
+use consign_kernel::{MessageId, OnDead, QueueName, QueuePolicy, RUN_MESSAGES_MAX};
 use jiff::Timestamp;
 
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
 
 /// A message of an ordered group that wants to be tried.
 pub(crate) struct Want<'m> {
-    pub(crate) lane: &'m LaneName,
+    pub(crate) queue: &'m QueueName,
     pub(crate) group: &'m str,
     pub(crate) entry: Entry,
     /// Not to be tried before, however early its turn comes.
@@ -23,7 +23,7 @@ pub(crate) struct Want<'m> {
 
 /// A run to be written.
 pub(crate) struct NewRun<'m> {
-    pub(crate) lane: &'m LaneName,
+    pub(crate) queue: &'m QueueName,
     pub(crate) due_at: Timestamp,
     pub(crate) entries: &'m [Entry],
     pub(crate) apart: bool,
@@ -36,12 +36,12 @@ impl Work<'_> {
         if wants.is_empty() {
             return Ok(Vec::new());
         }
-        let groups: Vec<_> = wants.iter().map(|want| (want.lane, want.group)).collect();
+        let groups: Vec<_> = wants.iter().map(|want| (want.queue, want.group)).collect();
         let taken: Vec<(i64, i64)> = sqlx::query_as(sql!("turn_list"))
             .bind(rows::json(&groups))
             .fetch_all(&mut *self.connection)
             .await?;
-        let mut turns: HashMap<(&LaneName, &str), i64> = HashMap::new();
+        let mut turns: HashMap<(&QueueName, &str), i64> = HashMap::new();
         for (index, holder) in taken {
             turns.insert(groups[index as usize], holder);
         }
@@ -52,13 +52,13 @@ impl Work<'_> {
                 tries,
                 attempts,
             } = want.entry;
-            let holder = *turns.entry((want.lane, want.group)).or_insert_with(|| {
-                given.push((want.lane, want.group, id));
+            let holder = *turns.entry((want.queue, want.group)).or_insert_with(|| {
+                given.push((want.queue, want.group, id));
                 id.0
             });
             if holder != id.0 {
                 let due_at = rows::micros(want.due_at);
-                waiting.push((want.lane, want.group, id, due_at, tries, attempts));
+                waiting.push((want.queue, want.group, id, due_at, tries, attempts));
             }
             answers.push(holder == id.0);
         }
@@ -67,11 +67,11 @@ impl Work<'_> {
         Ok(answers)
     }
 
-    /// Passes turns on after messages of a lane were delivered or died, where the lane lets it.
+    /// Passes turns on after messages of a queue were delivered or died, where the queue lets it.
     pub(crate) async fn pass_turns(
         &mut self,
-        lane: &LaneName,
-        policy: &LanePolicy,
+        queue: &QueueName,
+        policy: &QueuePolicy,
         finished: &[(MessageId, bool)],
     ) -> Result<()> {
         if !policy.ordered {
@@ -90,18 +90,18 @@ impl Work<'_> {
             .await?;
         let passing: Vec<(&str, i64)> = groups.iter().map(|(id, g)| (g.as_str(), *id)).collect();
         let next: Vec<NextColumns> = sqlx::query_as(sql!("turn_next"))
-            .bind(lane.as_str())
+            .bind(queue.as_str())
             .bind(rows::json(&passing))
             .fetch_all(&mut *self.connection)
             .await?;
-        self.promote(lane, policy, next).await
+        self.promote(queue, policy, next).await
     }
 
     /// Gives each group's turn to who comes next, or frees it.
     async fn promote(
         &mut self,
-        lane: &LaneName,
-        policy: &LanePolicy,
+        queue: &QueueName,
+        policy: &QueuePolicy,
         next: Vec<NextColumns>,
     ) -> Result<()> {
         let (mut passed, mut ended) = (Vec::new(), Vec::new());
@@ -122,20 +122,20 @@ impl Work<'_> {
             }
         }
         if !passed.is_empty() {
-            self.wake(lane, policy);
+            self.wake(queue, policy);
             sqlx::query(sql!("waiting_take"))
                 .bind(rows::array(passed.iter().map(|(_, id)| *id)))
                 .execute(&mut *self.connection)
                 .await?;
             sqlx::query(sql!("turn_pass"))
-                .bind(lane.as_str())
+                .bind(queue.as_str())
                 .bind(rows::json(&passed))
                 .execute(&mut *self.connection)
                 .await?;
         }
         if !ended.is_empty() {
             sqlx::query(sql!("turn_end"))
-                .bind(lane.as_str())
+                .bind(queue.as_str())
                 .bind(rows::json(&ended))
                 .execute(&mut *self.connection)
                 .await?;
@@ -143,7 +143,7 @@ impl Work<'_> {
         let runs: Vec<NewRun<'_>> = ready
             .iter()
             .map(|(due_at, entries)| NewRun {
-                lane,
+                queue,
                 due_at: *due_at,
                 entries,
                 apart: false,
@@ -152,10 +152,10 @@ impl Work<'_> {
         self.make_ready(&runs).await
     }
 
-    /// Remembers that the lane has something to claim, if its rules say that this is told.
-    pub(crate) fn wake(&mut self, lane: &LaneName, policy: &LanePolicy) {
+    /// Remembers that the queue has something to claim, if its rules say that this is told.
+    pub(crate) fn wake(&mut self, queue: &QueueName, policy: &QueuePolicy) {
         if policy.notify {
-            self.woken.insert(lane.clone());
+            self.woken.insert(queue.clone());
         }
     }
 
@@ -168,7 +168,7 @@ impl Work<'_> {
         if let [(run, entries)] = bounded[..] {
             let arrays = Arrays::of(entries);
             sqlx::query(sql!("ready_append_one"))
-                .bind(run.lane.as_str())
+                .bind(run.queue.as_str())
                 .bind(rows::micros(run.due_at))
                 .bind(run.apart)
                 .bind(arrays.ids)
@@ -183,7 +183,7 @@ impl Work<'_> {
             let tries: Vec<_> = entries.iter().map(|entry| entry.tries).collect();
             let attempts: Vec<_> = entries.iter().map(|entry| entry.attempts).collect();
             let due_at = rows::micros(run.due_at);
-            rows::json(&(run.lane, due_at, u8::from(run.apart), ids, tries, attempts))
+            rows::json(&(run.queue, due_at, u8::from(run.apart), ids, tries, attempts))
         };
         // A thousand runs of two hundred at once are some megabytes; more would only cost memory.
         for some in bounded.chunks(1_000) {

@@ -6,7 +6,7 @@ use std::{
     pin::Pin,
 };
 
-use consign_kernel::{Error, LaneName};
+use consign_kernel::{Error, QueueName};
 use jiff::Timestamp;
 use sqlx::{
     Either, Executor, SqliteConnection,
@@ -24,8 +24,8 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Work<'c> {
     pub(crate) connection: &'c mut SqliteConnection,
-    /// Lanes that have something new to claim once the transaction is committed.
-    pub(crate) woken: &'c mut BTreeSet<LaneName>,
+    /// Queues that have something new to claim once the transaction is committed.
+    pub(crate) woken: &'c mut BTreeSet<QueueName>,
     /// The clock, read once the write lock is held.
     pub(crate) now: Timestamp,
     clock: &'c Clock,
@@ -35,7 +35,7 @@ pub(crate) struct Work<'c> {
 impl<'c> Work<'c> {
     pub(crate) fn new(
         connection: &'c mut SqliteConnection,
-        woken: &'c mut BTreeSet<LaneName>,
+        woken: &'c mut BTreeSet<QueueName>,
         clock: &'c Clock,
         has_begun: bool,
     ) -> Self {

@@ -4,7 +4,7 @@
 //! a page looks at so many of them (`walk_max`) and says where to go on.
 
 use consign_kernel::{
-    Cursor, Filter, LaneName, Listed, MessageId, PAGE_ENTRIES_MAX, Page, StateKind,
+    Cursor, Filter, Listed, MessageId, PAGE_ENTRIES_MAX, Page, QueueName, StateKind,
 };
 use sqlx::SqliteConnection;
 
@@ -49,7 +49,7 @@ async fn details(
         .fetch_all(connection)
         .await?;
     let mut items = Vec::with_capacity(found.len());
-    for (id, lane, key, group, created_at, state, attempts, code) in found {
+    for (id, queue, key, group, created_at, state, attempts, code) in found {
         let state = state_kind(&state)?;
         let wanted = filter.state.is_none_or(|wanted| wanted == state)
             && filter
@@ -59,7 +59,7 @@ async fn details(
         if wanted {
             items.push(Listed {
                 id: MessageId(id),
-                lane: rows::lane_name(&lane)?,
+                queue: rows::queue_name(&queue)?,
                 key,
                 group,
                 created_at: rows::timestamp(created_at)?,
@@ -85,7 +85,7 @@ type ListedColumns = (
 /// One more id than asked for, from where the filter finds them soonest, and the smallest id that
 /// was looked at if there are others below it.
 ///
-/// A key names at most one message of each lane, so what else the filter says of those is looked
+/// A key names at most one message of each queue, so what else the filter says of those is looked
 /// at afterwards.
 async fn candidates(
     connection: &mut SqliteConnection,
@@ -97,16 +97,16 @@ async fn candidates(
     let state = filter
         .state
         .or(filter.code.as_ref().map(|_| StateKind::Dead));
-    let lane = filter.lane.as_ref().map(LaneName::as_str);
+    let queue = filter.queue.as_ref().map(QueueName::as_str);
     let below = before.map_or(i64::MAX, |before| before.0);
     let count = i64::from(limit) + 1;
     if let Some(key) = &filter.key {
-        let query = sqlx::query_scalar(sql!("list_key")).bind(lane).bind(below);
+        let query = sqlx::query_scalar(sql!("list_key")).bind(queue).bind(below);
         let query = query.bind(-1).bind(key).bind(&filter.correlation_id);
         return Ok((query.fetch_all(connection).await?, None));
     }
     if let Some(id) = &filter.correlation_id {
-        let floor = match (lane, state) {
+        let floor = match (queue, state) {
             (None, None) => None,
             _ => {
                 floor(
@@ -120,7 +120,7 @@ async fn candidates(
             }
         };
         let query = sqlx::query_scalar(sql!("list_correlation"))
-            .bind(lane)
+            .bind(queue)
             .bind(below)
             .bind(count)
             .bind(id)
@@ -129,14 +129,14 @@ async fn candidates(
             .bind(&filter.code);
         return Ok((query.fetch_all(connection).await?, floor));
     }
-    let (statement, floor) = match (state, lane) {
+    let (statement, floor) = match (state, queue) {
         (Some(StateKind::Dead), _) => {
             let letters = dead_letters(connection, filter, before, count).await?;
             let ids = letters.iter().map(|letter| letter.message_id.0).collect();
             return Ok((ids, None));
         }
         (None, None) => (sql!("list_any"), None),
-        (None, Some(_)) => (sql!("list_lane"), None),
+        (None, Some(_)) => (sql!("list_queue"), None),
         (Some(StateKind::Waiting), _) => (sql!("list_waiting"), None),
         (Some(StateKind::Held), _) => (sql!("list_held"), None),
         (Some(StateKind::Leased), _) => (sql!("list_leased"), None),
@@ -144,14 +144,14 @@ async fn candidates(
             let floor = floor(connection, sql!("floor_attempt"), below, walk_max, None).await?;
             (sql!("list_delivered"), floor)
         }
-        (Some(StateKind::Ready), _) if is_deep(connection, lane).await? => {
+        (Some(StateKind::Ready), _) if is_deep(connection, queue).await? => {
             let floor = floor(connection, sql!("floor_message"), below, walk_max, None).await?;
             (sql!("list_ready_deep"), floor)
         }
         (Some(StateKind::Ready), _) => (sql!("list_ready"), None),
     };
     let query = sqlx::query_scalar(statement)
-        .bind(lane)
+        .bind(queue)
         .bind(below)
         .bind(count);
     let query = match state {
@@ -161,9 +161,9 @@ async fn candidates(
     Ok((query.fetch_all(connection).await?, floor))
 }
 
-async fn is_deep(connection: &mut SqliteConnection, lane: Option<&str>) -> Result<bool> {
+async fn is_deep(connection: &mut SqliteConnection, queue: Option<&str>) -> Result<bool> {
     Ok(sqlx::query_scalar(sql!("ready_is_deep"))
-        .bind(lane)
+        .bind(queue)
         .fetch_one(connection)
         .await?)
 }

@@ -1,5 +1,5 @@
 //! The logbook of the memory gateway: see `migrations/0006_logbook.sql`. The audits of what becomes
-//! of the lane's messages are written where their outcomes are: see `memory/follow.rs`.
+//! of the queue's messages are written where their outcomes are: see `memory/follow.rs`.
 
 mod audit;
 mod counts;

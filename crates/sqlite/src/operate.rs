@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use consign_kernel::{By, LaneName, MessageId, Move, Moved, StateKind};
+use consign_kernel::{By, MessageId, Move, Moved, QueueName, StateKind};
 
 use crate::{
     error::Result,
@@ -23,7 +23,7 @@ impl Work<'_> {
     }
 
     /// Moves the dead or the held to ready, or to waiting where it is not their turn; one run per
-    /// lane.
+    /// queue.
     async fn put_back(
         &mut self,
         ids: &[MessageId],
@@ -41,7 +41,7 @@ impl Work<'_> {
         let moving: Vec<MessageId> = ids.iter().filter(there).copied().collect();
         let actions: Vec<_> = moving
             .iter()
-            .map(|id| (Some(&found[id].lane), Some(*id)))
+            .map(|id| (Some(&found[id].queue), Some(*id)))
             .collect();
         // Recorded first: the ledger of orders follows a requeue by the time of its audit entry.
         self.record_actions(by, action, &actions).await?;
@@ -85,19 +85,19 @@ impl Work<'_> {
         Ok(entries)
     }
 
-    /// Makes messages ready now, one run per lane, unless it is not their turn. Answers which wait.
+    /// Makes messages ready now, one run per queue, unless it is not their turn. Answers which wait.
     async fn back_in_line(
         &mut self,
         found: &HashMap<MessageId, Found>,
         entries: &[Entry],
     ) -> Result<BTreeSet<MessageId>> {
-        let lanes: BTreeSet<&LaneName> = entries.iter().map(|e| &found[&e.id].lane).collect();
-        let policies = self.policies(lanes).await?;
+        let queues: BTreeSet<&QueueName> = entries.iter().map(|e| &found[&e.id].queue).collect();
+        let policies = self.policies(queues).await?;
         let want = |entry: &Entry| {
-            let Found { lane, group, .. } = &found[&entry.id];
+            let Found { queue, group, .. } = &found[&entry.id];
             let group = group.as_deref()?;
-            policies[lane].ordered.then_some(Want {
-                lane,
+            policies[queue].ordered.then_some(Want {
+                queue,
                 group,
                 entry: *entry,
                 due_at: self.now,
@@ -107,24 +107,24 @@ impl Work<'_> {
         let turns = self.take_turns(&wants).await?;
         let refused = wants.iter().zip(turns).filter(|(_, has_turn)| !has_turn);
         let waiting: BTreeSet<MessageId> = refused.map(|(want, _)| want.entry.id).collect();
-        let mut by_lane: BTreeMap<&LaneName, Vec<Entry>> = BTreeMap::new();
+        let mut by_queue: BTreeMap<&QueueName, Vec<Entry>> = BTreeMap::new();
         for entry in entries.iter().filter(|entry| !waiting.contains(&entry.id)) {
-            let lane = &found[&entry.id].lane;
-            by_lane.entry(lane).or_default().push(*entry);
+            let queue = &found[&entry.id].queue;
+            by_queue.entry(queue).or_default().push(*entry);
         }
         let due_at = self.now;
-        let runs: Vec<NewRun<'_>> = by_lane
+        let runs: Vec<NewRun<'_>> = by_queue
             .iter()
-            .map(|(lane, entries)| NewRun {
-                lane,
+            .map(|(queue, entries)| NewRun {
+                queue,
                 due_at,
                 entries,
                 apart: false,
             })
             .collect();
         self.make_ready(&runs).await?;
-        for lane in by_lane.keys() {
-            self.wake(lane, &policies[*lane]);
+        for queue in by_queue.keys() {
+            self.wake(queue, &policies[*queue]);
         }
         Ok(waiting)
     }
@@ -152,15 +152,19 @@ impl Work<'_> {
             .collect();
         entries.extend(self.take_from_ready(&ready).await?);
         let parked = |entry: &Entry| {
-            let Found { lane, group, state } = &found[&entry.id];
+            let Found {
+                queue,
+                group,
+                state,
+            } = &found[&entry.id];
             let place = group.as_deref().filter(|_| *state == StateKind::Waiting);
-            (lane, *entry, place)
+            (queue, *entry, place)
         };
         let parked: Vec<_> = entries.iter().map(parked).collect();
         self.park(&parked, &by.reason).await?;
         let actions: Vec<_> = moving
             .iter()
-            .map(|id| (Some(&found[id].lane), Some(*id)))
+            .map(|id| (Some(&found[id].queue), Some(*id)))
             .collect();
         self.record_actions(by, "hold", &actions).await?;
         let answer = |id: &MessageId| {
@@ -196,14 +200,14 @@ impl Work<'_> {
     /// Files messages as held, each with the group in which it keeps its place if it waited there.
     pub(crate) async fn park(
         &mut self,
-        entries: &[(&LaneName, Entry, Option<&str>)],
+        entries: &[(&QueueName, Entry, Option<&str>)],
         reason: &str,
     ) -> Result<()> {
         if entries.is_empty() {
             return Ok(());
         }
-        let row = |(lane, entry, group): &(&'_ LaneName, Entry, Option<&'_ str>)| {
-            rows::json(&(entry.id, lane, entry.tries, entry.attempts, group))
+        let row = |(queue, entry, group): &(&'_ QueueName, Entry, Option<&'_ str>)| {
+            rows::json(&(entry.id, queue, entry.tries, entry.attempts, group))
         };
         let rows: Vec<String> = entries.iter().map(row).collect();
         sqlx::query(sql!("held_append"))

@@ -1,4 +1,4 @@
-//! Payments: a row beside each message of their lane. See `migrations/0005_payments.sql`.
+//! Payments: a row beside each message of their queue. See `migrations/0005_payments.sql`.
 
 mod complete;
 mod enqueue;
@@ -64,7 +64,7 @@ impl Payments for SqliteStore {
         match self.take(&claim, begin).await {
             Ok(lease) => lease.map(ClaimedPayments::of).transpose(),
             // Nobody has enqueued yet.
-            Err(Error::UnknownLane { .. }) => Ok(None),
+            Err(Error::UnknownQueue { .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }

@@ -1,8 +1,8 @@
 //! Signs of life, and looks at payloads.
 
 use consign_kernel::{
-    By, Done, LaneMinutes, LaneName, Message, MessageId, PULSE_STEP_MAX, PULSES_KEPT, Process,
-    Pulse,
+    By, Done, Message, MessageId, PULSE_STEP_MAX, PULSES_KEPT, Process, Pulse, QueueMinutes,
+    QueueName,
 };
 use jiff::Timestamp;
 use sqlx::SqliteConnection;
@@ -21,7 +21,7 @@ impl Work<'_> {
         by.validate()?;
         let message = read::message(&mut *self.connection, id).await?;
         if let Some(message) = &message {
-            let action = [(Some(&message.lane), Some(id))];
+            let action = [(Some(&message.queue), Some(id))];
             self.record_actions(by, "reveal", &action).await?;
         }
         Ok(message)
@@ -32,30 +32,34 @@ impl Work<'_> {
         pulse.validate()?;
         let now = rows::micros(self.now);
         let running_for = i64::try_from(pulse.running_for.as_micros()).unwrap_or(i64::MAX);
-        let mut lanes: Vec<&str> = pulse.lanes.iter().map(|done| done.lane.as_str()).collect();
-        lanes.sort_unstable();
-        lanes.dedup();
+        let mut queues: Vec<&str> = pulse
+            .queues
+            .iter()
+            .map(|done| done.queue.as_str())
+            .collect();
+        queues.sort_unstable();
+        queues.dedup();
         sqlx::query(sql!("process_put"))
             .bind(&pulse.process)
             .bind(&pulse.version)
             .bind(now.saturating_sub(running_for))
             .bind(now)
-            .bind(rows::json(&lanes))
+            .bind(rows::json(&queues))
             .execute(&mut *self.connection)
             .await?;
-        for lane in pulse
-            .lanes
+        for queue in pulse
+            .queues
             .iter()
-            .filter(|lane| lane.done != Done::default())
+            .filter(|queue| queue.done != Done::default())
         {
             sqlx::query(sql!("pulse_add"))
                 .bind(now - now.rem_euclid(MINUTE_MICROS))
-                .bind(lane.lane.as_str())
-                .bind(lane.done.delivered as i64)
-                .bind(lane.done.retried as i64)
-                .bind(lane.done.dead as i64)
-                .bind(lane.done.uncertain as i64)
-                .bind(lane.done.took_ms as i64)
+                .bind(queue.queue.as_str())
+                .bind(queue.done.delivered as i64)
+                .bind(queue.done.retried as i64)
+                .bind(queue.done.dead as i64)
+                .bind(queue.done.uncertain as i64)
+                .bind(queue.done.took_ms as i64)
                 .execute(&mut *self.connection)
                 .await?;
         }
@@ -77,15 +81,15 @@ fn since(now: Timestamp) -> i64 {
 pub(crate) async fn pulses(
     connection: &mut SqliteConnection,
     now: Timestamp,
-    lane: Option<&LaneName>,
+    queue: Option<&QueueName>,
     minutes: u32,
     step: u32,
-) -> Result<Vec<LaneMinutes>> {
+) -> Result<Vec<QueueMinutes>> {
     let now = rows::micros(now);
     let this = now - now.rem_euclid(MINUTE_MICROS);
     type Columns = (String, i64, i64, i64, i64, i64, i64);
     let found: Vec<Columns> = sqlx::query_as(sql!("pulse_list"))
-        .bind(lane.map(LaneName::as_str))
+        .bind(queue.map(QueueName::as_str))
         .bind(this - (i64::from(minutes) - 1) * MINUTE_MICROS)
         .bind(i64::from(step.clamp(1, PULSE_STEP_MAX)) * MINUTE_MICROS)
         .fetch_all(connection)
@@ -94,9 +98,9 @@ pub(crate) async fn pulses(
         let corrupt = |_| Failure::corrupt(format!("{number} results in a minute"));
         u64::try_from(number).map_err(corrupt)
     };
-    let minutes = |(lane, minute, delivered, retried, dead, uncertain, took_ms): Columns| {
-        Ok(LaneMinutes {
-            lane: rows::lane_name(&lane)?,
+    let minutes = |(queue, minute, delivered, retried, dead, uncertain, took_ms): Columns| {
+        Ok(QueueMinutes {
+            queue: rows::queue_name(&queue)?,
             minute: rows::timestamp(minute)?,
             done: Done {
                 delivered: count(delivered)?,
@@ -119,13 +123,13 @@ pub(crate) async fn processes(
         .bind(since(now))
         .fetch_all(connection)
         .await?;
-    let process = |(name, version, started_at, seen_at, lanes): Columns| {
+    let process = |(name, version, started_at, seen_at, queues): Columns| {
         Ok(Process {
             name,
             version,
             started_at: rows::timestamp(started_at)?,
             seen_at: rows::timestamp(seen_at)?,
-            lanes: rows::document(&lanes)?,
+            queues: rows::document(&queues)?,
         })
     };
     found.into_iter().map(process).collect()

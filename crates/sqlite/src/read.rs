@@ -3,8 +3,9 @@
 use std::collections::{BTreeSet, HashMap};
 
 use consign_kernel::{
-    Attempt, AttemptOutcome, AuditEntry, Cursor, DeadLetter, Explanation, Fence, Filter, LaneName,
-    LastAttempt, LeaseView, Message, MessageId, PAGE_ENTRIES_MAX, Page, State, StateKind, Token,
+    Attempt, AttemptOutcome, AuditEntry, Cursor, DeadLetter, Explanation, Fence, Filter,
+    LastAttempt, LeaseView, Message, MessageId, PAGE_ENTRIES_MAX, Page, QueueName, State,
+    StateKind, Token,
 };
 use jiff::Timestamp;
 use sqlx::SqliteConnection;
@@ -13,7 +14,7 @@ use uuid::Uuid;
 use crate::{
     error::{Failure, Result},
     job::Work,
-    lanes,
+    queues,
     rows::{self, AttemptColumns, AuditColumns, Entry},
     sql,
 };
@@ -21,7 +22,7 @@ use crate::{
 /// A message and where it is.
 #[derive(Debug)]
 pub(crate) struct Found {
-    pub(crate) lane: LaneName,
+    pub(crate) queue: QueueName,
     pub(crate) group: Option<String>,
     pub(crate) state: StateKind,
 }
@@ -46,9 +47,16 @@ impl Work<'_> {
             .bind(rows::id_array(ids))
             .fetch_all(&mut *self.connection)
             .await?;
-        let row = |(id, lane, group, state): (i64, String, _, String)| {
-            let (lane, state) = (rows::lane_name(&lane)?, state_kind(&state)?);
-            Ok((MessageId(id), Found { lane, group, state }))
+        let row = |(id, queue, group, state): (i64, String, _, String)| {
+            let (queue, state) = (rows::queue_name(&queue)?, state_kind(&state)?);
+            Ok((
+                MessageId(id),
+                Found {
+                    queue,
+                    group,
+                    state,
+                },
+            ))
         };
         found.into_iter().map(row).collect()
     }
@@ -96,10 +104,10 @@ pub(crate) async fn explain(
     let Some(message) = message(connection, id).await? else {
         return Ok(None);
     };
-    let Some(lane) = lanes::lane(connection, &message.lane).await? else {
-        let name = &message.lane;
+    let Some(queue) = queues::queue(connection, &message.queue).await? else {
+        let name = &message.queue;
         return Err(Failure::corrupt(format!(
-            "message {id} is in unknown lane {name}"
+            "message {id} is in unknown queue {name}"
         )));
     };
     let last_attempt = last_attempt(connection, id).await?;
@@ -113,7 +121,7 @@ pub(crate) async fn explain(
     Ok(Some(Explanation {
         message,
         state,
-        lane,
+        queue,
         attempts: last_attempt.as_ref().map_or(0, |last| last.attempt_no),
         last_attempt,
         now,
@@ -202,10 +210,10 @@ pub(crate) async fn message(
         .bind(id.0)
         .fetch_optional(connection)
         .await?;
-    let message = |(id, lane, key, group, created_at, headers, payload): MessageColumns| {
+    let message = |(id, queue, key, group, created_at, headers, payload): MessageColumns| {
         Ok(Message {
             id: MessageId(id),
-            lane: rows::lane_name(&lane)?,
+            queue: rows::queue_name(&queue)?,
             key,
             group,
             payload: rows::payload(&payload)?,
@@ -249,7 +257,7 @@ pub(crate) async fn dead_letters(
         None => sql!("dead_list"),
     };
     let found: Vec<LetterColumns> = sqlx::query_as(statement)
-        .bind(filter.lane.as_ref().map(LaneName::as_str))
+        .bind(filter.queue.as_ref().map(QueueName::as_str))
         .bind(&filter.code)
         .bind(before.map_or(i64::MAX, |before| before.0))
         .bind(count)
@@ -258,15 +266,15 @@ pub(crate) async fn dead_letters(
     found.into_iter().map(letter).collect()
 }
 
-/// Message, lane, when, attempt, code, detail.
+/// Message, queue, when, attempt, code, detail.
 pub(crate) type LetterColumns = (i64, String, i64, i64, String, Option<String>);
 
 pub(crate) fn letter(
-    (id, lane, at, attempt_no, code, detail): LetterColumns,
+    (id, queue, at, attempt_no, code, detail): LetterColumns,
 ) -> Result<DeadLetter> {
     Ok(DeadLetter {
         message_id: MessageId(id),
-        lane: rows::lane_name(&lane)?,
+        queue: rows::queue_name(&queue)?,
         at: rows::timestamp(at)?,
         attempt_no: rows::count(attempt_no)?,
         code,
@@ -283,7 +291,7 @@ pub(crate) async fn leases(
         .bind(limit)
         .fetch_all(connection)
         .await?;
-    let view = |(fence, token, lane, owner, claimed_at, expires_at, ids, begun): Columns| {
+    let view = |(fence, token, queue, owner, claimed_at, expires_at, ids, begun): Columns| {
         let what = || format!("lease {fence}");
         let ids_of = |text: &str| -> Result<Vec<MessageId>> {
             Ok(rows::numbers(&what, text)?
@@ -294,7 +302,7 @@ pub(crate) async fn leases(
         Ok(LeaseView {
             fence: Fence(fence),
             token_prefix: Token(token).shown(),
-            lane: rows::lane_name(&lane)?,
+            queue: rows::queue_name(&queue)?,
             owner,
             ids: ids_of(&ids)?,
             begun: ids_of(&begun)?,

@@ -1,8 +1,8 @@
 //! Requeueing the dead by filter, step by step.
 
 use consign_kernel::{
-    By, DeadLetter, Error, Filter, LaneName, MessageId, Move, PAGE_ENTRIES_MAX, Redrive, RedriveId,
-    RedrivePlan, RedriveState, redrive_by,
+    By, DeadLetter, Error, Filter, MessageId, Move, PAGE_ENTRIES_MAX, QueueName, Redrive,
+    RedriveId, RedrivePlan, RedriveState, redrive_by,
 };
 use jiff::Timestamp;
 use sqlx::{Row, SqliteConnection, sqlite::SqliteRow};
@@ -10,7 +10,7 @@ use sqlx::{Row, SqliteConnection, sqlite::SqliteRow};
 use crate::{
     error::{Failure, Result},
     job::Work,
-    lanes,
+    queues,
     read::{LetterColumns, letter},
     rows, sql,
 };
@@ -25,19 +25,19 @@ impl Work<'_> {
     pub(crate) async fn start_redrive(&mut self, plan: &RedrivePlan, by: &By) -> Result<Redrive> {
         RedrivePlan::validate_by(by)?;
         plan.validate()?;
-        if let Some(lane) = &plan.lane
-            && lanes::lane(self.connection, lane).await?.is_none()
+        if let Some(queue) = &plan.queue
+            && queues::queue(self.connection, queue).await?.is_none()
         {
-            return Err(lanes::unknown_lane(self.connection, lane).await);
+            return Err(queues::unknown_queue(self.connection, queue).await);
         }
         let filter = Filter {
-            lane: plan.lane.clone(),
+            queue: plan.queue.clone(),
             code: plan.code.clone(),
             ..Filter::default()
         };
         let total = count_dead(self.connection, &filter, u64::MAX).await?;
         let id: i64 = sqlx::query_scalar(sql!("redrive_append"))
-            .bind(plan.lane.as_ref().map(LaneName::as_str))
+            .bind(plan.queue.as_ref().map(QueueName::as_str))
             .bind(&plan.code)
             .bind(plan.rate_per_second)
             .bind(plan.limit.map(|limit| limit as i64))
@@ -84,7 +84,7 @@ impl Work<'_> {
     /// What a redrive takes next, and whether nothing is left after that.
     async fn next_dead(&mut self, redrive: &Redrive, count: u32) -> Result<(Vec<MessageId>, bool)> {
         let mut ids: Vec<i64> = sqlx::query_scalar(sql!("dead_next"))
-            .bind(redrive.plan.lane.as_ref().map(LaneName::as_str))
+            .bind(redrive.plan.queue.as_ref().map(QueueName::as_str))
             .bind(&redrive.plan.code)
             .bind(redrive.cursor.map_or(i64::MIN, |cursor| cursor.0))
             .bind(rows::micros(redrive.started_at))
@@ -147,7 +147,7 @@ impl Work<'_> {
 
     async fn record_redrive(&mut self, action: &str, redrive: &Redrive, by: &By) -> Result<()> {
         let by = redrive_by(redrive.id, by);
-        let on = [(redrive.plan.lane.as_ref(), None)];
+        let on = [(redrive.plan.queue.as_ref(), None)];
         self.record_actions(&by, action, &on).await
     }
 }
@@ -159,14 +159,14 @@ impl Paced {
             .ok_or_else(|| Failure::corrupt(format!("{word:?} is not a redrive's state")))?;
         let time = |name| rows::timestamp(row.try_get(name)?);
         let count = |name| -> Result<u64> { Ok(row.try_get::<i64, _>(name)?.unsigned_abs()) };
-        let lane: Option<&str> = row.try_get("lane")?;
+        let queue: Option<&str> = row.try_get("queue")?;
         let rate: Option<i64> = row.try_get("rate_per_second")?;
         let limit: Option<i64> = row.try_get("at_most")?;
         let finished_at: Option<i64> = row.try_get("finished_at")?;
         let redrive = Redrive {
             id: RedriveId(row.try_get("id")?),
             plan: RedrivePlan {
-                lane: lane.map(rows::lane_name).transpose()?,
+                queue: queue.map(rows::queue_name).transpose()?,
                 code: row.try_get("code")?,
                 rate_per_second: rate.map(rows::count).transpose()?,
                 limit: limit.map(i64::unsigned_abs),
@@ -222,7 +222,7 @@ pub(crate) async fn count_dead(
     at_most: u64,
 ) -> Result<u64> {
     let count: i64 = sqlx::query_scalar(sql!("dead_count"))
-        .bind(filter.lane.as_ref().map(LaneName::as_str))
+        .bind(filter.queue.as_ref().map(QueueName::as_str))
         .bind(&filter.code)
         .bind(i64::try_from(at_most).unwrap_or(i64::MAX))
         .fetch_one(connection)
@@ -237,7 +237,7 @@ pub(crate) async fn first_dead(
     limit: u32,
 ) -> Result<Vec<DeadLetter>> {
     let found: Vec<LetterColumns> = sqlx::query_as(sql!("dead_first"))
-        .bind(plan.lane.as_ref().map(LaneName::as_str))
+        .bind(plan.queue.as_ref().map(QueueName::as_str))
         .bind(&plan.code)
         .bind(plan.shown(limit))
         .fetch_all(connection)

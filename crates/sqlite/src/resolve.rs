@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use consign_kernel::{
-    By, Error, Fence, LaneName, LanePolicy, MessageId, Move, Moved, Report, Resolution, StateKind,
-    Token, after_resolution, codes,
+    By, Error, Fence, MessageId, Move, Moved, QueueName, QueuePolicy, Report, Resolution,
+    StateKind, Token, after_resolution, codes,
 };
 use serde_json::Value;
 use sqlx::Row;
@@ -19,7 +19,7 @@ use crate::{
 };
 
 impl Work<'_> {
-    /// Settles held messages as a person says, under a lease of the person's own (in each lane) that
+    /// Settles held messages as a person says, under a lease of the person's own (in each queue) that
     /// is taken and over in this transaction.
     pub(crate) async fn resolve(
         &mut self,
@@ -35,9 +35,9 @@ impl Work<'_> {
                 .map_err(|why| Error::invalid("result", why))?;
         }
         let found = self.states(&ids).await?;
-        for lane in found.values().map(|found| &found.lane) {
-            if ![consign_orders::LANE, consign_payments::LANE].contains(&lane.as_str()) {
-                resolution.refuse_result(lane)?;
+        for queue in found.values().map(|found| &found.queue) {
+            if ![consign_orders::QUEUE, consign_payments::QUEUE].contains(&queue.as_str()) {
+                resolution.refuse_result(queue)?;
             }
         }
         let held = |id: &&MessageId| {
@@ -49,26 +49,26 @@ impl Work<'_> {
         // What is refused is refused before the first write.
         let mut results = BTreeMap::new();
         for id in &moving {
-            let result = self.result_of(&found[id].lane, *id, resolution).await?;
+            let result = self.result_of(&found[id].queue, *id, resolution).await?;
             results.extend(result.map(|result| (*id, result)));
         }
-        let mut by_lane: BTreeMap<&LaneName, Vec<Entry>> = BTreeMap::new();
+        let mut by_queue: BTreeMap<&QueueName, Vec<Entry>> = BTreeMap::new();
         for entry in self.take_out(sql!("held_take"), &moving).await? {
-            let lane = &found[&entry.id].lane;
-            by_lane.entry(lane).or_default().push(entry);
+            let queue = &found[&entry.id].queue;
+            by_queue.entry(queue).or_default().push(entry);
         }
         let actions: Vec<_> = moving
             .iter()
-            .map(|id| (Some(&found[id].lane), Some(*id)))
+            .map(|id| (Some(&found[id].queue), Some(*id)))
             .collect();
         self.record_actions(by, "resolve", &actions).await?;
         let state = resolution.state();
-        let mut policies = self.policies(by_lane.keys().copied()).await?;
-        for (lane, entries) in by_lane {
-            let policy = policies.remove(lane).ok_or_else(|| {
-                Failure::corrupt(format!("held messages are in unknown lane {lane}"))
+        let mut policies = self.policies(by_queue.keys().copied()).await?;
+        for (queue, entries) in by_queue {
+            let policy = policies.remove(queue).ok_or_else(|| {
+                Failure::corrupt(format!("held messages are in unknown queue {queue}"))
             })?;
-            let lease = self.lease_for(lane, policy, entries, by).await?;
+            let lease = self.lease_for(queue, policy, entries, by).await?;
             self.settle_all(lease, resolution, &results, by).await?;
         }
         let answer = |id: &MessageId| {
@@ -85,8 +85,8 @@ impl Work<'_> {
     /// A lease on entries that are in no other place.
     async fn lease_for(
         &mut self,
-        lane: &LaneName,
-        policy: LanePolicy,
+        queue: &QueueName,
+        policy: QueuePolicy,
         entries: Vec<Entry>,
         by: &By,
     ) -> Result<LeaseRow> {
@@ -97,7 +97,7 @@ impl Work<'_> {
             arrays.tries,
             arrays.attempts,
             token.0,
-            lane.as_str(),
+            queue.as_str(),
             by.actor.as_str(),
             rows::micros(self.now),
             rows::micros(self.now),
@@ -109,7 +109,7 @@ impl Work<'_> {
         Ok(LeaseRow {
             fence: Fence(row.try_get(0)?),
             token,
-            lane: lane.clone(),
+            queue: queue.clone(),
             owner: by.actor.clone(),
             claimed_at: self.now,
             expires_at: self.now,
@@ -143,13 +143,13 @@ impl Work<'_> {
     /// What the attempt keeps of a person's word about an order or a payment.
     async fn result_of(
         &mut self,
-        lane: &LaneName,
+        queue: &QueueName,
         id: MessageId,
         resolution: &Resolution,
     ) -> Result<Option<Value>> {
-        Ok(match lane.as_str() {
-            consign_payments::LANE => consign_payments::resolved(resolution)?,
-            consign_orders::LANE if resolution.state() == StateKind::Delivered => {
+        Ok(match queue.as_str() {
+            consign_payments::QUEUE => consign_payments::resolved(resolution)?,
+            consign_orders::QUEUE if resolution.state() == StateKind::Delivered => {
                 let message = read::message(self.connection, id).await?;
                 let message =
                     message.ok_or_else(|| Failure::corrupt(format!("{id} has no message")))?;

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, collections::BTreeSet, str::FromStr, time::Duration};
 
 use consign_kernel::{
-    Attempt, AttemptOutcome, AuditEntry, Fence, Lane, LaneName, LanePolicy, MessageId, Payload,
+    Attempt, AttemptOutcome, AuditEntry, Fence, MessageId, Payload, Queue, QueueName, QueuePolicy,
     Token, stored_result,
 };
 use consign_memory::uri::{mask_credentials, mask_credentials_in, may_hold_credentials};
@@ -34,7 +34,7 @@ pub(crate) fn masked_json(document: &impl Serialize) -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) id: MessageId,
-    /// Attempts that count toward the lane's limit.
+    /// Attempts that count toward the queue's limit.
     pub(crate) tries: u32,
     /// Attempt rows written so far.
     pub(crate) attempts: u32,
@@ -140,13 +140,13 @@ pub(crate) fn later(now: Timestamp, by: Duration) -> Timestamp {
         .expect("invariant: adding a duration saturates")
 }
 
-pub(crate) fn lane_name(name: &str) -> Result<LaneName> {
-    LaneName::from_str(name).map_err(|error| Failure::corrupt(error.to_string()))
+pub(crate) fn queue_name(name: &str) -> Result<QueueName> {
+    QueueName::from_str(name).map_err(|error| Failure::corrupt(error.to_string()))
 }
 
-pub(crate) fn policy(lane: &str, text: &str) -> Result<LanePolicy> {
+pub(crate) fn policy(queue: &str, text: &str) -> Result<QueuePolicy> {
     serde_json::from_str(text)
-        .map_err(|error| Failure::corrupt(format!("the policy of lane {lane} is {error}")))
+        .map_err(|error| Failure::corrupt(format!("the policy of queue {queue} is {error}")))
 }
 
 pub(crate) fn document<T: DeserializeOwned>(text: &str) -> Result<T> {
@@ -159,22 +159,22 @@ pub(crate) fn payload(text: &str) -> Result<Payload> {
         .map_err(|error| Failure::corrupt(format!("a stored payload cannot be read: {error}")))
 }
 
-pub(crate) type LaneColumns = (String, String, Option<i64>);
+pub(crate) type QueueColumns = (String, String, Option<i64>);
 
-pub(crate) fn lane((name, text, paused_at): LaneColumns) -> Result<Lane> {
-    Ok(Lane {
+pub(crate) fn queue((name, text, paused_at): QueueColumns) -> Result<Queue> {
+    Ok(Queue {
         policy: policy(&name, &text)?,
-        name: lane_name(&name)?,
+        name: queue_name(&name)?,
         paused_at: paused_at.map(timestamp).transpose()?,
     })
 }
 
-/// A lease as stored, with the rules of its lane.
+/// A lease as stored, with the rules of its queue.
 #[derive(Clone, Debug)]
 pub(crate) struct LeaseRow {
     pub(crate) fence: Fence,
     pub(crate) token: Token,
-    pub(crate) lane: LaneName,
+    pub(crate) queue: QueueName,
     pub(crate) owner: String,
     pub(crate) claimed_at: Timestamp,
     pub(crate) expires_at: Timestamp,
@@ -182,7 +182,7 @@ pub(crate) struct LeaseRow {
     pub(crate) begun: BTreeSet<MessageId>,
     /// Whether the sink may have been called for anything in it without a word.
     pub(crate) presumed_begun: bool,
-    pub(crate) policy: LanePolicy,
+    pub(crate) policy: QueuePolicy,
 }
 
 pub(crate) type LeaseColumns = (
@@ -205,7 +205,7 @@ impl LeaseRow {
         let (
             fence,
             token,
-            lane,
+            queue,
             owner,
             claimed_at,
             expires_at,
@@ -219,14 +219,14 @@ impl LeaseRow {
         let what = || format!("lease {fence}");
         let Some(rules) = rules else {
             return Err(Failure::corrupt(format!(
-                "lease {fence} is in unknown lane {lane}"
+                "lease {fence} is in unknown queue {queue}"
             )));
         };
         Ok(Self {
             fence: Fence(fence),
             token: Token(token),
-            policy: policy(&lane, &rules)?,
-            lane: lane_name(&lane)?,
+            policy: policy(&queue, &rules)?,
+            queue: queue_name(&queue)?,
             owner,
             claimed_at: timestamp(claimed_at)?,
             expires_at: timestamp(expires_at)?,
@@ -294,13 +294,13 @@ pub(crate) type AuditColumns = (
 );
 
 pub(crate) fn audit_entry(columns: AuditColumns) -> Result<AuditEntry> {
-    let (id, at, actor, action, lane, message_id, reason) = columns;
+    let (id, at, actor, action, queue, message_id, reason) = columns;
     Ok(AuditEntry {
         id,
         at: timestamp(at)?,
         actor,
         action,
-        lane: lane.as_deref().map(lane_name).transpose()?,
+        queue: queue.as_deref().map(queue_name).transpose()?,
         message_id: message_id.map(MessageId),
         reason,
     })

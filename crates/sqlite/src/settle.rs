@@ -108,7 +108,7 @@ impl Work<'_> {
             .iter()
             .filter(|report| !recorded.contains_key(&report.id));
         let fresh: Vec<&Report> = fresh.collect();
-        if lease.lane.as_str() == consign_payments::LANE {
+        if lease.queue.as_str() == consign_payments::QUEUE {
             consign_payments::require_references(fresh.iter().copied())?;
         }
         recorded.extend(self.record(lease, &fresh, chance).await?);
@@ -128,7 +128,7 @@ impl Work<'_> {
         self.record_with(lease, reports, next).await
     }
 
-    /// The same, where something else than the lane's policy says what happens next.
+    /// The same, where something else than the queue's policy says what happens next.
     pub(crate) async fn record_with(
         &mut self,
         lease: LeaseRow,
@@ -184,7 +184,7 @@ impl Work<'_> {
         let runs: Vec<NewRun<'_>> = back
             .iter()
             .map(|(due_at, entries)| NewRun {
-                lane: &lease.lane,
+                queue: &lease.queue,
                 due_at: *due_at,
                 entries,
                 apart: false,
@@ -192,7 +192,7 @@ impl Work<'_> {
             .collect();
         self.make_ready(&runs).await?;
         if !back.is_empty() {
-            self.wake(&lease.lane, &lease.policy);
+            self.wake(&lease.queue, &lease.policy);
         }
         self.depart(&lease, departures).await?;
         Ok(answers)
@@ -208,7 +208,7 @@ impl Work<'_> {
         if !dead.is_empty() {
             sqlx::query(sql!("dead_append"))
                 .bind(rows::json(&dead))
-                .bind(lease.lane.as_str())
+                .bind(lease.queue.as_str())
                 .bind(rows::micros(self.now))
                 .execute(&mut *self.connection)
                 .await?;
@@ -217,12 +217,13 @@ impl Work<'_> {
         let mut by_reason: BTreeMap<&str, Vec<_>> = BTreeMap::new();
         for (entry, reason) in held {
             let parked = by_reason.entry(reason).or_default();
-            parked.push((&lease.lane, entry, None));
+            parked.push((&lease.queue, entry, None));
         }
         for (reason, parked) in by_reason {
             self.park(&parked, reason).await?;
         }
-        self.pass_turns(&lease.lane, &lease.policy, &finished).await
+        self.pass_turns(&lease.queue, &lease.policy, &finished)
+            .await
     }
 
     /// Writes attempts of a lease and what is left of it, in as few statements as the attempts'

@@ -11,10 +11,10 @@ use std::{
 use async_trait::async_trait;
 use consign_kernel::{
     Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DeadLetter, EndedLease, Enqueued,
-    Error, Expired, Explanation, Filter, Finding, Lane, LaneMinutes, LaneName, LanePolicy,
-    LateResult, Lease, LeaseView, Listed, Message, MessageId, Moved, NewMessage, Page, Process,
-    Pulse, Redrive, RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report, Resolution, Result,
-    SettleAnswer, Store, Token, TokenPrefix, Totals,
+    Error, Expired, Explanation, Filter, Finding, LateResult, Lease, LeaseView, Listed, Message,
+    MessageId, Moved, NewMessage, Page, Process, Pulse, Queue, QueueMinutes, QueueName,
+    QueuePolicy, Redrive, RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report, Resolution,
+    Result, SettleAnswer, Store, Token, TokenPrefix, Totals,
 };
 use sqlx::{Sqlite, SqliteConnection, SqlitePool, sqlite::SqlitePoolOptions};
 use uuid::Uuid;
@@ -22,10 +22,10 @@ use uuid::Uuid;
 use crate::{
     doctor,
     error::from_database,
-    fail, lanes, list,
+    fail, list,
     migrate::{migrate, status},
     options::{Clock, SqliteOptions},
-    pulse, read, redrive,
+    pulse, queues, read, redrive,
     wait::Waiters,
     witness,
     writer::Writer,
@@ -206,39 +206,39 @@ impl SqliteStore {
 
 #[async_trait]
 impl Store for SqliteStore {
-    async fn put_lane(&self, name: &LaneName, policy: &LanePolicy, by: &By) -> Result<Lane> {
-        write!(self, "put lane", (name, policy, by), |work| work
-            .put_lane(&name, &policy, &by))
+    async fn put_queue(&self, name: &QueueName, policy: &QueuePolicy, by: &By) -> Result<Queue> {
+        write!(self, "put queue", (name, policy, by), |work| work
+            .put_queue(&name, &policy, &by))
     }
 
-    async fn lane(&self, name: &LaneName) -> Result<Option<Lane>> {
-        snapshot!(self, "read a lane", |tx| lanes::lane(&mut tx, name))
+    async fn queue(&self, name: &QueueName) -> Result<Option<Queue>> {
+        snapshot!(self, "read a queue", |tx| queues::queue(&mut tx, name))
     }
 
-    async fn lanes(&self, after: Option<&LaneName>, limit: u32) -> Result<Vec<(Lane, Counts)>> {
+    async fn queues(&self, after: Option<&QueueName>, limit: u32) -> Result<Vec<(Queue, Counts)>> {
         let now = self.inner.clock.now();
-        snapshot!(self, "read the lanes", |tx| lanes::lanes(
+        snapshot!(self, "read the queues", |tx| queues::queues(
             &mut tx, now, after, limit
         ))
     }
 
-    async fn lane_counts(&self, name: &LaneName) -> Result<Option<(Lane, Counts)>> {
+    async fn queue_counts(&self, name: &QueueName) -> Result<Option<(Queue, Counts)>> {
         let now = self.inner.clock.now();
-        snapshot!(self, "read a lane", |tx| lanes::lane_counts(
+        snapshot!(self, "read a queue", |tx| queues::queue_counts(
             &mut tx, now, name
         ))
     }
 
     async fn totals(&self) -> Result<Totals> {
         let now = self.inner.clock.now();
-        snapshot!(self, "read the lanes", |tx| lanes::totals(&mut tx, now))
+        snapshot!(self, "read the queues", |tx| queues::totals(&mut tx, now))
     }
 
-    async fn pause(&self, name: &LaneName, by: &By) -> Result<Lane> {
+    async fn pause(&self, name: &QueueName, by: &By) -> Result<Queue> {
         write!(self, "pause", (name, by), |work| work.pause(&name, &by))
     }
 
-    async fn resume(&self, name: &LaneName, by: &By) -> Result<Lane> {
+    async fn resume(&self, name: &QueueName, by: &By) -> Result<Queue> {
         write!(self, "resume", (name, by), |work| work.resume(&name, &by))
     }
 
@@ -287,14 +287,14 @@ impl Store for SqliteStore {
         ))
     }
 
-    async fn wait(&self, lane: &LaneName, timeout: Duration) -> Result<bool> {
+    async fn wait(&self, queue: &QueueName, timeout: Duration) -> Result<bool> {
         let Inner {
             waiters,
             readers,
             clock,
             ..
         } = &*self.inner;
-        let woken = waiters.wait(readers, clock, lane, timeout).await;
+        let woken = waiters.wait(readers, clock, queue, timeout).await;
         woken.map_err(|failure| failure.during("wait"))
     }
 
@@ -334,13 +334,13 @@ impl Store for SqliteStore {
 
     async fn pulses(
         &self,
-        lane: Option<&LaneName>,
+        queue: Option<&QueueName>,
         minutes: u32,
         step: u32,
-    ) -> Result<Vec<LaneMinutes>> {
+    ) -> Result<Vec<QueueMinutes>> {
         let now = self.inner.clock.now();
         snapshot!(self, "read what was done", |tx| pulse::pulses(
-            &mut tx, now, lane, minutes, step
+            &mut tx, now, queue, minutes, step
         ))
     }
 
@@ -351,7 +351,7 @@ impl Store for SqliteStore {
 
     async fn probe(&self) -> Result<()> {
         let default = "default".parse()?;
-        snapshot!(self, "probe", |tx| lanes::lane(&mut tx, &default)).map(drop)
+        snapshot!(self, "probe", |tx| queues::queue(&mut tx, &default)).map(drop)
     }
 
     async fn processes(&self) -> Result<Vec<Process>> {
@@ -471,6 +471,6 @@ pub(crate) fn chance() -> f64 {
 
 /// The rule for a lease's time is the kernel's, and a claim carries it.
 fn validate_ttl(ttl: Duration) -> Result<(), Error> {
-    let lane: LaneName = "default".parse().expect("invariant: a plain name");
-    Claim::new(lane, "renew", 1).with_ttl(ttl).validate()
+    let queue: QueueName = "default".parse().expect("invariant: a plain name");
+    Claim::new(queue, "renew", 1).with_ttl(ttl).validate()
 }

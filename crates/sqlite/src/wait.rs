@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use consign_kernel::LaneName;
+use consign_kernel::QueueName;
 use sqlx::SqlitePool;
 use tokio::{
     sync::Notify,
@@ -15,10 +15,10 @@ use tokio::{
 
 use crate::{error::Result, options::Clock, rows::micros, sql};
 
-/// Who waits for which lane in this process.
+/// Who waits for which queue in this process.
 #[derive(Debug)]
 pub(crate) struct Waiters {
-    bells: Mutex<HashMap<LaneName, Arc<Notify>>>,
+    bells: Mutex<HashMap<QueueName, Arc<Notify>>>,
     /// How often they look for what other processes wrote.
     poll_interval: Duration,
 }
@@ -31,40 +31,40 @@ impl Waiters {
         }
     }
 
-    /// Wakes everybody who waits for one of these lanes.
-    pub(crate) fn wake(&self, lanes: &BTreeSet<LaneName>) {
-        if lanes.is_empty() {
+    /// Wakes everybody who waits for one of these queues.
+    pub(crate) fn wake(&self, queues: &BTreeSet<QueueName>) {
+        if queues.is_empty() {
             return;
         }
         let bells = self.bells.lock().expect("invariant: no panic while waking");
-        for lane in lanes {
-            if let Some(bell) = bells.get(lane) {
+        for queue in queues {
+            if let Some(bell) = bells.get(queue) {
                 bell.notify_waiters();
             }
         }
     }
 
-    fn bell(&self, lane: &LaneName) -> Arc<Notify> {
+    fn bell(&self, queue: &QueueName) -> Arc<Notify> {
         let mut bells = self.bells.lock().expect("invariant: no panic while waking");
-        Arc::clone(bells.entry(lane.clone()).or_default())
+        Arc::clone(bells.entry(queue.clone()).or_default())
     }
 
-    /// Returns `true` once the lane may have work, `false` after `timeout`.
+    /// Returns `true` once the queue may have work, `false` after `timeout`.
     pub(crate) async fn wait(
         &self,
         readers: &SqlitePool,
         clock: &Clock,
-        lane: &LaneName,
+        queue: &QueueName,
         timeout: Duration,
     ) -> Result<bool> {
         let deadline = Instant::now() + timeout.min(Duration::from_secs(24 * 3600));
-        let bell = self.bell(lane);
+        let bell = self.bell(queue);
         loop {
             // Listening begins before looking: what is enqueued in between rings the bell.
             let mut ring = std::pin::pin!(bell.notified());
             ring.as_mut().enable();
             let next: Option<i64> = sqlx::query_scalar(sql!("due_next"))
-                .bind(lane.as_str())
+                .bind(queue.as_str())
                 .fetch_one(readers)
                 .await?;
             let now = micros(clock.now());

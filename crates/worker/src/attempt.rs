@@ -17,7 +17,7 @@ const LOCAL_PAUSE: Duration = Duration::from_secs(1);
 
 /// Codes the worker itself gives to attempts.
 pub mod codes {
-    /// The delivery took longer than the lane allows; it may have arrived.
+    /// The delivery took longer than the queue allows; it may have arrived.
     pub const TIMEOUT: &str = "timeout";
     /// The sink panicked.
     pub const PANIC: &str = "panic";
@@ -56,11 +56,11 @@ fn span(delivery: &Delivery) -> Span {
     info_span!(
         target: "consign_worker::deliver",
         "deliver",
-        otel.name = format!("deliver {}", message.lane),
+        otel.name = format!("deliver {}", message.queue),
         otel.kind = "producer",
         messaging.system = "consign",
         messaging.operation.type = "send",
-        messaging.destination.name = %message.lane,
+        messaging.destination.name = %message.queue,
         messaging.message.id = %message.id,
         attempt = delivery.attempt_no,
         fence = delivery.fence.0,
@@ -73,7 +73,7 @@ fn outcome_word(outcome: Outcome) -> &'static str {
     consign_kernel::AttemptOutcome::from(outcome).as_str()
 }
 
-/// Asks first where an earlier delivery may have arrived and the lane wants to know, then sends.
+/// Asks first where an earlier delivery may have arrived and the queue wants to know, then sends.
 async fn resolve(context: &Context, delivery: &mut Delivery, on_uncertain: OnUncertain) -> Verdict {
     if delivery.in_doubt && on_uncertain == OnUncertain::Probe {
         match probe(context, delivery).await {
@@ -133,10 +133,10 @@ async fn send(context: &Context, delivery: &Delivery) -> Result<Verdict, Cut> {
 }
 
 async fn pause_for_want(delivery: &Delivery, detail: &str) {
-    let (lane, id) = (&delivery.message.lane, delivery.message.id);
+    let (queue, id) = (&delivery.message.queue, delivery.message.id);
     warn!(
-        %lane, message_id = %id,
-        "lane {lane}: message {id} waits, because this process lacks open files or memory: {detail}"
+        %queue, message_id = %id,
+        "queue {queue}: message {id} waits, because this process lacks open files or memory: {detail}"
     );
     sleep_until(Instant::now() + LOCAL_PAUSE).await;
 }

@@ -1,6 +1,6 @@
 //! The circuit breaker of a sink: when to leave it alone, and when to try it again.
 //!
-//! Pure: the time and the jitter come in as arguments. `shared` puts it between lanes.
+//! Pure: the time and the jitter come in as arguments. `shared` puts it between queues.
 
 mod shared;
 
@@ -38,7 +38,7 @@ enum State {
     },
 }
 
-/// Whether a lane may send.
+/// Whether a queue may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
     /// As much as it likes.

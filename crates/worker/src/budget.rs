@@ -1,4 +1,4 @@
-//! How many bytes of messages a worker holds, in all its lanes together.
+//! How many bytes of messages a worker holds, in all its queues together.
 
 use std::sync::{
     Arc,

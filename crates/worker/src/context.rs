@@ -1,4 +1,4 @@
-//! What the tasks of one lane have in common.
+//! What the tasks of one queue have in common.
 
 use std::{
     error::Error as _,
@@ -12,24 +12,24 @@ use std::{
     time::Duration,
 };
 
-use consign_kernel::{Error, LaneName, LanePolicy, Store};
+use consign_kernel::{Error, QueueName, QueuePolicy, Store};
 use tracing::{info, warn};
 
 use crate::{
-    LaneStatus, LaneWork, Sink, WorkerOptions, breaker::SharedBreaker, budget::Budget, face::Face,
-    meters::Meters,
+    QueueStatus, QueueWork, Sink, WorkerOptions, breaker::SharedBreaker, budget::Budget,
+    face::Face, meters::Meters,
 };
 
 const POLL_MIN: Duration = Duration::from_millis(1);
 
-/// One lane: where it takes from, where it delivers to, and what it shows.
+/// One queue: where it takes from, where it delivers to, and what it shows.
 pub(crate) struct Context {
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) lane: LaneName,
+    pub(crate) queue: QueueName,
     pub(crate) sink: Arc<dyn Sink>,
     pub(crate) breaker: Arc<SharedBreaker>,
     pub(crate) options: Arc<WorkerOptions>,
-    /// The bytes that all lanes of the worker may hold.
+    /// The bytes that all queues of the worker may hold.
     pub(crate) budget: Arc<Budget>,
     pub(crate) only_free_slots: bool,
     pub(crate) whole_batches: bool,
@@ -37,22 +37,22 @@ pub(crate) struct Context {
     claim_max: Option<u32>,
     pub(crate) meters: Meters,
     pub(crate) face: Face,
-    /// What leases are prolonged by: the lane's policy as last read.
+    /// What leases are prolonged by: the queue's policy as last read.
     lease_ttl_ms: AtomicU64,
 }
 
 impl Context {
     pub(crate) fn new(
         store: Arc<dyn Store>,
-        work: LaneWork,
+        work: QueueWork,
         breaker: Arc<SharedBreaker>,
         options: Arc<WorkerOptions>,
         budget: Arc<Budget>,
     ) -> Self {
         Self {
             store,
-            meters: Meters::new(&work.lane, work.sink.kind()),
-            lane: work.lane,
+            meters: Meters::new(&work.queue, work.sink.kind()),
+            queue: work.queue,
             sink: work.sink,
             breaker,
             options,
@@ -63,7 +63,7 @@ impl Context {
             poll_max: work.poll_max.map(|most| most.max(POLL_MIN)),
             claim_max: work.claim_max,
             face: Face::new(),
-            lease_ttl_ms: AtomicU64::new(LanePolicy::default().lease_ttl_ms),
+            lease_ttl_ms: AtomicU64::new(QueuePolicy::default().lease_ttl_ms),
         }
     }
 
@@ -87,25 +87,25 @@ impl Context {
         let cause = error.source().map(|cause| format!(": {cause}"));
         let text = format!("{error}{}", cause.unwrap_or_default());
         if self.face.set_error(text.clone()) {
-            let (lane, code) = (&self.lane, error.code());
-            warn!(%lane, code, "lane {lane}: {text}; trying until it answers");
+            let (queue, code) = (&self.queue, error.code());
+            warn!(%queue, code, "queue {queue}: {text}; trying until it answers");
         }
     }
 
     /// Notes that a store operation was answered.
     pub(crate) fn database_answered(&self) {
         if self.face.clear_error() {
-            let lane = &self.lane;
-            info!(%lane, "lane {lane}: the database answers again");
+            let queue = &self.queue;
+            info!(%queue, "queue {queue}: the database answers again");
         }
     }
 
-    pub(crate) fn status(&self) -> LaneStatus {
+    pub(crate) fn status(&self) -> QueueStatus {
         // First, so that whoever reads that no claim is under way reads what the last one brought.
         let claiming = self.face.claiming.load(Acquire);
-        LaneStatus {
+        QueueStatus {
             claiming,
-            lane: self.lane.clone(),
+            queue: self.queue.clone(),
             sink: self.sink.kind(),
             destination: self.sink.destination().to_owned(),
             in_flight: self.face.in_flight.load(Relaxed),

@@ -1,4 +1,4 @@
-//! What a lane shows to whoever asks, without being asked itself.
+//! What a queue shows to whoever asks, without being asked itself.
 
 use std::{
     sync::{
@@ -11,7 +11,7 @@ use std::{
 use consign_kernel::Done;
 use tokio::time::Instant;
 
-/// Written by the lane, read by handles.
+/// Written by the queue, read by handles.
 #[derive(Debug)]
 pub(crate) struct Face {
     epoch: Instant,

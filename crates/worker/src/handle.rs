@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use consign_kernel::LanePulse;
+use consign_kernel::QueuePulse;
 use serde::Serialize;
 use tokio::sync::watch;
 
@@ -60,12 +60,12 @@ pub struct WorkerHandle {
     pub(crate) shared: Arc<Shared>,
 }
 
-/// What handles and lanes share.
+/// What handles and queues share.
 pub(crate) struct Shared {
     pub(crate) owner: String,
     pub(crate) orders: watch::Sender<Order>,
     pub(crate) ended: watch::Sender<Option<Summary>>,
-    pub(crate) lanes: Vec<Arc<Context>>,
+    pub(crate) queues: Vec<Arc<Context>>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -82,17 +82,22 @@ impl WorkerHandle {
         WorkerStatus {
             owner: self.shared.owner.clone(),
             draining: *self.shared.orders.borrow() != Order::Work,
-            lanes: self.shared.lanes.iter().map(|lane| lane.status()).collect(),
+            queues: self
+                .shared
+                .queues
+                .iter()
+                .map(|queue| queue.status())
+                .collect(),
         }
     }
 
-    /// What its lanes have recorded since this was last asked: for one that tells of the process.
-    pub fn take_done(&self) -> Vec<LanePulse> {
-        let lane = |lane: &Arc<Context>| LanePulse {
-            lane: lane.lane.clone(),
-            done: lane.face.take_done(),
+    /// What its queues have recorded since this was last asked: for one that tells of the process.
+    pub fn take_done(&self) -> Vec<QueuePulse> {
+        let queue = |queue: &Arc<Context>| QueuePulse {
+            queue: queue.queue.clone(),
+            done: queue.face.take_done(),
         };
-        self.shared.lanes.iter().map(lane).collect()
+        self.shared.queues.iter().map(queue).collect()
     }
 
     /// Stops claiming, gives back what has not started, and lets deliveries finish within the

@@ -1,7 +1,7 @@
 //! Keeps leases alive: each is renewed at a third of its life, and at least once a minute, whatever
 //! its messages are doing.
 //!
-//! A task of its own, so that neither a sink that hogs its lane's task nor a slow settle keeps a
+//! A task of its own, so that neither a sink that hogs its queue's task nor a slow settle keeps a
 //! lease from being renewed.
 
 use std::{
@@ -26,7 +26,7 @@ const RENEWAL_INTERVAL_MAX: Duration = Duration::from_secs(60);
 /// A renewal is given at least this long, however short the lease.
 const RENEWAL_MIN: Duration = Duration::from_millis(50);
 
-/// A lane's hold on the task that renews its leases.
+/// A queue's hold on the task that renews its leases.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     commands: mpsc::UnboundedSender<Command>,
@@ -100,7 +100,7 @@ impl Keeper {
     }
 
     fn send(&self, command: Command) {
-        // The task ends only with the lane, or by a panic, which `has_ended` tells.
+        // The task ends only with the queue, or by a panic, which `has_ended` tells.
         drop(self.commands.send(command));
     }
 }
@@ -197,7 +197,7 @@ impl Renewals {
             }
             Ok(RenewAnswer::LeaseLost) => {
                 self.forget(renewal.fence);
-                // Nobody listens any more when the lane has ended.
+                // Nobody listens any more when the queue has ended.
                 self.losses.send(renewal.fence).unwrap_or_default();
                 return;
             }

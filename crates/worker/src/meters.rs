@@ -1,11 +1,11 @@
-//! The metric handles of one lane, looked up once.
+//! The metric handles of one queue, looked up once.
 
-use consign_kernel::{LaneName, Outcome};
+use consign_kernel::{Outcome, QueueName};
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
 use crate::metrics as names;
 
-/// Every metric of a lane.
+/// Every metric of a queue.
 #[derive(Debug)]
 pub(crate) struct Meters {
     pub(crate) claimed: Counter,
@@ -52,25 +52,25 @@ impl<T> ByOutcome<T> {
 }
 
 impl Meters {
-    pub(crate) fn new(lane: &LaneName, sink: &'static str) -> Self {
-        let lane = || lane.to_string();
+    pub(crate) fn new(queue: &QueueName, sink: &'static str) -> Self {
+        let queue = || queue.to_string();
         Self {
-            claimed: counter!(names::CLAIMED_TOTAL, "lane" => lane()),
-            claim_seconds: histogram!(names::CLAIM_SECONDS, "lane" => lane()),
-            claim_messages: histogram!(names::CLAIM_MESSAGES, "lane" => lane()),
-            settle_seconds: histogram!(names::SETTLE_SECONDS, "lane" => lane()),
-            in_flight: gauge!(names::IN_FLIGHT, "lane" => lane()),
-            retries: counter!(names::RETRIES_TOTAL, "lane" => lane()),
-            leases_lost: counter!(names::LEASES_LOST_TOTAL, "lane" => lane()),
-            late_results: counter!(names::LATE_RESULTS_TOTAL, "lane" => lane()),
-            breaker_state: gauge!(names::BREAKER_STATE, "lane" => lane(), "sink" => sink),
-            database_errors: counter!(names::DATABASE_ERRORS_TOTAL, "lane" => lane()),
-            pickup_seconds: histogram!(names::PICKUP_SECONDS, "lane" => lane()),
+            claimed: counter!(names::CLAIMED_TOTAL, "queue" => queue()),
+            claim_seconds: histogram!(names::CLAIM_SECONDS, "queue" => queue()),
+            claim_messages: histogram!(names::CLAIM_MESSAGES, "queue" => queue()),
+            settle_seconds: histogram!(names::SETTLE_SECONDS, "queue" => queue()),
+            in_flight: gauge!(names::IN_FLIGHT, "queue" => queue()),
+            retries: counter!(names::RETRIES_TOTAL, "queue" => queue()),
+            leases_lost: counter!(names::LEASES_LOST_TOTAL, "queue" => queue()),
+            late_results: counter!(names::LATE_RESULTS_TOTAL, "queue" => queue()),
+            breaker_state: gauge!(names::BREAKER_STATE, "queue" => queue(), "sink" => sink),
+            database_errors: counter!(names::DATABASE_ERRORS_TOTAL, "queue" => queue()),
+            pickup_seconds: histogram!(names::PICKUP_SECONDS, "queue" => queue()),
             attempts: ByOutcome::new(
-                |outcome| counter!(names::ATTEMPTS_TOTAL, "lane" => lane(), "outcome" => outcome),
+                |outcome| counter!(names::ATTEMPTS_TOTAL, "queue" => queue(), "outcome" => outcome),
             ),
             delivery_seconds: ByOutcome::new(
-                |outcome| histogram!(names::DELIVERY_SECONDS, "lane" => lane(), "outcome" => outcome),
+                |outcome| histogram!(names::DELIVERY_SECONDS, "queue" => queue(), "outcome" => outcome),
             ),
         }
     }

@@ -2,32 +2,32 @@
 
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 
-/// Messages claimed, by lane.
+/// Messages claimed, by queue.
 pub const CLAIMED_TOTAL: &str = "consign_claimed_total";
-/// Attempts recorded, by lane and outcome.
+/// Attempts recorded, by queue and outcome.
 pub const ATTEMPTS_TOTAL: &str = "consign_attempts_total";
-/// Attempts after which the message is due again, by lane.
+/// Attempts after which the message is due again, by queue.
 pub const RETRIES_TOTAL: &str = "consign_retries_total";
-/// How long deliveries took, by lane and outcome.
+/// How long deliveries took, by queue and outcome.
 pub const DELIVERY_SECONDS: &str = "consign_delivery_seconds";
-/// How long claims took, by lane.
+/// How long claims took, by queue.
 pub const CLAIM_SECONDS: &str = "consign_claim_seconds";
-/// How long settles took, by lane.
+/// How long settles took, by queue.
 pub const SETTLE_SECONDS: &str = "consign_settle_seconds";
-/// Messages per claim, by lane.
+/// Messages per claim, by queue.
 pub const CLAIM_MESSAGES: &str = "consign_claim_messages";
-/// Deliveries under way, by lane.
+/// Deliveries under way, by queue.
 pub const IN_FLIGHT: &str = "consign_in_flight";
-/// Leases lost while they held something, by lane.
+/// Leases lost while they held something, by queue.
 pub const LEASES_LOST_TOTAL: &str = "consign_leases_lost_total";
-/// Results that came after their lease was lost, by lane.
+/// Results that came after their lease was lost, by queue.
 pub const LATE_RESULTS_TOTAL: &str = "consign_late_results_total";
-/// 0 closed, 1 half open, 2 open; by lane and sink.
+/// 0 closed, 1 half open, 2 open; by queue and sink.
 pub const BREAKER_STATE: &str = "consign_breaker_state";
-/// Store operations that failed, by lane.
+/// Store operations that failed, by queue.
 pub const DATABASE_ERRORS_TOTAL: &str = "consign_database_errors_total";
 /// From enqueue to claim, of the first message of each claim on its first attempt; a delay that
-/// was asked for is part of it. By lane.
+/// was asked for is part of it. By queue.
 pub const PICKUP_SECONDS: &str = "consign_pickup_seconds";
 
 /// Tells the recorder what each metric means. Call once after installing it.

@@ -1,13 +1,13 @@
-//! The store operations of a lane, each as a task that ends in an event.
+//! The store operations of a queue, each as a task that ends in an event.
 //!
-//! Tasks, so that a sink that hogs its lane's task does not hold up the database, and so that a
+//! Tasks, so that a sink that hogs its queue's task does not hold up the database, and so that a
 //! large claim is taken apart on another core. What must not be lost is repeated until the
-//! database answers; the lane bounds how many of these are under way.
+//! database answers; the queue bounds how many of these are under way.
 
 use std::{future::Future, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use consign_kernel::{
-    BeginAnswer, Certainty, Claim, Error, Fence, Lane, Lease, MessageId, ReleaseAnswer, Report,
+    BeginAnswer, Certainty, Claim, Error, Fence, Lease, MessageId, Queue, ReleaseAnswer, Report,
     Result, SettleAnswer, Token,
 };
 use futures_util::FutureExt;
@@ -35,8 +35,8 @@ pub(crate) enum Event {
         took: Duration,
         answer: Result<bool>,
     },
-    /// The lane was read.
-    Read(Result<Option<Lane>>),
+    /// The queue was read.
+    Read(Result<Option<Queue>>),
     /// A settle was answered.
     Settled {
         fence: Fence,
@@ -57,7 +57,7 @@ pub(crate) enum Event {
 }
 
 pub(crate) async fn claim(context: Arc<Context>, limit: u32, bytes_max: usize) -> Event {
-    let request = Claim::new(context.lane.clone(), context.options.owner.clone(), limit)
+    let request = Claim::new(context.queue.clone(), context.options.owner.clone(), limit)
         .with_bytes_max(bytes_max as u64);
     let sent = Instant::now();
     let answer = guarded(&context, "claim", context.store.claim(&request)).await;
@@ -68,7 +68,7 @@ pub(crate) async fn wait(context: Arc<Context>, asked: Duration) -> Event {
     let started = Instant::now();
     // The wait itself is no sign of trouble, however long.
     let limit = asked + context.options.store_timeout;
-    let answer = bounded("wait", limit, context.store.wait(&context.lane, asked)).await;
+    let answer = bounded("wait", limit, context.store.wait(&context.queue, asked)).await;
     Event::Waited {
         asked,
         took: started.elapsed(),
@@ -77,7 +77,14 @@ pub(crate) async fn wait(context: Arc<Context>, asked: Duration) -> Event {
 }
 
 pub(crate) async fn read(context: Arc<Context>) -> Event {
-    Event::Read(guarded(&context, "read the lane", context.store.lane(&context.lane)).await)
+    Event::Read(
+        guarded(
+            &context,
+            "read the queue",
+            context.store.queue(&context.queue),
+        )
+        .await,
+    )
 }
 
 pub(crate) async fn settle(
@@ -101,7 +108,7 @@ pub(crate) async fn settle(
             }
         };
         if let Some(answer) = answer {
-            park_in(&context.lane, "settled").await;
+            park_in(&context.queue, "settled").await;
             return Event::Settled {
                 fence,
                 reports,
@@ -126,7 +133,7 @@ pub(crate) async fn begin(
     token: Token,
     ids: Vec<MessageId>,
 ) -> Event {
-    park_in(&context.lane, "before_begin").await;
+    park_in(&context.queue, "before_begin").await;
     let operation = || context.store.begin(token, &ids);
     let answer = answered(&context, fence, "begin", operation).await;
     Event::Begun {
@@ -205,10 +212,10 @@ impl Patience {
     async fn wait(&mut self, context: &Context, attempted: &str, error: &Error) -> bool {
         self.refusals += u32::from(!error.is_retryable());
         if self.refusals >= REFUSALS_MAX {
-            let (lane, fence, code) = (&context.lane, self.fence, error.code());
+            let (queue, fence, code) = (&context.queue, self.fence, error.code());
             error!(
-                %lane, %fence, code,
-                "lane {lane}: the store will not {attempted} lease {fence} ({error}); it is left \
+                %queue, %fence, code,
+                "queue {queue}: the store will not {attempted} lease {fence} ({error}); it is left \
                  to run out"
             );
             return false;

@@ -2,23 +2,23 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use consign_kernel::{LEASE_MESSAGES_MAX, LaneName};
+use consign_kernel::{LEASE_MESSAGES_MAX, QueueName};
 
 use crate::{Delivery, Sink};
 
-/// One lane to work on, and where its messages go.
+/// One queue to work on, and where its messages go.
 #[derive(Clone, Debug)]
-pub struct LaneWork {
-    /// The lane. Its policy (concurrency, rate, timeout, lease time) is read from the store, again
+pub struct QueueWork {
+    /// The queue. Its policy (concurrency, rate, timeout, lease time) is read from the store, again
     /// and again, so that changes need no restart.
-    pub lane: LaneName,
-    /// Where its messages go. Lanes that share one instance share its circuit breaker.
+    pub queue: QueueName,
+    /// Where its messages go. Queues that share one instance share its circuit breaker.
     pub sink: Arc<dyn Sink>,
-    /// When its sink counts as down. Of lanes that share a breaker, the first one's options hold.
+    /// When its sink counts as down. Of queues that share a breaker, the first one's options hold.
     pub breaker: BreakerOptions,
-    /// A lane before this one whose sink is another instance with the same destination: they share
+    /// A queue before this one whose sink is another instance with the same destination: they share
     /// a circuit breaker too.
-    pub same_destination_as: Option<LaneName>,
+    pub same_destination_as: Option<QueueName>,
     /// Whether messages are claimed for free slots only, never ahead: where a message that waits
     /// in a lease is worse than a slot that waits for a message.
     pub only_free_slots: bool,
@@ -27,16 +27,16 @@ pub struct LaneWork {
     /// Whether a claim takes as many as `claim_max` allows, however slow the sink, and the next one
     /// follows when they are done: messages that are claimed together are told of together.
     pub whole_batches: bool,
-    /// How long the lane rests at most before it is looked at again; none: as the worker's options
+    /// How long the queue rests at most before it is looked at again; none: as the worker's options
     /// say.
     pub poll_max: Option<Duration>,
 }
 
-impl LaneWork {
-    /// A lane with the default breaker, claimed ahead as its speed suggests.
-    pub fn new(lane: LaneName, sink: Arc<dyn Sink>) -> Self {
+impl QueueWork {
+    /// A queue with the default breaker, claimed ahead as its speed suggests.
+    pub fn new(queue: QueueName, sink: Arc<dyn Sink>) -> Self {
         Self {
-            lane,
+            queue,
             sink,
             breaker: BreakerOptions::default(),
             same_destination_as: None,
@@ -96,7 +96,7 @@ pub struct WorkerOptions {
     /// How long a result may wait for others of its lease, to be recorded together.
     pub settle_window: Duration,
     /// Whether the store can be woken by an enqueue. Without (a transaction pooler and no direct
-    /// connection, for instance) lanes are polled as if their policy said `notify = false`.
+    /// connection, for instance) queues are polled as if their policy said `notify = false`.
     pub notified: bool,
     /// How soon to look again where nobody wakes the worker, right after it had work.
     pub poll_min: Duration,
@@ -104,12 +104,12 @@ pub struct WorkerOptions {
     pub poll_max: Duration,
     /// How long to rely on wake-ups before looking all the same.
     pub wait_max: Duration,
-    /// Most messages of a lane claimed at once, and waiting for their delivery at any time.
+    /// Most messages of a queue claimed at once, and waiting for their delivery at any time.
     pub prefetch_max: u32,
-    /// Most bytes of messages claimed and not yet delivered, in all lanes together. A lane that has
+    /// Most bytes of messages claimed and not yet delivered, in all queues together. A queue that has
     /// none may claim one message all the same.
     pub claimed_max_bytes: usize,
-    /// How old a lane's policy may get.
+    /// How old a queue's policy may get.
     pub policy_refresh: Duration,
     /// How long one store operation may take before it counts as failed, its outcome unknown.
     pub store_timeout: Duration,

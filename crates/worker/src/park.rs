@@ -24,13 +24,13 @@ pub async fn park(point: &str) {
 #[inline]
 pub async fn park(_point: &str) {}
 
-/// The same at a point of every lane: `LANE.POINT`.
+/// The same at a point of every queue: `QUEUE.POINT`.
 #[cfg(debug_assertions)]
-pub(crate) async fn park_in(lane: &consign_kernel::LaneName, point: &str) {
-    park(&format!("{lane}.{point}")).await;
+pub(crate) async fn park_in(queue: &consign_kernel::QueueName, point: &str) {
+    park(&format!("{queue}.{point}")).await;
 }
 
 /// Does nothing.
 #[cfg(not(debug_assertions))]
 #[inline]
-pub(crate) async fn park_in(_lane: &consign_kernel::LaneName, _point: &str) {}
+pub(crate) async fn park_in(_queue: &consign_kernel::QueueName, _point: &str) {}

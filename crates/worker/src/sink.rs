@@ -27,8 +27,8 @@ impl Delivery {
     /// What the far side should recognise repeats by: the same for every attempt of a message.
     pub fn idempotency_key(&self) -> String {
         match &self.message.key {
-            Some(key) => format!("{}:{key}", self.message.lane),
-            None => format!("{}:{}", self.message.lane, self.message.id),
+            Some(key) => format!("{}:{key}", self.message.queue),
+            None => format!("{}:{}", self.message.queue, self.message.id),
         }
     }
 }
@@ -148,7 +148,7 @@ pub enum Probe {
     Decided(Box<Verdict>),
 }
 
-/// Where a lane's messages go.
+/// Where a queue's messages go.
 #[async_trait]
 pub trait Sink: Send + Sync + fmt::Debug {
     /// The kind, as in the configuration: `http`, `log`, ...

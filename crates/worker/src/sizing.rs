@@ -8,7 +8,7 @@ const HORIZON_MAX: Duration = Duration::from_millis(500);
 /// No sink is faster than this, for the purpose of guessing.
 const DELIVERY_MIN_S: f64 = 1e-6;
 
-/// How long deliveries of a lane take.
+/// How long deliveries of a queue take.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Speed {
     /// Moving average; none before the first delivery.
@@ -76,7 +76,7 @@ impl Demand {
     }
 
     /// How many to claim while `waiting` are here already. Claims only once half is gone, so that
-    /// a busy lane makes few large claims instead of many small ones.
+    /// a busy queue makes few large claims instead of many small ones.
     pub(crate) fn claim(&self, waiting: u32) -> u32 {
         if self.whole_batches {
             return match waiting == 0 && self.slots_free == self.concurrency {
@@ -127,7 +127,7 @@ mod tests {
 
     /// W13: what is claimed together is told of together, however slow the sink.
     #[test]
-    fn a_lane_of_whole_batches_claims_one_after_the_other() {
+    fn a_queue_of_whole_batches_claims_one_after_the_other() {
         for (slots_free, waiting, claim) in [(1, 0, 10), (0, 0, 0), (1, 3, 0), (0, 9, 0)] {
             let demand = Demand {
                 concurrency: 1,
@@ -143,7 +143,7 @@ mod tests {
 
     /// Facts CO-36: what waits in a claimed batch waits for nothing but its lease to run out.
     #[test]
-    fn a_lane_that_claims_for_free_slots_never_claims_ahead() {
+    fn a_queue_that_claims_for_free_slots_never_claims_ahead() {
         for (slots_free, waiting, claim) in
             [(16, 0, 16), (4, 0, 4), (4, 3, 1), (1, 1, 0), (0, 0, 0)]
         {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use consign_kernel::LaneName;
+use consign_kernel::QueueName;
 use serde::Serialize;
 
 /// Whether deliveries to a sink are let through.
@@ -17,11 +17,11 @@ pub enum BreakerState {
     HalfOpen,
 }
 
-/// One lane as its worker sees it.
+/// One queue as its worker sees it.
 #[derive(Clone, Debug, Serialize)]
-pub struct LaneStatus {
-    /// The lane.
-    pub lane: LaneName,
+pub struct QueueStatus {
+    /// The queue.
+    pub queue: QueueName,
     /// The kind of its sink.
     pub sink: &'static str,
     /// Where its sink delivers to, without secrets.
@@ -37,7 +37,7 @@ pub struct LaneStatus {
     pub concurrency: u32,
     /// Deliveries allowed at once for now, as the sink's answers suggest.
     pub concurrency_now: u32,
-    /// Whether the lane is paused.
+    /// Whether the queue is paused.
     pub paused: bool,
     /// The breaker of its sink.
     pub breaker: BreakerState,
@@ -49,13 +49,13 @@ pub struct LaneStatus {
     pub database_error: Option<String>,
 }
 
-/// All lanes of a worker.
+/// All queues of a worker.
 #[derive(Clone, Debug, Serialize)]
 pub struct WorkerStatus {
     /// The name in leases and attempts.
     pub owner: String,
     /// Whether it has stopped claiming.
     pub draining: bool,
-    /// Its lanes.
-    pub lanes: Vec<LaneStatus>,
+    /// Its queues.
+    pub queues: Vec<QueueStatus>,
 }

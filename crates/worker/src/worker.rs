@@ -1,4 +1,4 @@
-//! A worker: one task per lane, and one that waits for them all.
+//! A worker: one task per queue, and one that waits for them all.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,37 +11,37 @@ use tokio::{
 use tracing::error;
 
 use crate::{
-    LaneWork, Summary, WorkerHandle, WorkerOptions,
+    QueueWork, Summary, WorkerHandle, WorkerOptions,
     attempt::panic_text,
     breaker::SharedBreaker,
     budget::Budget,
     context::Context,
     handle::{Order, Shared},
-    lane::LaneLoop,
+    queue::QueueLoop,
 };
 
-/// How long a lane rests after a defect ended it.
+/// How long a queue rests after a defect ended it.
 const DEFECT_REST: Duration = Duration::from_secs(1);
 
-/// Works on lanes until told to stop.
+/// Works on queues until told to stop.
 #[derive(Debug)]
 pub struct Worker;
 
 impl Worker {
-    /// Starts to work on these lanes. Needs a Tokio runtime.
+    /// Starts to work on these queues. Needs a Tokio runtime.
     ///
-    /// Lanes work side by side, each with deliveries, leases and a rate of its own; what they
+    /// Queues work side by side, each with deliveries, leases and a rate of its own; what they
     /// share is the store, and the breaker of a sink they have in common.
     pub fn start(
         store: Arc<dyn Store>,
-        lanes: Vec<LaneWork>,
+        queues: Vec<QueueWork>,
         options: WorkerOptions,
     ) -> WorkerHandle {
         let options = Arc::new(options.bounded());
         let budget = Budget::new(options.claimed_max_bytes);
-        let lanes: Vec<Arc<Context>> = breakers(&lanes)
+        let queues: Vec<Arc<Context>> = breakers(&queues)
             .into_iter()
-            .zip(lanes)
+            .zip(queues)
             .map(|(breaker, work)| {
                 let (options, budget) = (Arc::clone(&options), Arc::clone(&budget));
                 let context = Context::new(Arc::clone(&store), work, breaker, options, budget);
@@ -52,20 +52,20 @@ impl Worker {
             owner: options.owner.clone(),
             orders: watch::Sender::default(),
             ended: watch::Sender::default(),
-            lanes,
+            queues,
         });
         tokio::spawn(run_all(Arc::clone(&shared)));
         WorkerHandle { shared }
     }
 }
 
-/// A breaker for each lane: the same one for lanes of the same sink or destination.
-fn breakers(lanes: &[LaneWork]) -> Vec<Arc<SharedBreaker>> {
+/// A breaker for each queue: the same one for queues of the same sink or destination.
+fn breakers(queues: &[QueueWork]) -> Vec<Arc<SharedBreaker>> {
     let mut breakers: Vec<Arc<SharedBreaker>> = Vec::new();
-    for (index, work) in lanes.iter().enumerate() {
-        let twin = lanes[..index].iter().position(|other| {
+    for (index, work) in queues.iter().enumerate() {
+        let twin = queues[..index].iter().position(|other| {
             Arc::ptr_eq(&other.sink, &work.sink)
-                || work.same_destination_as.as_ref() == Some(&other.lane)
+                || work.same_destination_as.as_ref() == Some(&other.queue)
         });
         breakers.push(match twin {
             Some(twin) => Arc::clone(&breakers[twin]),
@@ -76,25 +76,25 @@ fn breakers(lanes: &[LaneWork]) -> Vec<Arc<SharedBreaker>> {
 }
 
 async fn run_all(shared: Arc<Shared>) {
-    let mut lanes = JoinSet::new();
-    for context in &shared.lanes {
-        lanes.spawn(supervise(Arc::clone(context), shared.orders.subscribe()));
+    let mut queues = JoinSet::new();
+    for context in &shared.queues {
+        queues.spawn(supervise(Arc::clone(context), shared.orders.subscribe()));
     }
     let mut summary = Summary::default();
-    for lane in lanes.join_all().await {
-        summary.add(lane);
+    for queue in queues.join_all().await {
+        summary.add(queue);
     }
-    // A worker without lanes has nothing to do, but ends only when told to.
+    // A worker without queues has nothing to do, but ends only when told to.
     let mut orders = shared.orders.subscribe();
     drop(orders.wait_for(|order| *order != Order::Work).await);
     shared.ended.send_replace(Some(summary));
 }
 
-/// Runs a lane to its end. A defect in the loop costs its leases, which run out, not the worker.
+/// Runs a queue to its end. A defect in the loop costs its leases, which run out, not the worker.
 async fn supervise(context: Arc<Context>, mut orders: watch::Receiver<Order>) -> Summary {
     loop {
-        let lane = LaneLoop::new(Arc::clone(&context), orders.clone());
-        let gone = match tokio::spawn(lane.run()).await {
+        let queue = QueueLoop::new(Arc::clone(&context), orders.clone());
+        let gone = match tokio::spawn(queue.run()).await {
             Ok(summary) => return summary,
             Err(gone) => gone,
         };
@@ -102,8 +102,8 @@ async fn supervise(context: Arc<Context>, mut orders: watch::Receiver<Order>) ->
         let Ok(panic) = gone.try_into_panic() else {
             return Summary::default();
         };
-        let (lane, text) = (&context.lane, panic_text(panic.as_ref()));
-        error!(%lane, "lane {lane}: its loop panicked ({text}); it starts again");
+        let (queue, text) = (&context.queue, panic_text(panic.as_ref()));
+        error!(%queue, "queue {queue}: its loop panicked ({text}); it starts again");
         // It may have been the one that probed; a probe too many does no harm.
         context.breaker.give_probe_back();
         tokio::select! {

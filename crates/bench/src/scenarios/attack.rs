@@ -43,7 +43,7 @@ trait Attack: Send + Sync {
     /// Its name on the command line.
     fn name(&self) -> &'static str;
 
-    /// Settings that it needs besides the lanes `other`, which is delivered, and `attacked`, which
+    /// Settings that it needs besides the queues `other`, which is delivered, and `attacked`, which
     /// is not, as TOML. `receiver` is a place to deliver to that is not measured.
     fn settings(&self, _receiver: &Receiver) -> String {
         String::new()
@@ -135,8 +135,8 @@ pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
         ));
     }
     let notes = vec![format!(
-        "each attack meets a `consign serve` of its own that delivers another lane meanwhile; 20 enqueues into that \
-         lane and 10 `/healthz` a second, each on a connection of its own, {:.0} s quiet and {:.0} s attacked",
+        "each attack meets a `consign serve` of its own that delivers another queue meanwhile; 20 enqueues into that \
+         queue and 10 `/healthz` a second, each on a connection of its own, {:.0} s quiet and {:.0} s attacked",
         plan.counts.attack.as_secs_f64(),
         plan.counts.attack.as_secs_f64()
     )];
@@ -169,9 +169,9 @@ async fn measure(
         Receiver::start(Duration::ZERO).await?,
         Receiver::start(Duration::ZERO).await?,
     );
-    let lanes = other.lane("other", "") + "[lanes.attacked]\n" + &attack.settings(&unmeasured);
+    let queues = other.queue("other", "") + "[queues.attacked]\n" + &attack.settings(&unmeasured);
     let name = format!("{}-{round}", attack.name());
-    let config = config(scratch.url(), &lanes);
+    let config = config(scratch.url(), &queues);
     let serve = program.start("serve", &name, &config).await?;
     let address = serve.address()?.to_owned();
     let quiet = watch(&address, plan.counts.attack).await?;

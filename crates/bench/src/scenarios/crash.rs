@@ -9,7 +9,7 @@ use tokio::time::{interval, timeout};
 use super::{Answer, Plan};
 use crate::{
     Bound, Figure, Measure, Unit, process::config, receiver::Receiver, scratch::Scratch,
-    subject::lane,
+    subject::queue,
 };
 
 /// Delivered first, so that the worker knows its sink is quick and claims ahead.
@@ -23,19 +23,19 @@ pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
     let (lease, held) = (plan.counts.crash_lease, plan.counts.crash_held);
     let receiver = Receiver::start(Duration::ZERO).await?;
     let settings = format!("lease_ttl_ms = {}", lease.as_millis());
-    let config = config(scratch.url(), &receiver.lane("default", &settings));
+    let config = config(scratch.url(), &receiver.queue("default", &settings));
     let program = plan.program()?;
     let mut connection = scratch.connect().await?;
     let mut times = Vec::new();
     let mut running = program.start("work", "first", &config).await?;
     // Waiting for leases to end is what takes the time: few rounds.
     for round in 0..plan.rounds.min(3) {
-        scratch.fill_at_once(&lane(), WARM_UP, 100).await?;
+        scratch.fill_at_once(&queue(), WARM_UP, 100).await?;
         let expected = receiver.seen() + u64::from(WARM_UP);
         receiver.wait_for(expected, PATIENCE).await?;
         until_held(&mut connection, 0).await?;
         receiver.hang(true);
-        scratch.fill_at_once(&lane(), held, 100).await?;
+        scratch.fill_at_once(&queue(), held, 100).await?;
         // The lease is fresh: nobody can wait longer for its end.
         until_held(&mut connection, held).await?;
         let other = program

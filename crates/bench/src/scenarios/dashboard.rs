@@ -20,7 +20,7 @@ pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
     let path = std::path::absolute(directory.path().join("dashboard.db"))?;
     let mut figures = Vec::new();
     let program = plan.program()?;
-    let through = format!("[lanes.{THROUGH}.sink]\nkind = \"discard\"\n");
+    let through = format!("[queues.{THROUGH}.sink]\nkind = \"discard\"\n");
     // Every statement leaves a line, which is how they are counted.
     let counted =
         format!("[log]\nformat = \"json\"\nfilter = \"warn,sqlx::query=debug\"\n\n{through}");
@@ -52,7 +52,7 @@ pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
     }
     let notes = vec![
         format!(
-            "{messages} messages of four lanes, {dead} of them dead, one in twenty ready, the others delivered but for some held, \
+            "{messages} messages of four queues, {dead} of them dead, one in twenty ready, the others delivered but for some held, \
              leased and waiting; {} entries in the audit; first byte of each page over {} calls a round, while {} messages a \
              second are enqueued over HTTP and delivered by the same `consign serve`",
             messages / 50,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use consign_kernel::{By, LaneName, LanePolicy, Store};
+use consign_kernel::{By, QueueName, QueuePolicy, Store};
 
 use super::{Answer, Plan};
 use crate::{
@@ -19,14 +19,14 @@ const FILL_BATCH: u32 = 1_000;
 
 pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
     let store = scratch.store().await?;
-    let (deep, shallow): (LaneName, LaneName) = ("deep".parse()?, "shallow".parse()?);
-    for lane in [&deep, &shallow] {
-        let by = By::new("bench", "a lane to measure");
-        store.put_lane(lane, &LanePolicy::default(), &by).await?;
+    let (deep, shallow): (QueueName, QueueName) = ("deep".parse()?, "shallow".parse()?);
+    for queue in [&deep, &shallow] {
+        let by = By::new("bench", "a queue to measure");
+        store.put_queue(queue, &QueuePolicy::default(), &by).await?;
     }
     let counts = plan.counts;
     plan.say(format!(
-        "filling a lane with {} messages",
+        "filling a queue with {} messages",
         counts.depth_deep
     ));
     scratch.fill(&deep, counts.depth_deep, FILL_BATCH).await?;
@@ -69,14 +69,14 @@ pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
         Figure::beside("claim and settle of 100, deep", unit, "shallow", &both),
     ];
     let notes = vec![format!(
-        "deep: {} waiting in the lane; shallow: {}; medians of {} claims a round, taken in turns",
+        "deep: {} waiting in the queue; shallow: {}; medians of {} claims a round, taken in turns",
         counts.depth_deep, counts.depth_shallow, counts.depth_claims
     )];
     Ok((figures, notes))
 }
 
 async fn step(worker: &mut StoreWorker) -> Result<Worked> {
-    worker.work(BATCH).await?.context("a lane ran empty")
+    worker.work(BATCH).await?.context("a queue ran empty")
 }
 
 /// The median in milliseconds.

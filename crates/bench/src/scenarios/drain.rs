@@ -9,7 +9,7 @@ use crate::{
     backend::Backend,
     drain::{self, Worker},
     scratch::Scratch,
-    subject::{StoreWorker, lane},
+    subject::{StoreWorker, queue},
 };
 
 struct Case {
@@ -59,9 +59,9 @@ struct Drained {
 pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
     let store = scratch.store().await?;
     // The first statement puts a connection at hand; from then on it is the only one in use.
-    store.lane(&lane()).await?;
+    store.queue(&queue()).await?;
     let backend = Backend::of_store(&mut scratch.connect().await?).await?;
-    let worker = StoreWorker::new(store, lane());
+    let worker = StoreWorker::new(store, queue());
     let mut subject = Side { worker, backend };
     let mut worker = scratch.control().await?;
     let backend = worker.backend().await?;
@@ -121,7 +121,7 @@ fn figures_of(case: &Case, rounds: &[(Drained, Drained)]) -> Vec<Figure> {
 
 /// Fills both queues alike.
 async fn prepare(scratch: &Scratch, messages: u32, batch: u32) -> Result<()> {
-    scratch.fill(&lane(), messages, batch).await?;
+    scratch.fill(&queue(), messages, batch).await?;
     scratch.fill_control(messages, batch).await?;
     scratch.settle_down().await
 }

@@ -35,7 +35,7 @@ struct Served {
 
 pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
     // Nobody works on `inbox`; `through` is delivered while it is filled.
-    let lanes = "[lanes.inbox]\n[lanes.through.sink]\nkind = \"discard\"\n";
+    let queues = "[queues.inbox]\n[queues.through.sink]\nkind = \"discard\"\n";
     let directory = sqlite::directory(&plan.directory)?;
     let file = std::path::absolute(directory.path().join("http.db"))?;
     sqlite::open(directory.path(), "http.db").await?;
@@ -44,19 +44,19 @@ pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
     let mut figures = Vec::new();
     for (database, url) in [("PostgreSQL", scratch.url()), ("SQLite", &file)] {
         let serve = program
-            .start("serve", database, &config(url, lanes))
+            .start("serve", database, &config(url, queues))
             .await?;
-        for (name, lane, batch) in [
+        for (name, queue, batch) in [
             ("by 100", "inbox", BATCH),
             ("by 100, delivered meanwhile", "through", BATCH),
             ("one by one", "inbox", 1),
         ] {
             let mut served = Vec::new();
             for _ in 0..plan.rounds {
-                served.push(load(&serve, lane, (CLIENTS, batch), plan.counts.http).await?);
+                served.push(load(&serve, queue, (CLIENTS, batch), plan.counts.http).await?);
             }
             let name = format!("{database}, {name}");
-            let cases = figures_of(&name, &served, (lane, batch) == ("inbox", BATCH));
+            let cases = figures_of(&name, &served, (queue, batch) == ("inbox", BATCH));
             plan.say(format!("{name}: {:.0}/s", cases[0].value));
             figures.extend(cases);
         }
@@ -128,11 +128,11 @@ async fn crowded(plan: &Plan, serve: &Process, clients: u32) -> Result<Vec<Figur
 /// Several clients at once, for a while.
 async fn load(
     serve: &Process,
-    lane: &str,
+    queue: &str,
     (clients, batch): (u32, u32),
     during: Duration,
 ) -> Result<Served> {
-    let (path, body) = request(lane, batch);
+    let (path, body) = request(queue, batch);
     let started = Instant::now();
     let mut asking = JoinSet::new();
     for _ in 0..clients {
@@ -168,13 +168,13 @@ async fn load(
     })
 }
 
-fn request(lane: &str, batch: u32) -> (String, String) {
+fn request(queue: &str, batch: u32) -> (String, String) {
     let payload = payload();
     if batch == 1 {
         let body = json!({"payload": payload}).to_string();
-        return (format!("/v1/lanes/{lane}/messages"), body);
+        return (format!("/v1/queues/{queue}/messages"), body);
     }
-    let message = json!({"lane": lane, "payload": payload});
+    let message = json!({"queue": queue, "payload": payload});
     let messages = vec![message; batch as usize];
     let body = json!({"messages": messages}).to_string();
     ("/v1/messages".to_owned(), body)

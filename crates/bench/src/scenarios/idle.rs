@@ -1,4 +1,4 @@
-//! What a server with ten idle lanes costs.
+//! What a server with ten idle queues costs.
 
 use std::time::{Duration, Instant};
 
@@ -14,17 +14,17 @@ use crate::{
     usage::{processor_time, resident_mib},
 };
 
-const LANES: u32 = 10;
+const QUEUES: u32 = 10;
 /// After it has started, and between rounds, so that what each session has counted is told.
 const REST: Duration = Duration::from_secs(2);
 
 pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
-    let lanes: String = (0..LANES)
-        .map(|lane| format!("[lanes.lane-{lane}.sink]\nkind = \"discard\"\n"))
+    let queues: String = (0..QUEUES)
+        .map(|queue| format!("[queues.queue-{queue}.sink]\nkind = \"discard\"\n"))
         .collect();
     let program = plan.program()?;
     let serve = program
-        .start("serve", "idle", &config(scratch.url(), &lanes))
+        .start("serve", "idle", &config(scratch.url(), &queues))
         .await?;
     let mut connection = scratch.connect().await?;
     pass(REST).await;
@@ -32,12 +32,12 @@ pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
     for _ in 0..plan.rounds.min(3) {
         let (share, rate) = look(&mut connection, &serve, plan.counts.idle).await?;
         shares.push(share * 100.0);
-        queries.push(rate / f64::from(LANES));
+        queries.push(rate / f64::from(QUEUES));
         memory.push(resident_mib(serve.pid)?);
         plan.say(format!(
-            "{:.3}% of a core, {:.2} transactions/s per lane, {:.1} MiB",
+            "{:.3}% of a core, {:.2} transactions/s per queue, {:.1} MiB",
             share * 100.0,
-            rate / f64::from(LANES),
+            rate / f64::from(QUEUES),
             memory[memory.len() - 1]
         ));
     }
@@ -47,11 +47,11 @@ pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
     };
     let figures = vec![
         most("share of one core", Unit::Percent, &shares, 1.0),
-        most("transactions per lane", Unit::PerSecond, &queries, 2.0),
+        most("transactions per queue", Unit::PerSecond, &queries, 2.0),
         most("resident memory", Unit::Mebibytes, &memory, 30.0),
     ];
     let notes = vec![format!(
-        "`consign serve` with {LANES} lanes and nothing to do, {} s a round; transactions of its database by pg_stat_database, \
+        "`consign serve` with {QUEUES} queues and nothing to do, {} s a round; transactions of its database by pg_stat_database, \
          those of its samples and of looks for redrives included",
         plan.counts.idle.as_secs()
     )];

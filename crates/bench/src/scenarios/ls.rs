@@ -10,7 +10,7 @@ use super::{Answer, Plan, sqlite};
 use crate::{
     Bound, Figure, Measure, Unit, drain,
     scratch::Scratch,
-    subject::{StoreWorker, enqueue, lane},
+    subject::{StoreWorker, enqueue, queue},
 };
 
 /// Messages on a page, the default of `consign ls`.
@@ -25,7 +25,7 @@ pub(super) async fn run(plan: &Plan, scratch: Option<&Scratch>) -> Result<Answer
     let mut figures = Vec::new();
     if let Some(scratch) = scratch {
         plan.say(format!("PostgreSQL: {messages} messages"));
-        scratch.fill(&lane(), messages, FILL_BATCH).await?;
+        scratch.fill(&queue(), messages, FILL_BATCH).await?;
         let store = scratch.store().await?;
         deliver_most(store.clone(), messages).await?;
         scratch.settle_down().await?;
@@ -34,7 +34,7 @@ pub(super) async fn run(plan: &Plan, scratch: Option<&Scratch>) -> Result<Answer
     let directory = sqlite::directory(&plan.directory)?;
     let store = sqlite::open(directory.path(), "list.db").await?;
     plan.say(format!("SQLite: {messages} messages"));
-    enqueue(store.as_ref(), &lane(), messages, FILL_BATCH).await?;
+    enqueue(store.as_ref(), &queue(), messages, FILL_BATCH).await?;
     deliver_most(store.clone(), messages).await?;
     figures.extend(pages(plan, "SQLite", store.as_ref()).await?);
     let notes = vec![format!(
@@ -47,7 +47,7 @@ pub(super) async fn run(plan: &Plan, scratch: Option<&Scratch>) -> Result<Answer
 /// Delivers the oldest nine tenths, as in a database that has been at work for long.
 async fn deliver_most(store: Arc<dyn Store>, messages: u32) -> Result<()> {
     let most = messages / 10 * 9 / DRAIN_BATCH * DRAIN_BATCH;
-    let mut worker = StoreWorker::new(store, lane());
+    let mut worker = StoreWorker::new(store, queue());
     drain::rate(&mut worker, most, DRAIN_BATCH).await?;
     Ok(())
 }
@@ -57,14 +57,14 @@ async fn pages(plan: &Plan, database: &str, store: &dyn Store) -> Result<Vec<Fig
         state: Some(state),
         ..Filter::default()
     };
-    let in_lane = Filter {
-        lane: Some(lane()),
+    let in_queue = Filter {
+        queue: Some(queue()),
         ..Filter::default()
     };
     let mut figures = Vec::new();
     for (name, filter) in [
         ("all", Filter::default()),
-        ("one lane", in_lane),
+        ("one queue", in_queue),
         ("ready", in_state(StateKind::Ready)),
         ("delivered", in_state(StateKind::Delivered)),
     ] {

@@ -66,7 +66,7 @@ pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
     }
     let notes = vec![format!(
         "{CLIENTS} clients with a connection each, {:.1} s a round; the plain insert writes the ledger's row and nothing \
-         else, one transaction each, with the same number of clients and no HTTP in between; lane `orders` is paused \
+         else, one transaction each, with the same number of clients and no HTTP in between; queue `orders` is paused \
          except where orders are executed meanwhile; clients, `consign serve` and the database share {} cores",
         plan.counts.http.as_secs_f64(),
         std::thread::available_parallelism().map_or(1, usize::from)
@@ -177,7 +177,7 @@ async fn place(client: &mut Client, (key, body): &(String, String)) -> Result<Ve
 async fn set_paused(serve: &Process, paused: bool) -> Result<()> {
     let action = if paused { "pause" } else { "resume" };
     let mut client = Client::connect(serve.address()?).await?;
-    let path = format!("/v1/lanes/orders/{action}");
+    let path = format!("/v1/queues/orders/{action}");
     client
         .post(&path, &json!({"reason": "benchmark"}).to_string())
         .await?;

@@ -6,7 +6,7 @@ mod timing;
 use std::{sync::Arc, time::Duration};
 
 use anyhow::Result;
-use consign_kernel::{By, LaneName, LanePolicy, NewMessage, Store};
+use consign_kernel::{By, NewMessage, QueueName, QueuePolicy, Store};
 use consign_postgres::{Pooler, PostgresOptions, PostgresStore};
 use sqlx::PgConnection;
 use tokio::time::Instant;
@@ -18,22 +18,22 @@ use crate::{
     Bound, Figure, Measure, Unit,
     pgbouncer::PgBouncer,
     scratch::Scratch,
-    subject::{lane, payload},
+    subject::{payload, queue},
 };
 
-/// How long a lane rests before each message: the worker has settled the last and waits.
+/// How long a queue rests before each message: the worker has settled the last and waits.
 const REST: Duration = Duration::from_millis(25);
 
 pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
     let counts = plan.counts;
-    let polled: LaneName = "polled".parse()?;
+    let polled: QueueName = "polled".parse()?;
     let store = scratch.store().await?;
-    let policy = LanePolicy {
+    let policy = QueuePolicy {
         notify: false,
-        ..LanePolicy::default()
+        ..QueuePolicy::default()
     };
-    let by = By::new("bench", "a lane to measure");
-    store.put_lane(&polled, &policy, &by).await?;
+    let by = By::new("bench", "a queue to measure");
+    store.put_queue(&polled, &policy, &by).await?;
 
     let mut figures = notified(plan, scratch).await?;
     plan.say("polled");
@@ -68,7 +68,7 @@ pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
 async fn notified(plan: &Plan, scratch: &Scratch) -> Result<Vec<Figure>> {
     plan.say("notified");
     let store = Arc::new(PostgresStore::connect(&PostgresOptions::new(scratch.url())).await?);
-    let mut timed = Timed::start(store, &lane(), true);
+    let mut timed = Timed::start(store, &queue(), true);
     let mut producer = scratch.connect().await?;
     let mut floor = Floor::start(scratch).await?;
     let (mut own, mut bare) = (Times::default(), Times::default());
@@ -76,7 +76,7 @@ async fn notified(plan: &Plan, scratch: &Scratch) -> Result<Vec<Figure>> {
         rest(REST).await;
         bare.add(floor.sample().await?);
         rest(REST).await;
-        own.add(sample(&mut producer, &mut timed, &lane()).await?);
+        own.add(sample(&mut producer, &mut timed, &queue()).await?);
     }
     timed.end().await;
     let figure = |percentile, limit| {
@@ -103,9 +103,9 @@ async fn pooled(plan: &Plan, scratch: &Scratch, bouncer: &PgBouncer) -> Result<V
         listen_url: Some(scratch.url().to_owned()),
         ..options.clone()
     };
-    let listening = on_postgres(scratch, &with_listener, &lane(), counts.pickups, REST).await?;
+    let listening = on_postgres(scratch, &with_listener, &queue(), counts.pickups, REST).await?;
     let (samples, pause) = (counts.pickups_polled, counts.polled_rest);
-    let alone = on_postgres(scratch, &options, &lane(), samples, pause).await?;
+    let alone = on_postgres(scratch, &options, &queue(), samples, pause).await?;
     let mut figures = listening.figures("PgBouncer with listen_url");
     figures.extend(alone.figures("PgBouncer alone"));
     Ok(figures)
@@ -114,18 +114,18 @@ async fn pooled(plan: &Plan, scratch: &Scratch, bouncer: &PgBouncer) -> Result<V
 async fn on_postgres(
     scratch: &Scratch,
     options: &PostgresOptions,
-    lane: &LaneName,
+    queue: &QueueName,
     samples: u32,
     pause: Duration,
 ) -> Result<Times> {
     let wakes = options.pooler == Pooler::Session || options.listen_url.is_some();
     let store = Arc::new(PostgresStore::connect(options).await?);
-    let mut timed = Timed::start(store, lane, wakes);
+    let mut timed = Timed::start(store, queue, wakes);
     let mut producer = scratch.connect().await?;
     let mut times = Times::default();
     for _ in 0..samples {
         rest(pause).await;
-        times.add(sample(&mut producer, &mut timed, lane).await?);
+        times.add(sample(&mut producer, &mut timed, queue).await?);
     }
     timed.end().await;
     Ok(times)
@@ -135,11 +135,11 @@ async fn on_postgres(
 pub(super) async fn sample(
     producer: &mut PgConnection,
     timed: &mut Timed,
-    lane: &LaneName,
+    queue: &QueueName,
 ) -> Result<Duration> {
     sqlx::raw_sql("BEGIN").execute(&mut *producer).await?;
     sqlx::query("SELECT consign.enqueue($1, $2)")
-        .bind(lane.as_str())
+        .bind(queue.as_str())
         .bind(sqlx::types::Json(payload()))
         .execute(&mut *producer)
         .await?;
@@ -152,12 +152,14 @@ pub(super) async fn sample(
 async fn on_sqlite(plan: &Plan) -> Result<Vec<Figure>> {
     let directory = sqlite::directory(&plan.directory)?;
     let store = sqlite::open(directory.path(), "pickup.db").await?;
-    let mut timed = Timed::start(store.clone(), &lane(), true);
+    let mut timed = Timed::start(store.clone(), &queue(), true);
     let (mut from_answer, mut from_call) = (Times::default(), Times::default());
     for _ in 0..plan.counts.pickups {
         rest(REST).await;
         let called = Instant::now();
-        store.enqueue(&[NewMessage::new(lane(), payload())]).await?;
+        store
+            .enqueue(&[NewMessage::new(queue(), payload())])
+            .await?;
         let answered = Instant::now();
         let took = timed.since(called).await?;
         from_call.add(took);

@@ -10,7 +10,7 @@ use crate::{
     Bound, Figure, Measure, Unit,
     drain::{Worked, Worker, rate_of, steps},
     scratch::Scratch,
-    subject::{StoreWorker, lane},
+    subject::{StoreWorker, queue},
 };
 
 const CLAIM: u32 = 100;
@@ -24,8 +24,8 @@ pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
     let control_max = plan.counts.snapshot_control_max;
     let (mut own, mut control, mut control_done) = (Vec::new(), Vec::new(), u32::MAX);
     for _ in 0..plan.rounds.min(ROUNDS_MAX) {
-        scratch.fill(&lane(), messages, 1).await?;
-        let mut worker = StoreWorker::new(scratch.store().await?, lane());
+        scratch.fill(&queue(), messages, 1).await?;
+        let mut worker = StoreWorker::new(scratch.store().await?, queue());
         let done = under_snapshot(scratch, &mut worker, messages, NO_LIMIT).await?;
         own.push(last_and_first_tenth(&done));
 
@@ -85,7 +85,7 @@ async fn under_snapshot(
 async fn hold_snapshot(scratch: &Scratch) -> Result<PgConnection> {
     let mut holder = scratch.connect().await?;
     // The snapshot is taken by the first statement, not by BEGIN.
-    sqlx::raw_sql("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM consign.lane")
+    sqlx::raw_sql("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM consign.queue")
         .execute(&mut holder)
         .await?;
     Ok(holder)

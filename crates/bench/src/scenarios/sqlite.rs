@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use super::{Answer, Plan};
 use crate::{
     Bound, Figure, Measure, Unit, drain,
-    subject::{StoreWorker, enqueue, lane},
+    subject::{StoreWorker, enqueue, queue},
 };
 
 /// Messages per enqueue and claim, and the least that is good.
@@ -20,10 +20,10 @@ pub(super) async fn run(plan: &Plan) -> Result<Answer> {
     let mut figures = Vec::new();
     for (batch, least) in CASES {
         let store = open(directory.path(), &format!("by-{batch}.db")).await?;
-        let mut worker = StoreWorker::new(store.clone(), lane());
+        let mut worker = StoreWorker::new(store.clone(), queue());
         let mut rounds = Vec::new();
         for _ in 0..plan.rounds {
-            enqueue(store.as_ref(), &lane(), plan.counts.sqlite, *batch).await?;
+            enqueue(store.as_ref(), &queue(), plan.counts.sqlite, *batch).await?;
             let rate = drain::rate(&mut worker, plan.counts.sqlite, *batch).await?;
             plan.say(format!("by {batch}: {rate:.0}/s"));
             rounds.push(rate);

@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::{Answer, Plan};
 use crate::{
     Bound, Figure, Measure, Unit, process::config, progress::Progress, receiver::Receiver,
-    scratch::Scratch, subject::lane,
+    scratch::Scratch, subject::queue,
 };
 
 /// How long the far side takes over each delivery, so that some are always under way.
@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
     let (stops, messages) = (plan.counts.stops, plan.counts.stop_messages);
     let receiver = Receiver::start(DELIVERY).await?;
-    let config = config(scratch.url(), &receiver.lane("default", ""));
+    let config = config(scratch.url(), &receiver.queue("default", ""));
     let program = plan.program()?;
     let mut progress = Progress::from_here(scratch.connect().await?).await?;
     let (mut ends, mut wrong_exits) = (Vec::new(), 0_u32);
@@ -25,7 +25,7 @@ pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
         let worker = program
             .start("work", &format!("worker-{stop}"), &config)
             .await?;
-        scratch.fill_at_once(&lane(), messages, 100).await?;
+        scratch.fill_at_once(&queue(), messages, 100).await?;
         // Told at another moment each time: at the start, in the middle, near the end.
         let share = f64::from(stop % 10 + 1) / 12.0;
         let moment = receiver.seen() + (f64::from(messages) * share) as u64;

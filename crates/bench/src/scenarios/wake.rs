@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::Result;
-use consign_kernel::{By, LaneName, LanePolicy, Store};
+use consign_kernel::{By, QueueName, QueuePolicy, Store};
 use consign_postgres::{PostgresOptions, PostgresStore};
 
 use self::{
@@ -20,7 +20,7 @@ use super::{
     Answer, Plan,
     pickup::{Timed, Times, rest, sample},
 };
-use crate::{Bound, Figure, Measure, Unit, scratch::Scratch, subject::lane};
+use crate::{Bound, Figure, Measure, Unit, scratch::Scratch, subject::queue};
 
 /// Longest rest before a message, from none: the worker is looking, registering, or asleep.
 const REST_MAX: Duration = Duration::from_millis(40);
@@ -30,14 +30,14 @@ const LATE_MAX_MS: f64 = 50.0;
 const TIMER_MAX_MS: f64 = 20.0;
 
 pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
-    let quiet: LaneName = "quiet".parse()?;
+    let quiet: QueueName = "quiet".parse()?;
     let store = PostgresStore::connect(&PostgresOptions::new(scratch.url())).await?;
-    let by = By::new("bench", "a lane to measure");
-    let policy = LanePolicy {
+    let by = By::new("bench", "a queue to measure");
+    let policy = QueuePolicy {
         notify: false,
-        ..LanePolicy::default()
+        ..QueuePolicy::default()
     };
-    store.put_lane(&quiet, &policy, &by).await?;
+    store.put_queue(&quiet, &policy, &by).await?;
     let mut figures = Vec::new();
     for setting in Setting::ALL {
         figures.push(produced(plan, scratch, setting).await?);
@@ -48,7 +48,7 @@ pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
     figures.extend(timed(plan, scratch).await?);
     let notes = vec![
         format!(
-            "{PRODUCERS} connections enqueue one message per transaction for {:.1} s a round, in turns with the same on a lane with \
+            "{PRODUCERS} connections enqueue one message per transaction for {:.1} s a round, in turns with the same on a queue with \
              `notify = false` and in the same company; NOTIFY in every transaction, and no trigger at all, are for comparison",
             plan.counts.wake.as_secs_f64()
         ),
@@ -88,14 +88,14 @@ async fn produced(plan: &Plan, scratch: &Scratch, setting: Setting) -> Result<Fi
 
 async fn picked_up(plan: &Plan, scratch: &Scratch) -> Result<Vec<Figure>> {
     let store = Arc::new(PostgresStore::connect(&PostgresOptions::new(scratch.url())).await?);
-    scratch.empty(&lane()).await?;
-    let mut timed = Timed::start(store, &lane(), true);
+    scratch.empty(&queue()).await?;
+    let mut timed = Timed::start(store, &queue(), true);
     let mut producer = scratch.connect().await?;
     let mut times = Times::default();
     for count in 0..plan.counts.wakes {
         let odd = (count * 7919) % 1000;
         rest(REST_MAX * (odd + 1) / 1500).await;
-        times.add(sample(&mut producer, &mut timed, &lane()).await?);
+        times.add(sample(&mut producer, &mut timed, &queue()).await?);
     }
     timed.end().await;
     let mut figures = times.figures("at any moment");

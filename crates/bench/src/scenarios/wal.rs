@@ -9,7 +9,7 @@ use super::{Answer, Plan};
 use crate::{
     Bound, Figure, Measure, Unit, drain,
     scratch::Scratch,
-    subject::{StoreWorker, enqueue, lane},
+    subject::{StoreWorker, enqueue, queue},
 };
 
 const CLAIM: u32 = 100;
@@ -121,13 +121,13 @@ fn figures_of(case: &Case, rounds: &[(Measured, Measured)], messages: f64) -> Ve
 
 async fn consign(plan: &Plan, scratch: &Scratch, case: &Case) -> Result<(Measured, String)> {
     let store = scratch.store().await?;
-    let mut worker = StoreWorker::new(store.clone(), lane());
+    let mut worker = StoreWorker::new(store.clone(), queue());
     // Connecting and preparing statements is no part of a message.
-    enqueue(store.as_ref(), &lane(), CLAIM, CLAIM).await?;
+    enqueue(store.as_ref(), &queue(), CLAIM, CLAIM).await?;
     drain::rate(&mut worker, CLAIM, CLAIM).await?;
     scratch.settle_down().await?;
     let meter = Meter::start(scratch).await?;
-    enqueue(store.as_ref(), &lane(), plan.counts.wal, case.enqueued).await?;
+    enqueue(store.as_ref(), &queue(), plan.counts.wal, case.enqueued).await?;
     if case.checkpoint_between {
         scratch.checkpoint().await?;
     }

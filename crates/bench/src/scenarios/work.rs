@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use consign_kernel::{By, LaneName, LanePolicy, Store};
+use consign_kernel::{By, QueueName, QueuePolicy, Store};
 
 use super::{Answer, Plan};
 use crate::{
@@ -33,46 +33,46 @@ struct Drained {
     server_us: Option<f64>,
 }
 
-struct Lanes {
-    bare: LaneName,
-    one: LaneName,
-    two: LaneName,
+struct Queues {
+    bare: QueueName,
+    one: QueueName,
+    two: QueueName,
 }
 
 pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
-    let lanes = Lanes {
+    let queues = Queues {
         bare: "bare".parse()?,
         one: "one".parse()?,
         two: "two".parse()?,
     };
     let store = scratch.store().await?;
-    let by = By::new("bench", "a lane to measure");
+    let by = By::new("bench", "a queue to measure");
     store
-        .put_lane(&lanes.bare, &LanePolicy::default(), &by)
+        .put_queue(&queues.bare, &QueuePolicy::default(), &by)
         .await?;
-    let mut bare = StoreWorker::new(store, lanes.bare.clone());
+    let mut bare = StoreWorker::new(store, queues.bare.clone());
     let program = plan.program()?;
     let mut processes = Vec::new();
-    // All run from the beginning; a lane that is empty costs next to nothing.
-    for (name, lane) in [("one", "one"), ("two-a", "two"), ("two-b", "two")] {
-        let lane = format!("[lanes.{lane}.sink]\nkind = \"discard\"\n");
-        let config = config(scratch.url(), &lane);
+    // All run from the beginning; a queue that is empty costs next to nothing.
+    for (name, queue) in [("one", "one"), ("two-a", "two"), ("two-b", "two")] {
+        let queue = format!("[queues.{queue}.sink]\nkind = \"discard\"\n");
+        let config = config(scratch.url(), &queue);
         processes.push(program.start("work", name, &config).await?);
     }
     let [one, two_a, two_b] = &processes[..] else {
         anyhow::bail!("invariant: three were started")
     };
-    for lane in [&lanes.one, &lanes.two] {
-        worked(scratch, lane, WARM_UP, 100, &[]).await?;
+    for queue in [&queues.one, &queues.two] {
+        worked(scratch, queue, WARM_UP, 100, &[]).await?;
     }
     let mut figures = Vec::new();
     for batch in BATCHES {
         let mut rounds = Vec::new();
         for _ in 0..plan.rounds {
             let messages = plan.counts.work;
-            let alone = bare_rate(scratch, &mut bare, &lanes.bare, messages, *batch).await?;
-            let single = worked(scratch, &lanes.one, messages, *batch, &[one]).await?;
-            let both = worked(scratch, &lanes.two, messages, *batch, &[two_a, two_b]).await?;
+            let alone = bare_rate(scratch, &mut bare, &queues.bare, messages, *batch).await?;
+            let single = worked(scratch, &queues.one, messages, *batch, &[one]).await?;
+            let both = worked(scratch, &queues.two, messages, *batch, &[two_a, two_b]).await?;
             plan.say(format!(
                 "by {batch}: bare {alone:.0}/s, one process {:.0}/s, two {:.0}/s",
                 single.rate, both.rate
@@ -125,13 +125,13 @@ fn cpu<'a>(drained: impl Iterator<Item = &'a Drained>) -> Option<Figure> {
 async fn bare_rate(
     scratch: &Scratch,
     worker: &mut StoreWorker,
-    lane: &LaneName,
+    queue: &QueueName,
     messages: u32,
     batch: u32,
 ) -> Result<f64> {
     scratch.settle_down().await?;
     let mut progress = Progress::from_here(scratch.connect().await?).await?;
-    scratch.fill_at_once(lane, messages, batch).await?;
+    scratch.fill_at_once(queue, messages, batch).await?;
     drain::rate(worker, messages, CLAIM).await?;
     progress.rate(messages).await
 }
@@ -139,7 +139,7 @@ async fn bare_rate(
 /// Enqueues for processes that wait, and lets them finish.
 async fn worked(
     scratch: &Scratch,
-    lane: &LaneName,
+    queue: &QueueName,
     messages: u32,
     batch: u32,
     processes: &[&Process],
@@ -152,7 +152,7 @@ async fn worked(
     };
     let before = (used()?, progress.server_time().await?);
     // The session that enqueues has ended and taken its own time with it.
-    scratch.fill_at_once(lane, messages, batch).await?;
+    scratch.fill_at_once(queue, messages, batch).await?;
     progress.until_nothing_left().await?;
     let workers = used()?.saturating_sub(before.0);
     let server = match (before.1, progress.server_time().await?) {

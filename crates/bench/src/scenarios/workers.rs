@@ -7,7 +7,7 @@ use crate::{
     Bound, Figure, Measure, Unit,
     drain::rate_together,
     scratch::Scratch,
-    subject::{StoreWorker, lane},
+    subject::{StoreWorker, queue},
 };
 
 const BATCH: u32 = 100;
@@ -47,11 +47,11 @@ pub(super) async fn run(plan: &Plan, scratch: &Scratch) -> Result<Answer> {
 }
 
 async fn consign(plan: &Plan, scratch: &Scratch, count: u32) -> Result<f64> {
-    scratch.fill(&lane(), plan.counts.workers, BATCH).await?;
+    scratch.fill(&queue(), plan.counts.workers, BATCH).await?;
     scratch.settle_down().await?;
     let mut workers = Vec::new();
     for _ in 0..count {
-        workers.push(StoreWorker::new(scratch.store().await?, lane()));
+        workers.push(StoreWorker::new(scratch.store().await?, queue()));
     }
     rate_together(workers, plan.counts.workers, BATCH).await
 }

@@ -163,11 +163,11 @@ async fn ls_measures_both_databases() {
     let report = on_server(Scenario::Ls).await;
     let targets = [
         ("PostgreSQL, all, p99", 100.0),
-        ("PostgreSQL, one lane, p99", 100.0),
+        ("PostgreSQL, one queue, p99", 100.0),
         ("PostgreSQL, ready, p99", 100.0),
         ("PostgreSQL, delivered, p99", 100.0),
         ("SQLite, all, p99", 100.0),
-        ("SQLite, one lane, p99", 100.0),
+        ("SQLite, one queue, p99", 100.0),
         ("SQLite, ready, p99", 100.0),
         ("SQLite, delivered, p99", 100.0),
     ];
@@ -200,7 +200,7 @@ async fn pickup_compares_with_a_bare_notification() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn wake_compares_with_lanes_without_notifications() {
+async fn wake_compares_with_queues_without_notifications() {
     let report = on_server(Scenario::Wake).await;
     let targets = [
         ("32 producers", 0.9),

@@ -59,11 +59,11 @@ pub(crate) async fn every_action_is_recorded_with_who_and_why(harness: &dyn Harn
         .await
         .expect("unhold answers");
     store
-        .pause(&stage.lane, &why("stop"))
+        .pause(&stage.queue, &why("stop"))
         .await
         .expect("pause answers");
     store
-        .resume(&stage.lane, &why("start"))
+        .resume(&stage.queue, &why("start"))
         .await
         .expect("resume answers");
     let all = store.audit(None, None, 6).await.expect("audit answers");
@@ -73,7 +73,7 @@ pub(crate) async fn every_action_is_recorded_with_who_and_why(harness: &dyn Harn
         ("unhold", Some(id), "grace", "go"),
         ("hold", Some(id), "grace", "wait"),
         ("requeue", Some(id), "grace", "fixed"),
-        ("lane", None, "ada", "checking the rules"),
+        ("queue", None, "ada", "checking the rules"),
     ];
     assert_eq!(all.len(), expected.len());
     for (entry, (action, message_id, actor, reason)) in all.iter().zip(expected) {
@@ -83,7 +83,7 @@ pub(crate) async fn every_action_is_recorded_with_who_and_why(harness: &dyn Harn
             (entry.actor.as_str(), entry.reason.as_str()),
             (actor, reason)
         );
-        assert_eq!(entry.lane.as_ref(), Some(&stage.lane));
+        assert_eq!(entry.queue.as_ref(), Some(&stage.queue));
     }
     assert!(
         all[..5].iter().all(|e| e.at == now),
@@ -135,7 +135,7 @@ pub(crate) async fn an_audit_is_read_in_pages(harness: &dyn Harness) {
         stage.store.hold(&[id], &by()).await.expect("hold answers");
         stage
             .store
-            .pause(&stage.lane, &by())
+            .pause(&stage.queue, &by())
             .await
             .expect("it pauses");
         stage
@@ -179,7 +179,7 @@ pub(crate) async fn nobody_acts_without_a_name_and_a_reason(harness: &dyn Harnes
         By::new("ada", "x".repeat(4_097)),
     ];
     for by in nameless {
-        let (store, lane) = (&stage.store, &stage.lane);
+        let (store, queue) = (&stage.store, &stage.queue);
         refused(store.requeue(&[id], &by).await, "invalid_input");
         refused(store.hold(&[id], &by).await, "invalid_input");
         refused(store.unhold(&[id], &by).await, "invalid_input");
@@ -187,10 +187,10 @@ pub(crate) async fn nobody_acts_without_a_name_and_a_reason(harness: &dyn Harnes
             store.resolve(&[id], &Resolution::DELIVERED, &by).await,
             "invalid_input",
         );
-        refused(store.pause(lane, &by).await, "invalid_input");
-        refused(store.resume(lane, &by).await, "invalid_input");
+        refused(store.pause(queue, &by).await, "invalid_input");
+        refused(store.resume(queue, &by).await, "invalid_input");
         let policy = crate::stage::policy();
-        refused(store.put_lane(lane, &policy, &by).await, "invalid_input");
+        refused(store.put_queue(queue, &policy, &by).await, "invalid_input");
     }
     assert_eq!(stage.kind(id).await, StateKind::Dead, "nothing was moved");
     let after = stage

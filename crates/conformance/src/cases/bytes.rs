@@ -1,6 +1,6 @@
-//! How much one claim takes: no more bytes than its lane and its caller allow, but one message at least.
+//! How much one claim takes: no more bytes than its queue and its caller allow, but one message at least.
 
-use consign_kernel::{LanePolicy, MessageId, NewMessage};
+use consign_kernel::{MessageId, NewMessage, QueuePolicy};
 use serde_json::json;
 
 use crate::{
@@ -11,8 +11,8 @@ use crate::{
 /// Room for three messages of 1,000 bytes, however a store writes them, and not for four.
 const THREE: usize = 3_500;
 
-fn within(claim_max_bytes: usize) -> LanePolicy {
-    LanePolicy {
+fn within(claim_max_bytes: usize) -> QueuePolicy {
+    QueuePolicy {
         claim_max_bytes,
         ..policy()
     }
@@ -20,7 +20,7 @@ fn within(claim_max_bytes: usize) -> LanePolicy {
 
 /// A message whose payload is a text of `bytes`.
 fn sized(stage: &Stage<'_>, bytes: usize) -> NewMessage {
-    NewMessage::new(stage.lane.clone(), json!("x".repeat(bytes)))
+    NewMessage::new(stage.queue.clone(), json!("x".repeat(bytes)))
 }
 
 /// Claims until nothing is left, and expects these parts of `sent`.
@@ -35,7 +35,7 @@ async fn claims(stage: &Stage<'_>, sent: &[MessageId], parts: &[usize]) {
     stage.claim_nothing("all of them are leased").await;
 }
 
-pub(crate) async fn a_claim_takes_no_more_bytes_than_its_lane_allows(harness: &dyn Harness) {
+pub(crate) async fn a_claim_takes_no_more_bytes_than_its_queue_allows(harness: &dyn Harness) {
     let stage = Stage::with(harness, within(THREE)).await;
     let sent = vec![sized(&stage, 1_000); 10];
     let sent = stage.enqueue_all(&sent).await;

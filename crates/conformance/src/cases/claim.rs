@@ -3,15 +3,15 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use consign_kernel::{
-    Claim, LEASE_MESSAGES_MAX, LEASE_TTL_MAX, LanePolicy, OWNER_BYTES_MAX, RUN_MESSAGES_MAX, State,
+    Claim, LEASE_MESSAGES_MAX, LEASE_TTL_MAX, OWNER_BYTES_MAX, QueuePolicy, RUN_MESSAGES_MAX, State,
 };
 
 use crate::{
     Harness,
-    stage::{Stage, TTL, after, ids, lane, policy, refused, s},
+    stage::{Stage, TTL, after, ids, policy, queue, refused, s},
 };
 
-pub(crate) async fn a_claim_runs_from_now_for_the_lanes_lease_time(harness: &dyn Harness) {
+pub(crate) async fn a_claim_runs_from_now_for_the_queues_lease_time(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let id = stage.enqueue_one().await;
     stage.advance(s(2)).await;
@@ -39,9 +39,9 @@ pub(crate) async fn a_claim_may_name_its_own_lease_time(harness: &dyn Harness) {
     assert_eq!(lease.expires_at, expected);
 }
 
-pub(crate) async fn an_empty_lane_has_nothing_to_claim(harness: &dyn Harness) {
+pub(crate) async fn an_empty_queue_has_nothing_to_claim(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
-    stage.claim_nothing("the lane is empty").await;
+    stage.claim_nothing("the queue is empty").await;
     let leases = stage.store.leases(10).await.expect("leases answers");
     assert_eq!(leases, [], "no lease of nothing");
 }
@@ -122,9 +122,9 @@ pub(crate) async fn a_leased_message_is_not_claimed_again(harness: &dyn Harness)
     assert_eq!(lease, None, "another process sees the same leases");
 }
 
-pub(crate) async fn lanes_do_not_share_their_messages(harness: &dyn Harness) {
+pub(crate) async fn queues_do_not_share_their_messages(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
-    let other = stage.add_lane("other", &policy()).await;
+    let other = stage.add_queue("other", &policy()).await;
     let id = stage.enqueue_one().await;
     let claim = Claim::new(other, "worker-1", 10);
     assert_eq!(
@@ -134,7 +134,7 @@ pub(crate) async fn lanes_do_not_share_their_messages(harness: &dyn Harness) {
     assert_eq!(ids(&stage.claim(10).await), [id]);
 }
 
-pub(crate) async fn a_claim_takes_back_what_expired_in_its_lane(harness: &dyn Harness) {
+pub(crate) async fn a_claim_takes_back_what_expired_in_its_queue(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let id = stage.enqueue_one().await;
     let lost = stage.claim(1).await;
@@ -145,9 +145,9 @@ pub(crate) async fn a_claim_takes_back_what_expired_in_its_lane(harness: &dyn Ha
     assert_eq!(lease.messages[0].attempt_no, 2, "the loss is an attempt");
 }
 
-pub(crate) async fn a_claim_leaves_other_lanes_leases_alone(harness: &dyn Harness) {
+pub(crate) async fn a_claim_leaves_other_queues_leases_alone(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
-    let other = stage.add_lane("other", &policy()).await;
+    let other = stage.add_queue("other", &policy()).await;
     let id = stage.enqueue_one().await;
     stage.claim(1).await;
     stage.advance(TTL).await;
@@ -159,10 +159,10 @@ pub(crate) async fn a_claim_leaves_other_lanes_leases_alone(harness: &dyn Harnes
     assert_eq!(stage.history(id).await, [], "not yet ended");
 }
 
-pub(crate) async fn an_unknown_lane_cannot_be_claimed(harness: &dyn Harness) {
+pub(crate) async fn an_unknown_queue_cannot_be_claimed(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
-    let answer = stage.store.claim(&Claim::new(lane("mails"), "w", 1)).await;
-    let error = refused(answer, "unknown_lane");
+    let answer = stage.store.claim(&Claim::new(queue("mails"), "w", 1)).await;
+    let error = refused(answer, "unknown_queue");
     assert!(
         error.to_string().contains("\"mail\""),
         "suggests mail: {error}"
@@ -170,13 +170,13 @@ pub(crate) async fn an_unknown_lane_cannot_be_claimed(harness: &dyn Harness) {
 }
 
 pub(crate) async fn a_claim_outside_the_limits_is_refused(harness: &dyn Harness) {
-    let rules = LanePolicy {
+    let rules = QueuePolicy {
         lease_ttl_max_ms: LEASE_TTL_MAX.as_millis() as u64,
         ..policy()
     };
     let stage = Stage::with(harness, rules).await;
     let id = stage.enqueue_one().await;
-    let named = |owner: &str| Claim::new(stage.lane.clone(), owner, 1);
+    let named = |owner: &str| Claim::new(stage.queue.clone(), owner, 1);
     let bad = [
         stage.ask(0),
         stage.ask(LEASE_MESSAGES_MAX + 1),

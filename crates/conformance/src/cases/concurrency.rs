@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use consign_kernel::{Claim, LaneName, Lease, MessageId, NewMessage, OnDead, Report, Store};
+use consign_kernel::{Claim, Lease, MessageId, NewMessage, OnDead, QueueName, Report, Store};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -18,8 +18,13 @@ use crate::{
 /// How many rounds of "nothing there" make a worker sure that nothing comes any more.
 const QUIET_ROUNDS: usize = 3;
 
-async fn claim(store: &Arc<dyn Store>, lane: &LaneName, owner: &str, limit: u32) -> Option<Lease> {
-    let claim = Claim::new(lane.clone(), owner, limit);
+async fn claim(
+    store: &Arc<dyn Store>,
+    queue: &QueueName,
+    owner: &str,
+    limit: u32,
+) -> Option<Lease> {
+    let claim = Claim::new(queue.clone(), owner, limit);
     store.claim(&claim).await.expect("claim answers")
 }
 
@@ -40,13 +45,13 @@ pub(crate) async fn many_claimers_share_without_overlap(harness: &dyn Harness) {
     }
     let mut workers = JoinSet::new();
     for worker in 0..8_u32 {
-        let (store, lane) = (harness.another().await, stage.lane.clone());
+        let (store, queue) = (harness.another().await, stage.queue.clone());
         workers.spawn(async move {
             let mut seen = Vec::new();
             let mut quiet = 0;
             while quiet < QUIET_ROUNDS {
                 let limit = 7 + 31 * worker;
-                match claim(&store, &lane, &format!("worker-{worker}"), limit).await {
+                match claim(&store, &queue, &format!("worker-{worker}"), limit).await {
                     Some(lease) => {
                         assert!(lease.messages.len() <= limit as usize, "at most {limit}");
                         seen.extend(ids(&lease));
@@ -80,11 +85,11 @@ pub(crate) async fn nothing_enqueued_during_claims_is_lost(harness: &dyn Harness
     let stage = Stage::new(harness).await;
     let mut producers = JoinSet::new();
     for producer in 0..3 {
-        let (store, lane) = (harness.another().await, stage.lane.clone());
+        let (store, queue) = (harness.another().await, stage.queue.clone());
         producers.spawn(async move {
             let mut sent = Vec::new();
             for n in 0..40 {
-                let message = |m| NewMessage::new(lane.clone(), json!([producer, n, m]));
+                let message = |m| NewMessage::new(queue.clone(), json!([producer, n, m]));
                 let batch: Vec<NewMessage> = (0..5).map(message).collect();
                 let answers = store.enqueue(&batch).await.expect("enqueue answers");
                 sent.extend(answers.iter().map(|a| a.id));
@@ -94,11 +99,11 @@ pub(crate) async fn nothing_enqueued_during_claims_is_lost(harness: &dyn Harness
     }
     let mut workers = JoinSet::new();
     for _ in 0..3 {
-        let (store, lane) = (harness.another().await, stage.lane.clone());
+        let (store, queue) = (harness.another().await, stage.queue.clone());
         workers.spawn(async move {
             let mut seen = Vec::new();
             while seen.len() < 600 {
-                let Some(lease) = claim(&store, &lane, "worker", 10).await else {
+                let Some(lease) = claim(&store, &queue, "worker", 10).await else {
                     break;
                 };
                 seen.extend(ids(&lease));
@@ -125,14 +130,14 @@ pub(crate) async fn two_expirers_record_one_loss(harness: &dyn Harness) {
     stage.advance(TTL).await;
     let mut expirers = JoinSet::new();
     for _ in 0..4 {
-        let (store, lane) = (harness.another().await, stage.lane.clone());
+        let (store, queue) = (harness.another().await, stage.queue.clone());
         expirers.spawn(async move {
             let mut expired = 0;
             for _ in 0..10 {
                 expired += store.expire(10).await.expect("expire answers").messages;
             }
             // A claim ends expired leases as well. The others may still be at theirs.
-            while claim(&store, &lane, "late", 1).await.is_none() {
+            while claim(&store, &queue, "late", 1).await.is_none() {
                 tokio::task::yield_now().await;
             }
             expired
@@ -181,11 +186,11 @@ pub(crate) async fn groups_stay_in_order_under_many_workers(harness: &dyn Harnes
     let stage = Stage::with(harness, ordered(OnDead::Block)).await;
     let mut producers = JoinSet::new();
     for producer in 0..4 {
-        let (store, lane) = (harness.another().await, stage.lane.clone());
+        let (store, queue) = (harness.another().await, stage.queue.clone());
         producers.spawn(async move {
             for n in 0..PER_GROUP {
                 for group in (0..GROUPS).filter(|group| group % 4 == producer) {
-                    let message = NewMessage::new(lane.clone(), json!({"group": group, "n": n}));
+                    let message = NewMessage::new(queue.clone(), json!({"group": group, "n": n}));
                     let message = message.with_group(format!("group-{group}"));
                     store.enqueue(&[message]).await.expect("enqueue answers");
                 }
@@ -195,11 +200,11 @@ pub(crate) async fn groups_stay_in_order_under_many_workers(harness: &dyn Harnes
     let delivered = Arc::new(tokio::sync::Mutex::new(Vec::new()));
     let mut workers = JoinSet::new();
     for _ in 0..4 {
-        let (store, lane) = (harness.another().await, stage.lane.clone());
+        let (store, queue) = (harness.another().await, stage.queue.clone());
         let delivered = delivered.clone();
         workers.spawn(async move {
             while delivered.lock().await.len() < GROUPS * PER_GROUP {
-                let Some(lease) = claim(&store, &lane, "worker", 5).await else {
+                let Some(lease) = claim(&store, &queue, "worker", 5).await else {
                     tokio::task::yield_now().await;
                     continue;
                 };
@@ -231,11 +236,11 @@ pub(crate) async fn groups_stay_in_order_under_many_workers(harness: &dyn Harnes
 pub(crate) async fn a_wait_comes_back_by_itself(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let patience = Duration::from_millis(50);
-    let wait = stage.store.wait(&stage.lane, patience);
+    let wait = stage.store.wait(&stage.queue, patience);
     let answer = tokio::time::timeout(Duration::from_secs(20), wait).await;
     answer.expect("a wait ends").expect("wait answers");
     stage.enqueue_one().await;
-    let wait = stage.store.wait(&stage.lane, patience);
+    let wait = stage.store.wait(&stage.queue, patience);
     let answer = tokio::time::timeout(Duration::from_secs(20), wait).await;
     answer.expect("a wait ends").expect("wait answers");
 }

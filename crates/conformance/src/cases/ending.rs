@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use consign_kernel::{
-    AttemptOutcome, By, EndedLease, LanePolicy, Lease, MessageId, OnUncertain, RenewAnswer, Report,
-    SettleAnswer, StateKind, TokenPrefix,
+    AttemptOutcome, By, EndedLease, Lease, MessageId, OnUncertain, QueuePolicy, RenewAnswer,
+    Report, SettleAnswer, StateKind, TokenPrefix,
 };
 
 use crate::{
@@ -12,8 +12,8 @@ use crate::{
     stage::{Stage, TTL, after, by, ids, policy, refused, s},
 };
 
-fn bounded(seconds: u64) -> LanePolicy {
-    LanePolicy {
+fn bounded(seconds: u64) -> QueuePolicy {
+    QueuePolicy {
         lease_ttl_max_ms: seconds * 1_000,
         ..policy()
     }
@@ -36,7 +36,7 @@ fn delivered(ids: &[MessageId]) -> Vec<Report> {
     ids.iter().copied().map(Report::delivered).collect()
 }
 
-pub(crate) async fn a_claim_cannot_ask_for_more_time_than_its_lane_allows(harness: &dyn Harness) {
+pub(crate) async fn a_claim_cannot_ask_for_more_time_than_its_queue_allows(harness: &dyn Harness) {
     let stage = Stage::with(harness, bounded(20)).await;
     let id = stage.enqueue_one().await;
     let longer = stage.ask(1).with_ttl(s(20) + Duration::from_millis(1));
@@ -53,7 +53,9 @@ pub(crate) async fn a_claim_cannot_ask_for_more_time_than_its_lane_allows(harnes
     assert_eq!(lease.map(|lease| lease.expires_at), Some(expected));
 }
 
-pub(crate) async fn a_renewal_cannot_ask_for_more_time_than_its_lane_allows(harness: &dyn Harness) {
+pub(crate) async fn a_renewal_cannot_ask_for_more_time_than_its_queue_allows(
+    harness: &dyn Harness,
+) {
     let stage = Stage::with(harness, bounded(20)).await;
     stage.enqueue_one().await;
     let lease = stage.claim(1).await;
@@ -71,7 +73,7 @@ pub(crate) async fn a_renewal_cannot_ask_for_more_time_than_its_lane_allows(harn
         RenewAnswer::Renewed { expires_at }
     );
     // A bound that was lowered holds for leases that were there before.
-    stage.add_lane("mail", &bounded(15)).await;
+    stage.add_queue("mail", &bounded(15)).await;
     refused(stage.store.renew(lease.token, s(20)).await, "invalid_input");
     stage.deliver(&lease).await;
 }
@@ -85,7 +87,7 @@ pub(crate) async fn an_ended_lease_comes_back_as_by_expiry(harness: &dyn Harness
     stage.advance(s(1)).await;
     let expected = EndedLease {
         fence: lease.fence,
-        lane: stage.lane.clone(),
+        queue: stage.queue.clone(),
         owner: "worker-1".into(),
         messages: 2,
     };
@@ -126,7 +128,7 @@ pub(crate) async fn results_of_an_ended_lease_are_late(harness: &dyn Harness) {
 }
 
 pub(crate) async fn what_had_begun_is_uncertain_when_its_lease_is_ended(harness: &dyn Harness) {
-    let rules = LanePolicy {
+    let rules = QueuePolicy {
         on_uncertain: OnUncertain::Hold,
         ..policy()
     };
@@ -164,8 +166,8 @@ pub(crate) async fn an_ended_lease_is_recorded_with_who_and_why(harness: &dyn Ha
     let what = (entry.actor.as_str(), entry.action.as_str());
     assert_eq!(what, ("ada", "end_lease"));
     assert_eq!(
-        (entry.lane.as_ref(), entry.message_id),
-        (Some(&stage.lane), None)
+        (entry.queue.as_ref(), entry.message_id),
+        (Some(&stage.queue), None)
     );
     let reason = format!("checking the rules (lease {} of worker-1)", lease.fence);
     assert_eq!(entry.reason, reason);

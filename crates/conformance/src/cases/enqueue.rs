@@ -20,7 +20,7 @@ pub(crate) async fn an_enqueued_message_is_claimed_as_it_was_sent(harness: &dyn 
     stage.advance(s(3)).await;
     let claimed = stage.claim(10).await.messages.remove(0);
     assert_eq!(claimed.message.id, answer.id);
-    assert_eq!(claimed.message.lane, new.lane);
+    assert_eq!(claimed.message.queue, new.queue);
     assert_eq!(claimed.message.key, new.key);
     assert_eq!(claimed.message.group, new.group);
     assert_eq!(claimed.message.payload, new.payload);
@@ -78,15 +78,15 @@ pub(crate) async fn a_rolled_back_ordered_enqueue_takes_no_turn(harness: &dyn Ha
     );
 }
 
-pub(crate) async fn an_unknown_lane_refuses_the_whole_batch(harness: &dyn Harness) {
+pub(crate) async fn an_unknown_queue_refuses_the_whole_batch(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
-    let typo = NewMessage::new(crate::stage::lane("mial"), json!(1));
+    let typo = NewMessage::new(crate::stage::queue("mial"), json!(1));
     let answer = stage.try_enqueue(&[stage.message(1), typo]).await;
-    let Error::UnknownLane { lane, suggestion } = refused(answer, "unknown_lane") else {
+    let Error::UnknownQueue { queue, suggestion } = refused(answer, "unknown_queue") else {
         unreachable!("the code was checked")
     };
-    assert_eq!(lane, "mial");
-    assert_eq!(suggestion.as_deref(), Some("mail"), "the nearest lane");
+    assert_eq!(queue, "mial");
+    assert_eq!(suggestion.as_deref(), Some("mail"), "the nearest queue");
     stage.claim_nothing("the batch was refused").await;
 }
 
@@ -128,13 +128,13 @@ pub(crate) async fn one_key_is_one_message_within_a_batch(harness: &dyn Harness)
     assert_eq!(ids(&stage.claim(10).await), [answers[0].id, answers[1].id]);
 }
 
-pub(crate) async fn a_key_is_unique_in_its_lane_only(harness: &dyn Harness) {
+pub(crate) async fn a_key_is_unique_in_its_queue_only(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
-    let other = stage.add_lane("other", &policy()).await;
+    let other = stage.add_queue("other", &policy()).await;
     let here = stage.message(1).with_key("k");
     let there = NewMessage::new(other, json!({"another": "payload"})).with_key("k");
     let made = stage.enqueue_all(&[here, there]).await;
-    assert_ne!(made[0], made[1], "two lanes, two messages");
+    assert_ne!(made[0], made[1], "two queues, two messages");
 }
 
 pub(crate) async fn a_key_with_another_payload_is_a_conflict(harness: &dyn Harness) {
@@ -193,7 +193,7 @@ pub(crate) async fn headers_and_delay_are_not_part_of_a_keys_identity(harness: &
 pub(crate) async fn payloads_compare_by_value(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let send = |key: &str, payload: Value| {
-        let message = NewMessage::new(stage.lane.clone(), payload).with_key(key);
+        let message = NewMessage::new(stage.queue.clone(), payload).with_key(key);
         let store = stage.store.clone();
         async move { store.enqueue(&[message]).await }
     };
@@ -245,7 +245,7 @@ pub(crate) async fn every_kind_of_payload_survives(harness: &dyn Harness) {
         json!({"ä": ["\u{FFFD}", {"deep": [[[[1]]]]}]}),
         json!("x".repeat(100_000)),
     ];
-    let new = |payload: &Value| NewMessage::new(stage.lane.clone(), payload.clone());
+    let new = |payload: &Value| NewMessage::new(stage.queue.clone(), payload.clone());
     let messages: Vec<NewMessage> = payloads.iter().map(new).collect();
     stage.enqueue_all(&messages).await;
     let lease = stage.claim(100).await;
@@ -276,9 +276,9 @@ pub(crate) async fn ten_thousand_messages_fit_in_one_call(harness: &dyn Harness)
     assert_eq!(got, sent, "all of them, in order");
 }
 
-pub(crate) async fn a_batch_over_several_lanes_lands_in_each(harness: &dyn Harness) {
+pub(crate) async fn a_batch_over_several_queues_lands_in_each(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
-    let other = stage.add_lane("other", &policy()).await;
+    let other = stage.add_queue("other", &policy()).await;
     let there = |n: usize| NewMessage::new(other.clone(), json!(n));
     let batch = [stage.message(0), there(1), stage.message(2), there(3)];
     let made = stage.enqueue_all(&batch).await;
@@ -330,10 +330,10 @@ pub(crate) async fn delays_in_one_batch_are_kept_apart(harness: &dyn Harness) {
 
 #[track_caller]
 fn conflict(error: Error, expected_key: &str, expected_id: Option<MessageId>) {
-    let Error::KeyConflict { lane, key, id } = error else {
+    let Error::KeyConflict { queue, key, id } = error else {
         panic!("expected a key conflict, got {error}")
     };
-    assert_eq!(lane.as_str(), "mail");
+    assert_eq!(queue.as_str(), "mail");
     assert_eq!(key, expected_key);
     assert_eq!(id, expected_id, "the message that holds the key");
 }

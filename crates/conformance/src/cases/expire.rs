@@ -73,9 +73,9 @@ pub(crate) async fn an_expiry_ends_the_oldest_leases_first(harness: &dyn Harness
     assert_eq!((expired.leases, expired.messages), (1, 3));
 }
 
-pub(crate) async fn an_expiry_reaches_every_lane(harness: &dyn Harness) {
+pub(crate) async fn an_expiry_reaches_every_queue(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
-    let other = stage.add_lane("other", &policy()).await;
+    let other = stage.add_queue("other", &policy()).await;
     let there = NewMessage::new(other.clone(), json!(1));
     stage.enqueue_all(&[stage.message(1), there]).await;
     stage.claim(1).await;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use consign_kernel::{
-    AttemptOutcome, CODE_BYTES_MAX, DETAIL_BYTES_MAX, LanePolicy, LateResult, Lease, MessageId,
-    OnUncertain, Outcome, Report, StateKind, Token,
+    AttemptOutcome, CODE_BYTES_MAX, DETAIL_BYTES_MAX, LateResult, Lease, MessageId, OnUncertain,
+    Outcome, QueuePolicy, Report, StateKind, Token,
 };
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -95,7 +95,7 @@ pub(crate) async fn no_late_result_changes_anything(harness: &dyn Harness) {
 pub(crate) async fn a_late_success_puts_later_claims_in_doubt(harness: &dyn Harness) {
     use Outcome::{Dead, Delivered, Retry, Uncertain};
     for on_uncertain in [OnUncertain::Resend, OnUncertain::Probe, OnUncertain::Hold] {
-        let rules = LanePolicy {
+        let rules = QueuePolicy {
             on_uncertain,
             ..policy()
         };
@@ -203,7 +203,7 @@ pub(crate) async fn what_was_released_or_settled_was_not_lost(harness: &dyn Harn
 }
 
 pub(crate) async fn a_held_message_may_have_been_delivered_after_all(harness: &dyn Harness) {
-    let rules = LanePolicy {
+    let rules = QueuePolicy {
         on_uncertain: OnUncertain::Hold,
         ..policy()
     };

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use consign_kernel::{
-    CODE_BYTES_MAX, DETAIL_BYTES_MAX, Error, HEADERS_BYTES_MAX, KEY_BYTES_MAX, LanePolicy,
-    NewMessage, Outcome, PAYLOAD_DEPTH_MAX, Report, SettleAnswer,
+    CODE_BYTES_MAX, DETAIL_BYTES_MAX, Error, HEADERS_BYTES_MAX, KEY_BYTES_MAX, NewMessage, Outcome,
+    PAYLOAD_DEPTH_MAX, QueuePolicy, Report, SettleAnswer,
 };
 use serde_json::{Value, json};
 
@@ -25,20 +25,20 @@ async fn refuses(stage: &Stage<'_>, message: NewMessage, what: &str) {
     stage.claim_nothing("the batch was refused").await;
 }
 
-pub(crate) async fn a_payload_may_be_as_large_as_its_lane_allows(harness: &dyn Harness) {
-    let rules = LanePolicy {
+pub(crate) async fn a_payload_may_be_as_large_as_its_queue_allows(harness: &dyn Harness) {
+    let rules = QueuePolicy {
         payload_max_bytes: 1_000,
         ..policy()
     };
     let stage = Stage::with(harness, rules).await;
     // Two quotes make up the rest; "ä" is two bytes of JSON text.
     let of_bytes = |bytes: usize| json!(format!("ä{}", "x".repeat(bytes - 4)));
-    let message = |payload: Value| NewMessage::new(stage.lane.clone(), payload);
+    let message = |payload: Value| NewMessage::new(stage.queue.clone(), payload);
     let batch = [message(json!(1)), message(of_bytes(1_001))];
     let error = refused(stage.try_enqueue(&batch).await, "payload_too_large");
     let Error::PayloadTooLarge {
         index,
-        lane,
+        queue,
         bytes,
         bytes_max,
     } = error
@@ -46,7 +46,7 @@ pub(crate) async fn a_payload_may_be_as_large_as_its_lane_allows(harness: &dyn H
         unreachable!("the code was checked")
     };
     assert_eq!((index, bytes, bytes_max), (1, 1_001, 1_000));
-    assert_eq!(lane, stage.lane);
+    assert_eq!(queue, stage.queue);
     stage.claim_nothing("the batch was refused").await;
     stage.enqueue_all(&[message(of_bytes(1_000))]).await;
     let claimed = stage.claim(1).await.messages.remove(0);
@@ -61,7 +61,7 @@ pub(crate) async fn a_megabyte_of_payload_survives(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let payload = json!("y".repeat(1024 * 1024 - 2));
     stage
-        .enqueue_all(&[NewMessage::new(stage.lane.clone(), payload.clone())])
+        .enqueue_all(&[NewMessage::new(stage.queue.clone(), payload.clone())])
         .await;
     let claimed = stage.claim(1).await.messages.remove(0);
     assert!(claimed.message.payload == payload, "a megabyte, unchanged");
@@ -89,7 +89,7 @@ pub(crate) async fn keys_and_groups_have_a_length(harness: &dyn Harness) {
 
 pub(crate) async fn nul_is_refused_wherever_it_hides(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
-    let message = |payload: Value| NewMessage::new(stage.lane.clone(), payload);
+    let message = |payload: Value| NewMessage::new(stage.queue.clone(), payload);
     refuses(&stage, message(json!("a\0b")), "payload").await;
     refuses(&stage, message(json!([{"deep": ["\0"]}])), "payload").await;
     refuses(&stage, message(json!({"k\0": 1})), "payload").await;
@@ -201,7 +201,7 @@ pub(crate) async fn a_deep_result_is_kept_as_text(harness: &dyn Harness) {
 pub(crate) async fn text_is_data_and_never_code(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let text = r#"'; drop table message; -- {} \ % _ $1 ? "x" {"a"} NULL"#;
-    let message = NewMessage::new(stage.lane.clone(), json!({ text: text }));
+    let message = NewMessage::new(stage.queue.clone(), json!({ text: text }));
     let message = message.with_key(text).with_group(text);
     let id = stage.enqueue_all(std::slice::from_ref(&message)).await[0];
     let lease = stage.claim(1).await;

@@ -49,7 +49,7 @@ pub(crate) async fn a_listed_message_shows_where_it_is(harness: &dyn Harness) {
     stage.claim(1).await;
     let page = stage.store.list(&Filter::default(), None, 10).await;
     let listed = page.expect("list answers").items.remove(0);
-    assert_eq!((listed.id, listed.lane), (id, stage.lane.clone()));
+    assert_eq!((listed.id, listed.queue), (id, stage.queue.clone()));
     assert_eq!(
         (listed.key.as_deref(), listed.group.as_deref()),
         (Some("k"), Some("g"))
@@ -60,7 +60,7 @@ pub(crate) async fn a_listed_message_shows_where_it_is(harness: &dyn Harness) {
 
 /// A waiting, ready, leased, held, dead and delivered message, in that order, and one elsewhere.
 async fn gallery(stage: &Stage<'_>) -> Vec<MessageId> {
-    let other = stage.add_lane("other", &policy()).await;
+    let other = stage.add_queue("other", &policy()).await;
     let message = |n: usize, group: &str| stage.message(n).with_group(group).with_key(group);
     let elsewhere = NewMessage::new(other.clone(), json!(0)).with_key("dead");
     let waiting = stage.message(0).with_group("leased").with_key("waiting");
@@ -114,7 +114,7 @@ pub(crate) async fn a_list_can_be_filtered(harness: &dyn Harness) {
     };
     for (state, id) in StateKind::ALL.into_iter().zip(&sent) {
         let filter = Filter {
-            lane: Some(stage.lane.clone()),
+            queue: Some(stage.queue.clone()),
             state: Some(state),
             ..Filter::default()
         };
@@ -128,7 +128,7 @@ pub(crate) async fn a_list_can_be_filtered(harness: &dyn Harness) {
     assert_eq!(
         listed(key("dead")).await,
         [elsewhere, sent[4]],
-        "in every lane"
+        "in every queue"
     );
     assert_eq!(listed(key("hel")).await, [], "the whole key");
     let code = |code: &str| Filter {
@@ -143,15 +143,15 @@ pub(crate) async fn a_list_can_be_filtered(harness: &dyn Harness) {
     };
     assert_eq!(listed(never).await, [], "a code belongs to the dead");
     let other = Filter {
-        lane: Some(crate::stage::lane("other")),
+        queue: Some(crate::stage::queue("other")),
         ..Filter::default()
     };
     assert_eq!(listed(other).await, [elsewhere]);
     let ghost = Filter {
-        lane: Some(crate::stage::lane("ghost")),
+        queue: Some(crate::stage::queue("ghost")),
         ..Filter::default()
     };
-    assert_eq!(listed(ghost).await, [], "an unknown lane has no messages");
+    assert_eq!(listed(ghost).await, [], "an unknown queue has no messages");
 }
 
 fn case(id: &str) -> Filter {
@@ -170,7 +170,7 @@ async fn ids(stage: &Stage<'_>, filter: &Filter) -> Vec<MessageId> {
 
 pub(crate) async fn a_case_is_found_by_its_correlation_id(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
-    let other = stage.add_lane("other", &policy()).await;
+    let other = stage.add_queue("other", &policy()).await;
     let of_case = |mut message: NewMessage, id: &str| {
         message.headers.insert("correlation_id".into(), json!(id));
         message
@@ -188,7 +188,7 @@ pub(crate) async fn a_case_is_found_by_its_correlation_id(harness: &dyn Harness)
     ];
     let sent = stage.enqueue_all(&batch).await;
     let all = [sent[5], sent[4], sent[1], sent[0]];
-    assert_eq!(ids(&stage, &case("one")).await, all, "in every lane");
+    assert_eq!(ids(&stage, &case("one")).await, all, "in every queue");
     assert_eq!(ids(&stage, &case("on")).await, [], "the whole of it");
     assert_eq!(ids(&stage, &case("one%")).await, []);
 
@@ -215,11 +215,11 @@ pub(crate) async fn a_case_is_found_by_its_correlation_id(harness: &dyn Harness)
         .hold(&sent[5..], &by())
         .await
         .expect("hold answers");
-    let lane = Filter {
-        lane: Some(other.clone()),
+    let queue = Filter {
+        queue: Some(other.clone()),
         ..case("one")
     };
-    assert_eq!(ids(&stage, &lane).await, [sent[4]]);
+    assert_eq!(ids(&stage, &queue).await, [sent[4]]);
     let places = [
         (StateKind::Dead, vec![sent[0]]),
         (StateKind::Delivered, vec![sent[1]]),
@@ -347,14 +347,14 @@ pub(crate) async fn the_dead_are_listed_with_their_cause(harness: &dyn Harness) 
     let page = page.expect("dead answers");
     assert_eq!((page.items.len(), page.next), (3, None));
     let letter = &page.items[2];
-    assert_eq!((letter.message_id, &letter.lane), (sent[0], &stage.lane));
+    assert_eq!((letter.message_id, &letter.queue), (sent[0], &stage.queue));
     assert_eq!((letter.at, letter.attempt_no), (lease.claimed_at, 1));
     assert_eq!(
         (letter.code.as_str(), letter.detail.as_deref()),
         ("even", Some("the first"))
     );
     let odd = Filter {
-        lane: Some(stage.lane.clone()),
+        queue: Some(stage.queue.clone()),
         code: Some("odd".into()),
         // Looked at by `list` only.
         state: Some(StateKind::Ready),
@@ -369,7 +369,7 @@ pub(crate) async fn the_dead_are_listed_with_their_cause(harness: &dyn Harness) 
     let odd: Vec<_> = page.items.iter().map(|l| l.message_id).collect();
     assert_eq!(odd, [sent[3], sent[1]]);
     let elsewhere = Filter {
-        lane: Some(stage.add_lane("other", &policy()).await),
+        queue: Some(stage.add_queue("other", &policy()).await),
         ..Filter::default()
     };
     let page = stage

@@ -4,24 +4,24 @@ use consign_kernel::{By, Move, Moved, Outcome, RenewAnswer, State, StateKind};
 
 use crate::{
     Harness,
-    stage::{Stage, TTL, by, ids, lane, refused, s},
+    stage::{Stage, TTL, by, ids, queue, refused, s},
 };
 
 use StateKind::{Dead, Delivered, Held, Leased, Ready};
 
-pub(crate) async fn a_paused_lane_gives_nothing_out(harness: &dyn Harness) {
+pub(crate) async fn a_paused_queue_gives_nothing_out(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let sent = stage.enqueue(2).await;
     let lease = stage.claim(1).await;
     let now = stage.now().await;
     let paused = stage
         .store
-        .pause(&stage.lane, &by())
+        .pause(&stage.queue, &by())
         .await
         .expect("pause answers");
     assert_eq!(paused.paused_at, Some(now));
-    assert_eq!(paused.name, stage.lane);
-    stage.claim_nothing("the lane is paused").await;
+    assert_eq!(paused.name, stage.queue);
+    stage.claim_nothing("the queue is paused").await;
     let renewed = stage
         .store
         .renew(lease.token, TTL)
@@ -39,7 +39,7 @@ pub(crate) async fn a_paused_lane_gives_nothing_out(harness: &dyn Harness) {
         .await;
     let resumed = stage
         .store
-        .resume(&stage.lane, &by())
+        .resume(&stage.queue, &by())
         .await
         .expect("resume answers");
     assert_eq!(resumed.paused_at, None);
@@ -50,47 +50,51 @@ pub(crate) async fn pausing_twice_keeps_the_first_time(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let first = stage
         .store
-        .pause(&stage.lane, &by())
+        .pause(&stage.queue, &by())
         .await
         .expect("pause answers");
     stage.advance(s(5)).await;
     let second = stage
         .store
-        .pause(&stage.lane, &by())
+        .pause(&stage.queue, &by())
         .await
         .expect("pause answers");
     assert_eq!(second, first);
-    let stored = stage.store.lane(&stage.lane).await.expect("lane answers");
+    let stored = stage
+        .store
+        .queue(&stage.queue)
+        .await
+        .expect("queue answers");
     assert_eq!(stored, Some(first));
     for _ in 0..2 {
-        let lane = stage
+        let queue = stage
             .store
-            .resume(&stage.lane, &by())
+            .resume(&stage.queue, &by())
             .await
             .expect("resume answers");
-        assert_eq!(lane.paused_at, None, "resuming twice is resuming once");
+        assert_eq!(queue.paused_at, None, "resuming twice is resuming once");
     }
 }
 
-pub(crate) async fn a_claim_ends_expired_leases_of_a_paused_lane(harness: &dyn Harness) {
+pub(crate) async fn a_claim_ends_expired_leases_of_a_paused_queue(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let id = stage.enqueue_one().await;
     stage.claim(1).await;
     stage
         .store
-        .pause(&stage.lane, &by())
+        .pause(&stage.queue, &by())
         .await
         .expect("pause answers");
     stage.advance(TTL).await;
-    stage.claim_nothing("the lane is paused").await;
+    stage.claim_nothing("the queue is paused").await;
     assert_eq!(stage.kind(id).await, Ready, "taken back all the same");
 }
 
-pub(crate) async fn an_unknown_lane_cannot_be_paused(harness: &dyn Harness) {
+pub(crate) async fn an_unknown_queue_cannot_be_paused(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
-    let typo = lane("mael");
-    refused(stage.store.pause(&typo, &by()).await, "unknown_lane");
-    let error = refused(stage.store.resume(&typo, &by()).await, "unknown_lane");
+    let typo = queue("mael");
+    refused(stage.store.pause(&typo, &by()).await, "unknown_queue");
+    let error = refused(stage.store.resume(&typo, &by()).await, "unknown_queue");
     assert!(
         error.to_string().contains("\"mail\""),
         "suggests mail: {error}"

@@ -1,7 +1,7 @@
-//! Order: in an ordered lane, one message of a group at a time, oldest first.
+//! Order: in an ordered queue, one message of a group at a time, oldest first.
 
 use consign_kernel::{
-    LanePolicy, MessageId, Move, Moved, NewMessage, OnDead, Outcome, Report, Resolution, State,
+    MessageId, Move, Moved, NewMessage, OnDead, Outcome, QueuePolicy, Report, Resolution, State,
     StateKind,
 };
 
@@ -59,15 +59,15 @@ pub(crate) async fn messages_without_a_group_wait_for_nobody(harness: &dyn Harne
     assert_eq!(ids(&stage.claim(10).await), expected);
 }
 
-pub(crate) async fn an_unordered_lane_ignores_groups(harness: &dyn Harness) {
+pub(crate) async fn an_unordered_queue_ignores_groups(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let sent = stage.enqueue_groups("aaa").await;
     assert_eq!(ids(&stage.claim(10).await), sent);
 }
 
-pub(crate) async fn the_same_group_in_two_lanes_is_two_groups(harness: &dyn Harness) {
+pub(crate) async fn the_same_group_in_two_queues_is_two_groups(harness: &dyn Harness) {
     let stage = Stage::with(harness, ordered(OnDead::Block)).await;
-    let other = stage.add_lane("other", &ordered(OnDead::Block)).await;
+    let other = stage.add_queue("other", &ordered(OnDead::Block)).await;
     let there = NewMessage::new(other, serde_json::json!(1)).with_group("a");
     let sent = stage
         .enqueue_all(&[stage.message(1).with_group("a"), there])
@@ -148,14 +148,14 @@ pub(crate) async fn a_dead_message_lets_its_group_continue(harness: &dyn Harness
 pub(crate) async fn a_death_by_expiry_is_a_death_to_its_group(harness: &dyn Harness) {
     for (on_dead, second) in [(OnDead::Block, Waiting), (OnDead::Continue, Ready)] {
         let stage = Stage::with(harness, policy()).await;
-        let rules = LanePolicy {
+        let rules = QueuePolicy {
             attempts_max: 1,
             ..ordered(on_dead)
         };
-        let lane = stage
-            .add_lane(&format!("{on_dead:?}").to_lowercase(), &rules)
+        let queue = stage
+            .add_queue(&format!("{on_dead:?}").to_lowercase(), &rules)
             .await;
-        let stage = Stage { lane, ..stage };
+        let stage = Stage { queue, ..stage };
         let sent = stage.enqueue_groups("aa").await;
         stage.claim(1).await;
         stage.crash().await;
@@ -297,7 +297,7 @@ pub(crate) async fn a_held_waiting_message_may_find_its_group_free(harness: &dyn
 }
 
 pub(crate) async fn an_uncertain_message_held_blocks_its_group(harness: &dyn Harness) {
-    let rules = LanePolicy {
+    let rules = QueuePolicy {
         on_uncertain: consign_kernel::OnUncertain::Hold,
         ..ordered(OnDead::Continue)
     };

@@ -1,6 +1,6 @@
 //! Pages of lists: how far they look, where they go on, and what they never show.
 
-use consign_kernel::{Cursor, Filter, LanePolicy, MessageId, Outcome, Report, StateKind, Store};
+use consign_kernel::{Cursor, Filter, MessageId, Outcome, QueuePolicy, Report, StateKind, Store};
 use serde_json::json;
 
 use crate::{
@@ -32,12 +32,12 @@ async fn walk(store: &dyn Store, filter: &Filter) -> Vec<MessageId> {
 
 /// One message may have more attempts than a page looks at.
 pub(crate) async fn pages_that_look_at_little_go_on_and_reach_everything(harness: &dyn Harness) {
-    let patient = LanePolicy {
+    let patient = QueuePolicy {
         attempts_max: 50,
         ..policy()
     };
     let stage = Stage::with(harness, patient).await;
-    let other = stage.add_lane("other", &policy()).await;
+    let other = stage.add_queue("other", &policy()).await;
     let of_case = |n| {
         let mut message = stage.message(n);
         message
@@ -79,12 +79,12 @@ pub(crate) async fn pages_that_look_at_little_go_on_and_reach_everything(harness
         let found = walk(&*near, &of_state(StateKind::Delivered)).await;
         assert_eq!(found, delivered, "{walk_max}");
         let here = Filter {
-            lane: Some(stage.lane.clone()),
+            queue: Some(stage.queue.clone()),
             ..of_state(StateKind::Delivered)
         };
         assert_eq!(walk(&*near, &here).await, delivered, "{walk_max}");
         let there = Filter {
-            lane: Some(other.clone()),
+            queue: Some(other.clone()),
             ..here.clone()
         };
         assert_eq!(walk(&*near, &there).await, [], "{walk_max}");
@@ -110,9 +110,9 @@ pub(crate) async fn a_page_of_nothing_has_no_next(harness: &dyn Harness) {
     let near = harness.another_with_short_walks(2).await;
     let states = StateKind::ALL.map(Some).into_iter().chain([None]);
     for state in states {
-        for lane in [None, Some(stage.lane.clone())] {
+        for queue in [None, Some(stage.queue.clone())] {
             let filter = Filter {
-                lane,
+                queue,
                 state,
                 ..Filter::default()
             };

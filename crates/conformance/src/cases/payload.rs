@@ -1,7 +1,7 @@
 //! Payloads are exact: kept to the last digit, compared by value, the same bytes on every attempt.
 
 use consign_kernel::{
-    Error, LanePolicy, NewMessage, Outcome, PAYLOAD_DEPTH_MAX, Payload, StateKind,
+    Error, NewMessage, Outcome, PAYLOAD_DEPTH_MAX, Payload, QueuePolicy, StateKind,
 };
 use serde_json::Value;
 
@@ -39,7 +39,7 @@ const DOCUMENTS: &[(&str, &str)] = &[
 
 fn message(stage: &Stage<'_>, text: &str) -> NewMessage {
     let payload = Payload::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-    NewMessage::new(stage.lane.clone(), payload)
+    NewMessage::new(stage.queue.clone(), payload)
 }
 
 pub(crate) async fn a_payload_is_kept_to_the_last_digit(harness: &dyn Harness) {
@@ -118,7 +118,7 @@ pub(crate) async fn a_key_compares_numbers_by_value(harness: &dyn Harness) {
 }
 
 pub(crate) async fn a_payload_is_measured_written_out(harness: &dyn Harness) {
-    let rules = LanePolicy {
+    let rules = QueuePolicy {
         payload_max_bytes: 1_000,
         ..policy()
     };
@@ -146,7 +146,7 @@ pub(crate) async fn a_payload_may_be_as_deep_as_the_limit(harness: &dyn Harness)
         for _ in 0..levels {
             value = Value::Array(vec![value]);
         }
-        NewMessage::new(stage.lane.clone(), value)
+        NewMessage::new(stage.queue.clone(), value)
     };
     let deep = nested(PAYLOAD_DEPTH_MAX + 1);
     let error = refused(stage.try_enqueue(&[deep]).await, "invalid_input");

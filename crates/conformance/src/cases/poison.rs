@@ -124,7 +124,7 @@ pub(crate) async fn poison_is_isolated_and_its_neighbours_delivered(harness: &dy
             crashes_in_company <= crashes_max,
             "alone within log2({count}) crashes, not {crashes_in_company}"
         );
-        assert_eq!(crashes_alone, 3, "then as many as the lane allows");
+        assert_eq!(crashes_alone, 3, "then as many as the queue allows");
         stage.claim_nothing("all is settled").await;
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use consign_kernel::{By, Done, LaneMinutes, LanePulse, MessageId, Pulse};
+use consign_kernel::{By, Done, MessageId, Pulse, QueueMinutes, QueuePulse};
 use jiff::Timestamp;
 
 use crate::{
@@ -20,16 +20,16 @@ fn done(delivered: u64, retried: u64) -> Done {
     }
 }
 
-fn pulse(process: &str, lanes: &[(&str, Done)]) -> Pulse {
-    let lane = |(lane, done): &(&str, Done)| LanePulse {
-        lane: lane.parse().expect("a lane's name"),
+fn pulse(process: &str, queues: &[(&str, Done)]) -> Pulse {
+    let queue = |(queue, done): &(&str, Done)| QueuePulse {
+        queue: queue.parse().expect("a queue's name"),
         done: *done,
     };
     Pulse {
         process: process.into(),
         version: "1.2.3".into(),
         running_for: Duration::from_secs(90),
-        lanes: lanes.iter().map(lane).collect(),
+        queues: queues.iter().map(queue).collect(),
     }
 }
 
@@ -39,7 +39,7 @@ fn begin(at: Timestamp, step: i64) -> Timestamp {
     Timestamp::from_second(seconds).expect("a time")
 }
 
-pub(crate) async fn what_processes_do_adds_up_by_lane_and_minute(harness: &dyn Harness) {
+pub(crate) async fn what_processes_do_adds_up_by_queue_and_minute(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let store = &stage.store;
     // Neither the beginning nor the end of a minute, whatever time it is.
@@ -59,8 +59,8 @@ pub(crate) async fn what_processes_do_adds_up_by_lane_and_minute(harness: &dyn H
     stage.advance(s(60)).await;
     tell(pulse("b", &[("mail", done(3, 0))])).await;
 
-    let at = |lane: &str, at: Timestamp, done: Done| LaneMinutes {
-        lane: lane.parse().expect("a lane's name"),
+    let at = |queue: &str, at: Timestamp, done: Done| QueueMinutes {
+        queue: queue.parse().expect("a queue's name"),
         minute: at,
         done,
     };
@@ -79,7 +79,7 @@ pub(crate) async fn what_processes_do_adds_up_by_lane_and_minute(harness: &dyn H
         at("mail", next, done(3, 0)),
     ];
     assert_eq!(all, expected);
-    let mail = "mail".parse().expect("a lane's name");
+    let mail = "mail".parse().expect("a queue's name");
     let one = store.pulses(Some(&mail), 60, 1).await;
     assert_eq!(one.expect("pulses answers"), expected[1..]);
     let latest = store.pulses(Some(&mail), 1, 1).await;
@@ -101,12 +101,12 @@ pub(crate) async fn processes_show_until_nobody_has_heard_of_them_for_a_day(harn
     let stage = Stage::new(harness).await;
     let store = &stage.store;
     let tell = async |pulse| store.pulse(&pulse).await.expect("pulse answers");
-    let lanes = [
+    let queues = [
         ("mail", done(1, 1)),
         ("jobs", Done::default()),
         ("mail", Done::default()),
     ];
-    tell(pulse("a", &lanes)).await;
+    tell(pulse("a", &queues)).await;
     tell(pulse("b", &[])).await;
     let then = stage.now().await;
     let known = store.processes().await.expect("processes answers");
@@ -114,9 +114,9 @@ pub(crate) async fn processes_show_until_nobody_has_heard_of_them_for_a_day(harn
     let a = &known[0];
     assert_eq!((a.name.as_str(), a.version.as_str()), ("a", "1.2.3"));
     assert_eq!((a.started_at, a.seen_at), (then - s(90), then));
-    let lanes: Vec<&str> = a.lanes.iter().map(|lane| lane.as_str()).collect();
-    assert_eq!(lanes, ["jobs", "mail"]);
-    assert_eq!((known[1].name.as_str(), known[1].lanes.len()), ("b", 0));
+    let queues: Vec<&str> = a.queues.iter().map(|queue| queue.as_str()).collect();
+    assert_eq!(queues, ["jobs", "mail"]);
+    assert_eq!((known[1].name.as_str(), known[1].queues.len()), ("b", 0));
 
     stage.advance(s(20 * 3_600)).await;
     tell(pulse("b", &[])).await;
@@ -175,8 +175,8 @@ pub(crate) async fn whoever_looks_at_a_payload_is_recorded(harness: &dyn Harness
         ("grace", "a customer asks")
     );
     assert_eq!(
-        look.lane.as_ref(),
-        shown.as_ref().map(|message| &message.lane)
+        look.queue.as_ref(),
+        shown.as_ref().map(|message| &message.queue)
     );
 
     let nobody = stage.store.reveal(MessageId(i64::MAX), &by()).await;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use consign_kernel::{
-    LanePolicy, MessageId, Move, OnDead, Outcome, RenewAnswer, Report, SettleAnswer, State,
+    MessageId, Move, OnDead, Outcome, QueuePolicy, RenewAnswer, Report, SettleAnswer, State,
     StateKind,
 };
 use tokio::task::JoinSet;
@@ -120,7 +120,7 @@ pub(crate) async fn one_settle_of_many_repeats_is_recorded(harness: &dyn Harness
 /// Producers and workers of one group, so that "the group just became free" and "somebody joins
 /// the group" keep meeting.
 pub(crate) async fn a_group_that_drains_while_it_fills_is_never_stuck(harness: &dyn Harness) {
-    let rules = LanePolicy {
+    let rules = QueuePolicy {
         attempts_max: 1,
         ..ordered(OnDead::Continue)
     };
@@ -182,20 +182,24 @@ pub(crate) async fn a_renewal_races_an_expiry(harness: &dyn Harness) {
     }
 }
 
-pub(crate) async fn lanes_made_by_many_are_made_once(harness: &dyn Harness) {
+pub(crate) async fn queues_made_by_many_are_made_once(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let mut makers = JoinSet::new();
     for _ in 0..8 {
         let store = harness.another().await;
-        let name = crate::stage::lane("fresh");
-        makers.spawn(async move { store.put_lane(&name, &policy(), &by()).await });
+        let name = crate::stage::queue("fresh");
+        makers.spawn(async move { store.put_queue(&name, &policy(), &by()).await });
     }
     for made in all(makers).await {
-        assert_eq!(made.expect("put_lane answers").policy, policy());
+        assert_eq!(made.expect("put_queue answers").policy, policy());
     }
-    let lanes = stage.store.lanes(None, 1_000).await.expect("lanes answers");
-    let fresh = lanes
+    let queues = stage
+        .store
+        .queues(None, 1_000)
+        .await
+        .expect("queues answers");
+    let fresh = queues
         .iter()
-        .filter(|(lane, _)| lane.name.as_str() == "fresh");
+        .filter(|(queue, _)| queue.name.as_str() == "fresh");
     assert_eq!(fresh.count(), 1);
 }

@@ -19,7 +19,7 @@ pub(crate) async fn an_explanation_carries_the_whole_message(harness: &dyn Harne
     let id = stage.enqueue_all(std::slice::from_ref(&new)).await[0];
     stage.advance(s(5)).await;
     let told = stage.explain(id).await;
-    assert_eq!((told.message.id, told.message.lane), (id, new.lane));
+    assert_eq!((told.message.id, told.message.queue), (id, new.queue));
     assert_eq!((told.message.key, told.message.group), (new.key, new.group));
     assert_eq!(
         (told.message.payload, told.message.headers),
@@ -28,8 +28,8 @@ pub(crate) async fn an_explanation_carries_the_whole_message(harness: &dyn Harne
     assert_eq!(told.message.created_at, created_at);
     assert_eq!(told.state, State::Ready { due_at: created_at });
     assert_eq!(
-        (told.lane.name, told.lane.policy),
-        (stage.lane.clone(), policy())
+        (told.queue.name, told.queue.policy),
+        (stage.queue.clone(), policy())
     );
     assert_eq!((told.attempts, told.now), (0, stage.now().await));
     assert_eq!(told.last_attempt, None);
@@ -75,7 +75,7 @@ pub(crate) async fn an_explanation_carries_the_last_attempt(harness: &dyn Harnes
     says(
         &stage,
         id,
-        &["Ready and due again since", &ended, "lane mail"],
+        &["Ready and due again since", &ended, "queue mail"],
     )
     .await;
 
@@ -133,7 +133,7 @@ async fn says(stage: &Stage<'_>, id: MessageId, words: &[&str]) {
 pub(crate) async fn every_place_has_its_sentence(harness: &dyn Harness) {
     let stage = Stage::with(harness, ordered(OnDead::Block)).await;
     let sent = stage.enqueue_groups("aabc").await;
-    says(&stage, sent[0], &["Ready and due since", "lane mail"]).await;
+    says(&stage, sent[0], &["Ready and due since", "queue mail"]).await;
     says(
         &stage,
         sent[1],
@@ -146,13 +146,13 @@ pub(crate) async fn every_place_has_its_sentence(harness: &dyn Harness) {
     says(&stage, delayed, &["Due later", "enqueued with a delay"]).await;
     stage
         .store
-        .pause(&stage.lane, &by())
+        .pause(&stage.queue, &by())
         .await
         .expect("pause answers");
     says(&stage, sent[0], &["paused since", "consign resume mail"]).await;
     stage
         .store
-        .resume(&stage.lane, &by())
+        .resume(&stage.queue, &by())
         .await
         .expect("resume answers");
     let lease = stage.claim(3).await;
@@ -194,7 +194,7 @@ pub(crate) async fn every_place_has_its_sentence(harness: &dyn Harness) {
     says(
         &stage,
         sent[3],
-        &["ended at", "the next claim in lane mail"],
+        &["ended at", "the next claim in queue mail"],
     )
     .await;
     stage.store.expire(10).await.expect("expire answers");
@@ -213,13 +213,13 @@ pub(crate) async fn leases_are_listed_oldest_first(harness: &dyn Harness) {
     let sent = stage.enqueue(4).await;
     let mut expected = Vec::new();
     for limit in [2, 1, 1] {
-        let claim = Claim::new(stage.lane.clone(), format!("worker-{limit}"), limit);
+        let claim = Claim::new(stage.queue.clone(), format!("worker-{limit}"), limit);
         let lease = stage.store.claim(&claim).await.expect("claim answers");
         let lease = lease.expect("something is due");
         expected.push(LeaseView {
             fence: lease.fence,
             token_prefix: lease.token.shown(),
-            lane: stage.lane.clone(),
+            queue: stage.queue.clone(),
             owner: claim.owner,
             ids: ids(&lease),
             begun: vec![],

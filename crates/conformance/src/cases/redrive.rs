@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use consign_kernel::{
-    By, Filter, LaneName, MessageId, OnDead, Outcome, Redrive, RedriveId, RedrivePlan,
+    By, Filter, MessageId, OnDead, Outcome, QueueName, Redrive, RedriveId, RedrivePlan,
     RedriveState, Report, StateKind,
 };
 
 use crate::{
     Harness,
-    stage::{Stage, by, ids, lane, ordered, policy, refused, s, settled},
+    stage::{Stage, by, ids, ordered, policy, queue, refused, s, settled},
 };
 
 use RedriveState::{Done, Running};
@@ -27,17 +27,17 @@ pub(super) fn at_rate(rate: u32) -> RedrivePlan {
 }
 
 impl Stage<'_> {
-    /// Lets `count` messages of a lane die with a code.
+    /// Lets `count` messages of a queue die with a code.
     pub(super) async fn dead_in(
         &self,
-        name: &LaneName,
+        name: &QueueName,
         count: usize,
         code: &str,
     ) -> Vec<MessageId> {
         let stage = Stage {
             harness: self.harness,
             store: Arc::clone(&self.store),
-            lane: name.clone(),
+            queue: name.clone(),
         };
         let sent = stage.enqueue(count).await;
         let lease = stage.claim(1_000).await;
@@ -56,7 +56,7 @@ impl Stage<'_> {
     }
 
     pub(super) async fn dead(&self, count: usize) -> Vec<MessageId> {
-        self.dead_in(&self.lane, count, "gone").await
+        self.dead_in(&self.queue, count, "gone").await
     }
 
     pub(super) async fn start(&self, plan: &RedrivePlan) -> Redrive {
@@ -135,14 +135,14 @@ pub(crate) async fn a_redrive_requeues_the_dead_by_id(harness: &dyn Harness) {
     stage.deliver(&lease).await;
 }
 
-pub(crate) async fn a_redrive_takes_its_lane_and_code_only(harness: &dyn Harness) {
+pub(crate) async fn a_redrive_takes_its_queue_and_code_only(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
-    let other = stage.add_lane("other", &policy()).await;
+    let other = stage.add_queue("other", &policy()).await;
     let gone = stage.dead(2).await;
-    let busy = stage.dead_in(&stage.lane, 2, "busy").await;
+    let busy = stage.dead_in(&stage.queue, 2, "busy").await;
     let elsewhere = stage.dead_in(&other, 2, "gone").await;
     let plan = RedrivePlan {
-        lane: Some(stage.lane.clone()),
+        queue: Some(stage.queue.clone()),
         code: Some("gone".into()),
         ..everything()
     };
@@ -156,7 +156,7 @@ pub(crate) async fn a_redrive_takes_its_lane_and_code_only(harness: &dyn Harness
     assert_eq!(stage.kinds(&elsewhere).await, [Dead, Dead]);
     let rest = stage.start(&everything()).await;
     stage.step_moving(&rest, 1_000, 4).await;
-    assert_eq!(stage.counts_of(&other).await.ready, 2, "every lane");
+    assert_eq!(stage.counts_of(&other).await.ready, 2, "every queue");
     assert_eq!(stage.drain().await, [gone, busy].concat());
 }
 
@@ -165,7 +165,7 @@ pub(crate) async fn every_requeue_of_a_redrive_is_recorded(harness: &dyn Harness
     let dead = stage.dead(2).await;
     let why = By::new("grace", "the receiver is back");
     let plan = RedrivePlan {
-        lane: Some(stage.lane.clone()),
+        queue: Some(stage.queue.clone()),
         ..everything()
     };
     let started = stage.store.start_redrive(&plan, &why).await;
@@ -191,13 +191,16 @@ pub(crate) async fn every_requeue_of_a_redrive_is_recorded(harness: &dyn Harness
         assert_eq!(entry.action, action, "{audit:#?}");
         assert_eq!((entry.message_id, &entry.reason), (message_id, reason));
         assert_eq!(entry.actor, actor);
-        assert_eq!(entry.lane.as_ref(), Some(&stage.lane));
+        assert_eq!(entry.queue.as_ref(), Some(&stage.queue));
         assert_eq!(entry.at, stage.now().await);
     }
     let everywhere = stage.start(&everything()).await;
     let audit = stage.store.audit(None, None, 1).await;
     let audit = audit.expect("audit answers").remove(0);
-    assert_eq!((audit.lane, audit.action.as_str()), (None, "start_redrive"));
+    assert_eq!(
+        (audit.queue, audit.action.as_str()),
+        (None, "start_redrive")
+    );
     stage
         .store
         .stop_redrive(everywhere.id, &by())
@@ -336,11 +339,11 @@ pub(crate) async fn plans_nobody_could_carry_out_are_refused(harness: &dyn Harne
     let before = stage.store.audit(None, None, 100).await;
     let before = before.expect("audit answers");
     let nowhere = RedrivePlan {
-        lane: Some(lane("mial")),
+        queue: Some(queue("mial")),
         ..everything()
     };
     let store = &stage.store;
-    refused(store.start_redrive(&nowhere, &by()).await, "unknown_lane");
+    refused(store.start_redrive(&nowhere, &by()).await, "unknown_queue");
     let bad = [
         at_rate(0),
         RedrivePlan {
@@ -409,24 +412,24 @@ pub(crate) async fn redrives_are_listed_newest_first(harness: &dyn Harness) {
 
 pub(crate) async fn the_dead_are_counted(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
-    let other = stage.add_lane("other", &policy()).await;
+    let other = stage.add_queue("other", &policy()).await;
     let all = Filter::default();
     assert_eq!(stage.count_dead(&all, 10).await, 0);
     stage.dead(3).await;
-    stage.dead_in(&stage.lane, 2, "busy").await;
+    stage.dead_in(&stage.queue, 2, "busy").await;
     stage.dead_in(&other, 4, "gone").await;
-    let filter = |lane: Option<&LaneName>, code: Option<&str>| Filter {
-        lane: lane.cloned(),
+    let filter = |queue: Option<&QueueName>, code: Option<&str>| Filter {
+        queue: queue.cloned(),
         code: code.map(str::to_owned),
         ..Filter::default()
     };
     let counts = [
         (filter(None, None), 9),
-        (filter(Some(&stage.lane), None), 5),
+        (filter(Some(&stage.queue), None), 5),
         (filter(None, Some("gone")), 7),
         (filter(Some(&other), Some("gone")), 4),
         (filter(Some(&other), Some("busy")), 0),
-        (filter(Some(&lane("nowhere")), None), 0),
+        (filter(Some(&queue("nowhere")), None), 0),
     ];
     for (filter, count) in counts {
         assert_eq!(
@@ -446,13 +449,13 @@ pub(crate) async fn the_dead_are_counted(harness: &dyn Harness) {
 /// What a person is shown before a redrive is what it then takes, in its order.
 pub(crate) async fn a_redrive_takes_first_what_was_shown_first(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
-    let other = stage.add_lane("other", &policy()).await;
+    let other = stage.add_queue("other", &policy()).await;
     stage.dead_in(&other, 2, "gone").await;
     stage.dead(1).await;
-    stage.dead_in(&stage.lane, 2, "full").await;
+    stage.dead_in(&stage.queue, 2, "full").await;
     stage.dead(4).await;
     let plan = RedrivePlan {
-        lane: Some(stage.lane.clone()),
+        queue: Some(stage.queue.clone()),
         code: Some("gone".into()),
         limit: Some(3),
         ..everything()
@@ -468,8 +471,8 @@ pub(crate) async fn a_redrive_takes_first_what_was_shown_first(harness: &dyn Har
     assert_eq!(shown(&everything(), u32::MAX).await.len(), 9);
     let letter = stage.store.first_dead(&plan, 1).await.expect("an answer");
     assert_eq!(
-        (letter[0].lane.clone(), letter[0].code.as_str()),
-        (stage.lane.clone(), "gone")
+        (letter[0].queue.clone(), letter[0].code.as_str()),
+        (stage.queue.clone(), "gone")
     );
     let redrive = stage.start(&plan).await;
     let after = stage.step_moving(&redrive, 1_000, 3).await;

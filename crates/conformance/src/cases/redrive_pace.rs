@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use consign_kernel::{LaneName, Redrive, RedrivePlan, RedriveState};
+use consign_kernel::{QueueName, Redrive, RedrivePlan, RedriveState};
 use jiff::SignedDuration;
 
 use super::redrive::{at_rate, everything};
@@ -128,14 +128,14 @@ pub(crate) async fn a_stopped_redrive_waits_until_it_is_resumed(harness: &dyn Ha
 
 pub(crate) async fn a_slow_redrive_does_not_hold_up_another(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
-    let other = stage.add_lane("other", &policy()).await;
+    let other = stage.add_queue("other", &policy()).await;
     stage.dead(3).await;
     stage.dead_in(&other, 3, "gone").await;
-    let of = |lane: &LaneName, plan: RedrivePlan| RedrivePlan {
-        lane: Some(lane.clone()),
+    let of = |queue: &QueueName, plan: RedrivePlan| RedrivePlan {
+        queue: Some(queue.clone()),
         ..plan
     };
-    let slow = stage.start(&of(&stage.lane, at_rate(1))).await;
+    let slow = stage.start(&of(&stage.queue, at_rate(1))).await;
     let quick = stage.start(&of(&other, everything())).await;
     let quick = stage.step_moving(&quick, 2, 2).await;
     stage.advance(s(1)).await;

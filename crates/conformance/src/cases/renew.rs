@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use consign_kernel::{LEASE_TTL_MAX, LanePolicy, RenewAnswer, Report};
+use consign_kernel::{LEASE_TTL_MAX, QueuePolicy, RenewAnswer, Report};
 
 use crate::{
     Harness,
@@ -107,7 +107,7 @@ pub(crate) async fn a_renewed_lease_outlives_its_first_term(harness: &dyn Harnes
 }
 
 pub(crate) async fn a_renewal_outside_the_limits_is_refused(harness: &dyn Harness) {
-    let rules = LanePolicy {
+    let rules = QueuePolicy {
         lease_ttl_max_ms: LEASE_TTL_MAX.as_millis() as u64,
         ..policy()
     };

@@ -1,7 +1,7 @@
 //! What a person found out about held messages (G4, G6).
 
 use consign_kernel::{
-    Attempt, AttemptOutcome, By, LanePolicy, MessageId, Move, Moved, OnDead, OnUncertain, Outcome,
+    Attempt, AttemptOutcome, By, MessageId, Move, Moved, OnDead, OnUncertain, Outcome, QueuePolicy,
     Resolution, State, StateKind, codes,
 };
 
@@ -22,9 +22,9 @@ fn moved(state: StateKind) -> Move {
     Move::Moved { state }
 }
 
-/// A lane that holds what is uncertain, and a message held there after one attempt.
+/// A queue that holds what is uncertain, and a message held there after one attempt.
 async fn uncertain(harness: &dyn Harness) -> (Stage<'_>, MessageId) {
-    let rules = LanePolicy {
+    let rules = QueuePolicy {
         on_uncertain: OnUncertain::Hold,
         ..policy()
     };
@@ -105,7 +105,7 @@ pub(crate) async fn a_message_resolved_as_unknown_stays_in_doubt(harness: &dyn H
     for on_uncertain in [OnUncertain::Hold, OnUncertain::Probe, OnUncertain::Resend] {
         let stage = Stage::with(
             harness,
-            LanePolicy {
+            QueuePolicy {
                 on_uncertain,
                 ..policy()
             },
@@ -235,7 +235,7 @@ pub(crate) async fn a_message_held_while_it_waited_passes_no_turn(harness: &dyn 
 
 pub(crate) async fn many_are_resolved_in_one_call(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
-    let other = stage.add_lane("other", &policy()).await;
+    let other = stage.add_queue("other", &policy()).await;
     let mut sent = stage.enqueue(30).await;
     let elsewhere = consign_kernel::NewMessage::new(other, serde_json::json!(1));
     sent.extend(stage.enqueue_all(&vec![elsewhere; 3]).await);

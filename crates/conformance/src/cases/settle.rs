@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use consign_kernel::{
-    AttemptOutcome, LanePolicy, OnUncertain, Outcome, Recorded, Report, RetrySchedule, State,
+    AttemptOutcome, OnUncertain, Outcome, QueuePolicy, Recorded, Report, RetrySchedule, State,
     StateKind, codes,
 };
 use serde_json::json;
@@ -51,7 +51,7 @@ pub(crate) async fn a_delivery_is_recorded_in_full(harness: &dyn Harness) {
 }
 
 pub(crate) async fn a_retry_rests_as_the_schedule_says(harness: &dyn Harness) {
-    let schedule = |retry| LanePolicy {
+    let schedule = |retry| QueuePolicy {
         retry,
         attempts_max: 6,
         ..policy()
@@ -72,7 +72,7 @@ pub(crate) async fn a_retry_rests_as_the_schedule_says(harness: &dyn Harness) {
     ];
     let stage = Stage::new(harness).await;
     for (retry, delays_ms) in rules {
-        stage.add_lane("mail", &schedule(retry.clone())).await;
+        stage.add_queue("mail", &schedule(retry.clone())).await;
         let id = stage.enqueue_one().await;
         for (tries, delay_ms) in (0..).zip(delays_ms) {
             let lease = stage.claim(1).await;
@@ -105,7 +105,7 @@ pub(crate) async fn jitter_stays_within_its_fraction(harness: &dyn Harness) {
         max_ms: 60_000,
         jitter: 0.3,
     };
-    let stage = Stage::with(harness, LanePolicy { retry, ..policy() }).await;
+    let stage = Stage::with(harness, QueuePolicy { retry, ..policy() }).await;
     let sent = stage.enqueue(50).await;
     let now = stage.now().await;
     for id in sent {
@@ -281,11 +281,11 @@ pub(crate) async fn a_changed_policy_applies_to_leases_in_flight(harness: &dyn H
     let stage = Stage::new(harness).await;
     let id = stage.enqueue_one().await;
     let lease = stage.claim(1).await;
-    let stricter = LanePolicy {
+    let stricter = QueuePolicy {
         attempts_max: 1,
         ..policy()
     };
-    stage.add_lane("mail", &stricter).await;
+    stage.add_queue("mail", &stricter).await;
     let record = stage.report(&lease, id, Outcome::Retry).await;
     assert_eq!(record.state, StateKind::Dead, "one try was allowed");
 }
@@ -321,7 +321,7 @@ pub(crate) async fn a_thousand_messages_settle_in_one_call(harness: &dyn Harness
 /// A worker that is not set up for a message gives it back without using up a try, and without
 /// forgetting a doubt.
 pub(crate) async fn a_message_meant_for_another_destination_keeps_its_tries(harness: &dyn Harness) {
-    let rules = LanePolicy {
+    let rules = QueuePolicy {
         attempts_max: 2,
         on_uncertain: OnUncertain::Probe,
         ..policy()
@@ -360,7 +360,7 @@ pub(crate) async fn a_message_meant_for_another_destination_keeps_its_tries(harn
 
 /// The rest of a message that is sent on follows from its counted tries, this one included.
 pub(crate) async fn a_misdirected_message_rests_as_after_its_next_failure(harness: &dyn Harness) {
-    let rules = LanePolicy {
+    let rules = QueuePolicy {
         attempts_max: 5,
         retry: RetrySchedule::Table {
             delays_ms: vec![1_000, 100_000, 1_000_000],

@@ -1,7 +1,7 @@
-//! Uncertain outcomes: sent again, asked about, or parked, as the lane says.
+//! Uncertain outcomes: sent again, asked about, or parked, as the queue says.
 
 use consign_kernel::{
-    AttemptOutcome, LanePolicy, MessageId, OnUncertain, Outcome, State, StateKind,
+    AttemptOutcome, MessageId, OnUncertain, Outcome, QueuePolicy, State, StateKind,
 };
 
 use crate::{
@@ -9,8 +9,8 @@ use crate::{
     stage::{Stage, TTL, after, by, policy, s},
 };
 
-fn uncertain(on_uncertain: OnUncertain) -> LanePolicy {
-    LanePolicy {
+fn uncertain(on_uncertain: OnUncertain) -> QueuePolicy {
+    QueuePolicy {
         on_uncertain,
         ..policy()
     }
@@ -25,7 +25,7 @@ async fn next_is_in_doubt(stage: &Stage<'_>, outcome: Outcome) -> bool {
     claimed.in_doubt
 }
 
-pub(crate) async fn an_uncertain_report_is_resent_where_the_lane_says_so(harness: &dyn Harness) {
+pub(crate) async fn an_uncertain_report_is_resent_where_the_queue_says_so(harness: &dyn Harness) {
     let stage = Stage::with(harness, uncertain(OnUncertain::Resend)).await;
     let id = stage.enqueue_one().await;
     let lease = stage.claim(1).await;
@@ -63,7 +63,7 @@ pub(crate) async fn uncertain_reports_exhaust_the_tries(harness: &dyn Harness) {
 pub(crate) async fn doubt_lasts_until_the_sink_has_answered(harness: &dyn Harness) {
     let stage = Stage::with(
         harness,
-        LanePolicy {
+        QueuePolicy {
             attempts_max: 9,
             ..uncertain(OnUncertain::Probe)
         },
@@ -92,7 +92,7 @@ pub(crate) async fn doubt_lasts_until_the_sink_has_answered(harness: &dyn Harnes
 }
 
 pub(crate) async fn doubt_survives_a_requeue(harness: &dyn Harness) {
-    // A lane that probes would hold it.
+    // A queue that probes would hold it.
     let stage = Stage::with(harness, uncertain(OnUncertain::Resend)).await;
     let id = stage.enqueue_one().await;
     for _ in 0..3 {
@@ -107,7 +107,7 @@ pub(crate) async fn doubt_survives_a_requeue(harness: &dyn Harness) {
     assert!(next_is_in_doubt(&stage, Outcome::Delivered).await);
 }
 
-pub(crate) async fn an_uncertain_report_is_held_where_the_lane_says_so(harness: &dyn Harness) {
+pub(crate) async fn an_uncertain_report_is_held_where_the_queue_says_so(harness: &dyn Harness) {
     let stage = Stage::with(harness, uncertain(OnUncertain::Hold)).await;
     let id = stage.enqueue_one().await;
     let lease = stage.claim(1).await;
@@ -137,7 +137,7 @@ pub(crate) async fn an_uncertain_report_is_held_where_the_lane_says_so(harness: 
 }
 
 pub(crate) async fn an_uncertain_last_try_is_held_rather_than_dead(harness: &dyn Harness) {
-    let rules = LanePolicy {
+    let rules = QueuePolicy {
         attempts_max: 1,
         ..uncertain(OnUncertain::Hold)
     };
@@ -211,7 +211,7 @@ pub(crate) async fn a_begun_message_is_held_after_a_crash(harness: &dyn Harness)
 }
 
 pub(crate) async fn a_begun_message_alone_is_held_even_on_its_last_try(harness: &dyn Harness) {
-    let rules = LanePolicy {
+    let rules = QueuePolicy {
         attempts_max: 1,
         ..uncertain(OnUncertain::Hold)
     };

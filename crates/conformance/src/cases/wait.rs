@@ -19,7 +19,7 @@ const BEGUN: Duration = Duration::from_millis(300);
 
 /// Starts a wait, has another instance `act`, then lets `pass` go by; the wait must end.
 async fn ended_by(stage: &Stage<'_>, act: impl AsyncFnOnce(), pass: Duration) {
-    let mut wait = pin!(stage.store.wait(&stage.lane, LONG));
+    let mut wait = pin!(stage.store.wait(&stage.queue, LONG));
     // A store that cannot wait answers at once, and its worker polls.
     if timeout(BEGUN, wait.as_mut()).await.is_ok() {
         return;
@@ -32,7 +32,7 @@ async fn ended_by(stage: &Stage<'_>, act: impl AsyncFnOnce(), pass: Duration) {
 }
 
 async fn claimed_by(other: &Arc<dyn Store>, stage: &Stage<'_>) -> Lease {
-    let claim = Claim::new(stage.lane.clone(), "other", 1);
+    let claim = Claim::new(stage.queue.clone(), "other", 1);
     let lease = other.claim(&claim).await.expect("claim answers");
     lease.expect("something to claim")
 }

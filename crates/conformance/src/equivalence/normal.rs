@@ -8,9 +8,9 @@ use std::collections::HashMap;
 
 use consign_kernel::{
     Attempt, AuditEntry, BeginAnswer, ClaimedMessage, Counts, DeadLetter, Enqueued, Expired,
-    Explanation, Fence, Finding, Lane, LastAttempt, LateResult, Lease, LeaseView, Listed, Message,
-    MessageId, Moved, Page, Recorded, Redrive, ReleaseAnswer, RenewAnswer, SettleAnswer, State,
-    Token, codes,
+    Explanation, Fence, Finding, LastAttempt, LateResult, Lease, LeaseView, Listed, Message,
+    MessageId, Moved, Page, Queue, Recorded, Redrive, ReleaseAnswer, RenewAnswer, SettleAnswer,
+    State, Token, codes,
 };
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -124,9 +124,9 @@ normal_structs! {
     Counts { oldest_due_at }
     DeadLetter { message_id, at }
     Enqueued { id }
-    Explanation { message, state, lane, last_attempt, now }
+    Explanation { message, state, queue, last_attempt, now }
     Finding { ids }
-    Lane { paused_at }
+    Queue { paused_at }
     LastAttempt { finished_at }
     LateResult { message_id, token, fence, at }
     Lease { token, fence, claimed_at, expires_at, messages }

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use consign_kernel::{
-    LaneName, LanePolicy, OnDead, OnUncertain, Outcome, Resolution, RetrySchedule,
+    OnDead, OnUncertain, Outcome, QueueName, QueuePolicy, Resolution, RetrySchedule,
 };
 use proptest::{collection::vec, option, prelude::*, sample::select};
 
@@ -16,11 +16,11 @@ pub(super) enum Op {
     Enqueue(Vec<Draft>),
     /// A batch longer than a run may be.
     EnqueueMany {
-        lane: usize,
+        queue: usize,
         count: usize,
     },
     Claim {
-        lane: usize,
+        queue: usize,
         limit: u32,
         ttl_s: Option<u64>,
         owner: u8,
@@ -57,13 +57,13 @@ pub(super) enum Op {
         ms: i64,
     },
     Pause {
-        lane: usize,
+        queue: usize,
     },
     Resume {
-        lane: usize,
+        queue: usize,
     },
-    PutLane {
-        lane: usize,
+    PutQueue {
+        queue: usize,
         change: Change,
     },
     Requeue(Vec<u16>),
@@ -74,7 +74,7 @@ pub(super) enum Op {
         resolution: Resolution,
     },
     StartRedrive {
-        lane: Option<usize>,
+        queue: Option<usize>,
         code: Option<&'static str>,
         rate: Option<u32>,
         limit: Option<u64>,
@@ -89,13 +89,13 @@ pub(super) enum Op {
     History(u16),
     Late(u16),
     List {
-        lane: Option<usize>,
+        queue: Option<usize>,
         state: usize,
         before: Option<u16>,
         limit: u32,
     },
     Dead {
-        lane: Option<usize>,
+        queue: Option<usize>,
         code: Option<&'static str>,
         before: Option<u16>,
         limit: u32,
@@ -112,7 +112,7 @@ pub(super) enum Op {
 /// A message to enqueue.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Draft {
-    pub(super) lane: usize,
+    pub(super) queue: usize,
     pub(super) key: Option<u8>,
     pub(super) group: Option<u8>,
     pub(super) payload: u8,
@@ -152,23 +152,23 @@ pub(super) enum Change {
     OnUncertain(OnUncertain),
 }
 
-/// The three lanes everything happens in.
-pub(super) fn lanes() -> [(LaneName, LanePolicy); 3] {
+/// The three queues everything happens in.
+pub(super) fn queues() -> [(QueueName, QueuePolicy); 3] {
     let name = |name: &str| name.parse().expect("invariant: a plain name");
-    let plain = LanePolicy {
+    let plain = QueuePolicy {
         lease_ttl_ms: 5_000,
         attempts_max: 2,
         // Without jitter, so that both stores come to the same time.
         retry: RetrySchedule::Fixed { delay_ms: 500 },
-        ..LanePolicy::default()
+        ..QueuePolicy::default()
     };
-    let held = LanePolicy {
+    let held = QueuePolicy {
         ordered: true,
         on_dead: OnDead::Block,
         on_uncertain: OnUncertain::Hold,
         ..plain.clone()
     };
-    let probed = LanePolicy {
+    let probed = QueuePolicy {
         ordered: true,
         on_dead: OnDead::Continue,
         on_uncertain: OnUncertain::Probe,
@@ -186,8 +186,8 @@ pub(super) fn lanes() -> [(LaneName, LanePolicy); 3] {
 }
 
 impl Change {
-    /// The lane's original rules with this change.
-    pub(super) fn of(self, policy: &LanePolicy) -> LanePolicy {
+    /// The queue's original rules with this change.
+    pub(super) fn of(self, policy: &QueuePolicy) -> QueuePolicy {
         let mut policy = policy.clone();
         match self {
             Self::Original => {}
@@ -259,7 +259,7 @@ pub(super) fn life(ops: usize) -> impl Strategy<Value = Vec<Op>> {
     )
 }
 
-fn lane() -> std::ops::Range<usize> {
+fn queue() -> std::ops::Range<usize> {
     0..3
 }
 
@@ -269,11 +269,11 @@ fn draft() -> impl Strategy<Value = Draft> {
     // A payload follows from its key but for a few, which conflict.
     let payload = prop_oneof![9 => Just(0_u8), 1 => Just(1)];
     let delay_s = prop_oneof![4 => Just(0_u64), 1 => Just(2), 1 => Just(7)];
-    (lane(), key, group, payload, delay_s).prop_map(|(lane, key, group, payload, delay_s)| {
+    (queue(), key, group, payload, delay_s).prop_map(|(queue, key, group, payload, delay_s)| {
         // A key belongs to one group, or nearly every repeat would conflict.
         let group = key.map_or(group, |key| Some(key % 3));
         Draft {
-            lane,
+            queue,
             key,
             group,
             payload,
@@ -283,7 +283,8 @@ fn draft() -> impl Strategy<Value = Draft> {
 }
 
 fn produce() -> impl Strategy<Value = Op> {
-    let many = (lane(), 150..450_usize).prop_map(|(lane, count)| Op::EnqueueMany { lane, count });
+    let many =
+        (queue(), 150..450_usize).prop_map(|(queue, count)| Op::EnqueueMany { queue, count });
     prop_oneof![40 => vec(draft(), 0..8).prop_map(Op::Enqueue), 1 => many]
 }
 
@@ -317,12 +318,13 @@ fn said() -> impl Strategy<Value = Said> {
 fn work() -> impl Strategy<Value = Op> {
     let limit = prop_oneof![6 => 1..8_u32, 1 => Just(1_000_u32)];
     let ttl_s = option::weighted(0.3, select(vec![1_u64, 3, 20]));
-    let claim = (lane(), limit, ttl_s, 0..3_u8).prop_map(|(lane, limit, ttl_s, owner)| Op::Claim {
-        lane,
-        limit,
-        ttl_s,
-        owner,
-    });
+    let claim =
+        (queue(), limit, ttl_s, 0..3_u8).prop_map(|(queue, limit, ttl_s, owner)| Op::Claim {
+            queue,
+            limit,
+            ttl_s,
+            owner,
+        });
     let renew = (back(), select(vec![1_u64, 6, 30]));
     let renew = renew.prop_map(|(lease, ttl_s)| Op::Renew { lease, ttl_s });
     let begin = (back(), vec(pick(), 0..4)).prop_map(|(lease, picks)| Op::Begin { lease, picks });
@@ -386,9 +388,9 @@ fn operate() -> impl Strategy<Value = Op> {
     let code = option::weighted(0.2, select(vec!["gone", "attempts_exhausted"]));
     let rate = option::of(select(vec![1_u32, 3, 50]));
     let limit = option::weighted(0.3, 1..6_u64);
-    let start = (option::of(lane()), code, rate, limit);
-    let start = start.prop_map(|(lane, code, rate, limit)| Op::StartRedrive {
-        lane,
+    let start = (option::of(queue()), code, rate, limit);
+    let start = start.prop_map(|(queue, code, rate, limit)| Op::StartRedrive {
+        queue,
         code,
         rate,
         limit,
@@ -399,9 +401,9 @@ fn operate() -> impl Strategy<Value = Op> {
         4 => step.prop_map(|limit| Op::StepRedrive { limit }),
         1 => (1..4_i64).prop_map(Op::StopRedrive),
         1 => (1..4_i64).prop_map(Op::ResumeRedrive),
-        1 => lane().prop_map(|lane| Op::Pause { lane }),
-        2 => lane().prop_map(|lane| Op::Resume { lane }),
-        2 => (lane(), change()).prop_map(|(lane, change)| Op::PutLane { lane, change }),
+        1 => queue().prop_map(|queue| Op::Pause { queue }),
+        2 => queue().prop_map(|queue| Op::Resume { queue }),
+        2 => (queue(), change()).prop_map(|(queue, change)| Op::PutQueue { queue, change }),
         4 => ids().prop_map(Op::Requeue),
         2 => ids().prop_map(Op::Hold),
         3 => ids().prop_map(Op::Unhold),
@@ -412,18 +414,18 @@ fn operate() -> impl Strategy<Value = Op> {
 fn read() -> impl Strategy<Value = Op> {
     let limit = || select(vec![0_u32, 1, 3, 1_000]);
     let before = || option::of(any::<u16>());
-    let some_lane = || option::of(lane());
-    let list = (some_lane(), 0..8_usize, before(), limit());
-    let list = list.prop_map(|(lane, state, before, limit)| Op::List {
-        lane,
+    let some_queue = || option::of(queue());
+    let list = (some_queue(), 0..8_usize, before(), limit());
+    let list = list.prop_map(|(queue, state, before, limit)| Op::List {
+        queue,
         state,
         before,
         limit,
     });
     let code = option::of(select(vec!["gone", "attempts_exhausted"]));
-    let dead = (some_lane(), code, before(), limit());
-    let dead = dead.prop_map(|(lane, code, before, limit)| Op::Dead {
-        lane,
+    let dead = (some_queue(), code, before(), limit());
+    let dead = dead.prop_map(|(queue, code, before, limit)| Op::Dead {
+        queue,
         code,
         before,
         limit,

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::{
     normal::{Names, Normal},
-    op::{Draft, Op, Pick, Said, lanes, s},
+    op::{Draft, Op, Pick, Said, queues, s},
 };
 use crate::{Factory, Harness};
 
@@ -31,13 +31,13 @@ fn by() -> By {
 }
 
 impl Side {
-    /// A fresh store with the three lanes.
+    /// A fresh store with the three queues.
     pub(super) async fn fresh(factory: &dyn Factory) -> Self {
         let harness = factory.fresh().await;
         let store = harness.store();
-        for (name, policy) in lanes() {
-            let made = store.put_lane(&name, &policy, &by()).await;
-            made.expect("the lanes can be made");
+        for (name, policy) in queues() {
+            let made = store.put_queue(&name, &policy, &by()).await;
+            made.expect("the queues can be made");
         }
         let start = harness.now().await;
         Self {
@@ -58,22 +58,22 @@ impl Side {
                 let messages: Vec<NewMessage> = drafts.iter().map(message).collect();
                 self.enqueue(&messages).await
             }
-            Op::EnqueueMany { lane, count } => {
-                let lane = &lanes()[*lane].0;
-                let message = |n| NewMessage::new(lane.clone(), json!(n));
+            Op::EnqueueMany { queue, count } => {
+                let queue = &queues()[*queue].0;
+                let message = |n| NewMessage::new(queue.clone(), json!(n));
                 let messages: Vec<NewMessage> = (0..*count).map(message).collect();
                 self.enqueue(&messages).await
             }
             Op::Claim {
-                lane,
+                queue,
                 limit,
                 ttl_s,
                 owner,
             } => {
-                let lane = lanes()[*lane].0.clone();
+                let queue = queues()[*queue].0.clone();
                 let claim = Claim {
                     ttl: ttl_s.map(s),
-                    ..Claim::new(lane, format!("owner-{owner}"), *limit)
+                    ..Claim::new(queue, format!("owner-{owner}"), *limit)
                 };
                 self.claim(&claim).await
             }
@@ -119,11 +119,11 @@ impl Side {
     async fn operate_or_read(&self, op: &Op) -> String {
         let store = &self.store;
         match op {
-            Op::Pause { lane } => self.say(store.pause(&lanes()[*lane].0, &by()).await),
-            Op::Resume { lane } => self.say(store.resume(&lanes()[*lane].0, &by()).await),
-            Op::PutLane { lane, change } => {
-                let (name, policy) = &lanes()[*lane];
-                self.say(store.put_lane(name, &change.of(policy), &by()).await)
+            Op::Pause { queue } => self.say(store.pause(&queues()[*queue].0, &by()).await),
+            Op::Resume { queue } => self.say(store.resume(&queues()[*queue].0, &by()).await),
+            Op::PutQueue { queue, change } => {
+                let (name, policy) = &queues()[*queue];
+                self.say(store.put_queue(name, &change.of(policy), &by()).await)
             }
             Op::Requeue(ids) => self.say(store.requeue(&self.messages_at(ids), &by()).await),
             Op::Hold(ids) => self.say(store.hold(&self.messages_at(ids), &by()).await),
@@ -133,13 +133,13 @@ impl Side {
                 self.say(store.resolve(&ids, resolution, &by()).await)
             }
             Op::StartRedrive {
-                lane,
+                queue,
                 code,
                 rate,
                 limit,
             } => {
                 let plan = RedrivePlan {
-                    lane: lane.map(|lane| lanes()[lane].0.clone()),
+                    queue: queue.map(|queue| queues()[queue].0.clone()),
                     code: code.map(str::to_owned),
                     rate_per_second: *rate,
                     limit: *limit,
@@ -153,13 +153,13 @@ impl Side {
             Op::History(id) => self.say(store.history(self.message_at(*id)).await),
             Op::Late(id) => self.say(store.late(self.message_at(*id)).await),
             Op::List {
-                lane,
+                queue,
                 state,
                 before,
                 limit,
             } => {
                 let filter = Filter {
-                    lane: lane.map(|lane| lanes()[lane].0.clone()),
+                    queue: queue.map(|queue| queues()[queue].0.clone()),
                     state: StateKind::ALL.get(*state).copied(),
                     ..Filter::default()
                 };
@@ -167,13 +167,13 @@ impl Side {
                 self.say(store.list(&filter, before, *limit).await)
             }
             Op::Dead {
-                lane,
+                queue,
                 code,
                 before,
                 limit,
             } => {
                 let filter = Filter {
-                    lane: lane.map(|lane| lanes()[lane].0.clone()),
+                    queue: queue.map(|queue| queues()[queue].0.clone()),
                     code: code.map(str::to_owned),
                     ..Filter::default()
                 };
@@ -186,14 +186,14 @@ impl Side {
         }
     }
 
-    /// How many messages of each lane are where.
+    /// How many messages of each queue are where.
     pub(super) async fn counts(&self) -> String {
-        let lanes = self.store.lanes(None, 1_000).await.map(|mut lanes| {
-            // A lane the store itself creates is its own business.
-            lanes.retain(|(lane, _)| lane.name.as_str() != "default");
-            lanes
+        let queues = self.store.queues(None, 1_000).await.map(|mut queues| {
+            // A queue the store itself creates is its own business.
+            queues.retain(|(queue, _)| queue.name.as_str() != "default");
+            queues
         });
-        self.say(lanes)
+        self.say(queues)
     }
 
     /// Everything that can be read, one answer each; of a long life the first messages only.
@@ -255,7 +255,7 @@ impl Side {
         let entries = self.store.audit(id, None, limit).await.map(|mut entries| {
             let falling = entries.windows(2).all(|pair| pair[0].id > pair[1].id);
             assert!(falling, "audit runs from the newest: {entries:?}");
-            entries.retain(|entry| entry.lane.as_ref().is_none_or(|l| l.as_str() != "default"));
+            entries.retain(|entry| entry.queue.as_ref().is_none_or(|l| l.as_str() != "default"));
             entries
         });
         self.say(entries)
@@ -264,9 +264,9 @@ impl Side {
     fn say<T: Normal + Debug>(&self, answer: Result<T>) -> String {
         match answer {
             Ok(answer) => format!("{:#?}", answer.normal(&self.names)),
-            Err(Error::KeyConflict { lane, key, id }) => {
+            Err(Error::KeyConflict { queue, key, id }) => {
                 let id = id.normal(&self.names);
-                format!("Error key_conflict {lane} {key} {id:?}")
+                format!("Error key_conflict {queue} {key} {id:?}")
             }
             Err(error @ Error::Unavailable { .. }) => panic!("the store failed: {error:?}"),
             Err(error) => format!("Error {}", error.code()),
@@ -337,6 +337,6 @@ fn message(draft: &Draft) -> NewMessage {
         key: draft.key.map(|key| format!("key-{key}")),
         group: draft.group.map(|group| format!("group-{group}")),
         delay: s(draft.delay_s),
-        ..NewMessage::new(lanes()[draft.lane].0.clone(), payload)
+        ..NewMessage::new(queues()[draft.queue].0.clone(), payload)
     }
 }

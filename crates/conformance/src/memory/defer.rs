@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use consign_kernel::{LanePolicy, MessageId, NewMessage, Payload, StateKind};
+use consign_kernel::{MessageId, NewMessage, Payload, QueuePolicy, StateKind};
 use consign_memory::{
     Action, AuditEnd, AuditStatus, Deferred, EnqueuedMemory, Found, NewMemory, OutboxStatus, Twin,
     message_key, payload_sha,
@@ -101,7 +101,7 @@ pub(crate) async fn a_deferred_memory_is_a_row_and_the_end_of_its_audit(harness:
 
 /// E9: never a row without its audit's end, never an end without its row.
 pub(crate) async fn a_deferral_is_done_whole_or_not_at_all(harness: &dyn Harness) {
-    let small = LanePolicy {
+    let small = QueuePolicy {
         payload_max_bytes: 300,
         ..rules()
     };
@@ -265,15 +265,15 @@ pub(crate) async fn what_is_stored_is_known(harness: &dyn Harness) {
 }
 
 /// What is not a memory under its own key and hash would stop the worker or be taken for stored.
-pub(crate) async fn the_lane_of_memories_takes_memories_only(harness: &dyn Harness) {
+pub(crate) async fn the_queue_of_memories_takes_memories_only(harness: &dyn Harness) {
     let shelf = Shelf::new(harness).await;
     let good = memory("text").message();
     let sha = payload_sha("text");
-    let lane = || shelf.stage.lane.clone();
-    let keyed = |payload: Payload, key: &str| NewMessage::new(lane(), payload).with_key(key);
+    let queue = || shelf.stage.queue.clone();
+    let keyed = |payload: Payload, key: &str| NewMessage::new(queue(), payload).with_key(key);
     let key = message_key("team:p", &sha);
     for wrong in [
-        NewMessage::new(lane(), good.payload.clone()),
+        NewMessage::new(queue(), good.payload.clone()),
         keyed(good.payload.clone(), "another key"),
         keyed(good.payload.clone(), &message_key("team:q", &sha)),
         keyed(good.payload.clone(), &format!("{key}#1")),
@@ -310,22 +310,22 @@ pub(crate) async fn the_lane_of_memories_takes_memories_only(harness: &dyn Harne
     }
 }
 
-pub(crate) async fn the_first_memory_makes_the_lane(harness: &dyn Harness) {
+pub(crate) async fn the_first_memory_makes_the_queue(harness: &dyn Harness) {
     let shelf = Shelf::bare(harness);
     assert_eq!(shelf.claim_ids("w1", 1).await, [], "nothing yet");
     let id = shelf.put_text("text").await;
-    let lanes = shelf
+    let queues = shelf
         .stage
         .store
-        .lanes(None, 1_000)
+        .queues(None, 1_000)
         .await
-        .expect("lanes answers");
-    let (lane, _) = lanes
+        .expect("queues answers");
+    let (queue, _) = queues
         .into_iter()
-        .find(|(lane, _)| lane.name == shelf.stage.lane)
-        .expect("the lane is made");
-    let expected = consign_memory::lane_policy(&consign_memory::MemoryOptions::default());
-    assert_eq!(lane.policy, expected, "by the protocol's own rules");
+        .find(|(queue, _)| queue.name == shelf.stage.queue)
+        .expect("the queue is made");
+    let expected = consign_memory::queue_policy(&consign_memory::MemoryOptions::default());
+    assert_eq!(queue.policy, expected, "by the protocol's own rules");
     assert_eq!(shelf.claim_ids("w1", 1).await, [id]);
 }
 

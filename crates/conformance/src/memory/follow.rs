@@ -1,7 +1,7 @@
 //! Whatever moves a memory writes its audit (W1 to W14, E3, E4; the table of the port).
 
 use consign_kernel::{
-    LanePolicy, Lease, MessageId, OnUncertain, Outcome, Report, Resolution, SettleAnswer,
+    Lease, MessageId, OnUncertain, Outcome, QueuePolicy, Report, Resolution, SettleAnswer,
 };
 use consign_memory::{Action, Audit, AuditStatus, NewMemory};
 use serde_json::{Value, json};
@@ -301,7 +301,7 @@ pub(crate) async fn an_expiry_is_not_audited_but_a_death_is(harness: &dyn Harnes
 
 /// A person who finds out about a held memory.
 pub(crate) async fn a_resolved_memory_is_audited(harness: &dyn Harness) {
-    let held = LanePolicy {
+    let held = QueuePolicy {
         on_uncertain: OnUncertain::Hold,
         ..rules()
     };

@@ -1,32 +1,32 @@
-//! The lane `memory` with its logbook: what every case needs.
+//! The queue `memory` with its logbook: what every case needs.
 
 use std::{sync::Arc, time::Duration};
 
-use consign_kernel::{LanePolicy, MessageId, RetrySchedule};
+use consign_kernel::{MessageId, QueuePolicy, RetrySchedule};
 use consign_memory::{
-    Action, Audit, AuditEnd, AuditFilter, AuditStatus, LANE, Logbook, NewAudit, NewMemory,
-    OutboxRow,
+    Action, Audit, AuditEnd, AuditFilter, AuditStatus, Logbook, NewAudit, NewMemory, OutboxRow,
+    QUEUE,
 };
 use serde_json::{Value, json};
 
 use crate::{
     Harness,
-    stage::{Stage, lane},
+    stage::{Stage, queue},
 };
 
 /// How long leases live on every shelf.
 pub(crate) const LEASE: Duration = Duration::from_secs(60);
 
-/// A fresh store with the lane `memory`: leases of two minutes, five tries, rests of two minutes
+/// A fresh store with the queue `memory`: leases of two minutes, five tries, rests of two minutes
 /// that double.
 pub(crate) struct Shelf<'a> {
     pub(crate) stage: Stage<'a>,
     pub(crate) book: Arc<dyn Logbook>,
 }
 
-/// The rules of the lane on every shelf; as the worker's, without jitter.
-pub(crate) fn rules() -> LanePolicy {
-    LanePolicy {
+/// The rules of the queue on every shelf; as the worker's, without jitter.
+pub(crate) fn rules() -> QueuePolicy {
+    QueuePolicy {
         lease_ttl_ms: 120_000,
         attempts_max: 5,
         retry: RetrySchedule::Exponential {
@@ -36,7 +36,7 @@ pub(crate) fn rules() -> LanePolicy {
             jitter: 0.0,
         },
         record_begin: true,
-        ..LanePolicy::default()
+        ..QueuePolicy::default()
     }
 }
 
@@ -109,18 +109,18 @@ impl<'a> Shelf<'a> {
         Self::with(harness, rules()).await
     }
 
-    pub(crate) async fn with(harness: &'a dyn Harness, rules: LanePolicy) -> Self {
+    pub(crate) async fn with(harness: &'a dyn Harness, rules: QueuePolicy) -> Self {
         let shelf = Self::bare(harness);
-        shelf.stage.add_lane(LANE, &rules).await;
+        shelf.stage.add_queue(QUEUE, &rules).await;
         shelf
     }
 
-    /// Without the lane.
+    /// Without the queue.
     pub(crate) fn bare(harness: &'a dyn Harness) -> Self {
         let stage = Stage {
             harness,
             store: harness.store(),
-            lane: lane(LANE),
+            queue: queue(QUEUE),
         };
         let book = harness.logbook().expect("a store that keeps a logbook");
         Self { stage, book }

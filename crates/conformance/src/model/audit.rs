@@ -8,7 +8,7 @@ use consign_kernel::{
 
 use super::{
     Action, Bounds, Rule,
-    bounds::lane,
+    bounds::queue,
     world::{Reception, World, instant, token},
 };
 
@@ -144,7 +144,7 @@ impl Audit<'_> {
         !(ended(attempt) && together.next().is_some())
     }
 
-    /// Where the lane says hold: what is in doubt is held, and what was sent is in doubt.
+    /// Where the queue says hold: what is in doubt is held, and what was sent is in doubt.
     fn held_when_in_doubt(&self, record: &Record) -> bool {
         if self.bounds.on_uncertain != OnUncertain::Hold {
             return true;
@@ -199,7 +199,7 @@ impl World {
         let mut store = self.store().clone();
         // Late enough for every lease to have ended and every retry to be due.
         let late = instant(u8::MAX);
-        let claim = Claim::new(lane(), "worker", 1);
+        let claim = Claim::new(queue(), "worker", 1);
         for (number, _) in (self.last_lease + 1..).zip(self.ids()) {
             let answer = store.claim(late, token(number), &claim);
             let Some(lease) = answer.expect("invariant: a valid claim") else {

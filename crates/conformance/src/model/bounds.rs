@@ -1,8 +1,8 @@
 //! How much may happen in a world.
 
-use consign_kernel::{LaneName, LanePolicy, OnUncertain, Outcome, RetrySchedule};
+use consign_kernel::{OnUncertain, Outcome, QueueName, QueuePolicy, RetrySchedule};
 
-/// What a world may spend, and the policy of its one lane.
+/// What a world may spend, and the policy of its one queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// What this world is meant to show.
@@ -25,9 +25,9 @@ pub struct Bounds {
     pub begins: bool,
     /// The outcomes workers report, besides `delivered`.
     pub outcomes: &'static [Outcome],
-    /// The lane's limit.
+    /// The queue's limit.
     pub attempts_max: u32,
-    /// The lane's rule for uncertain outcomes.
+    /// The queue's rule for uncertain outcomes.
     pub on_uncertain: OnUncertain,
 }
 
@@ -77,7 +77,7 @@ impl Bounds {
         }
     }
 
-    /// Two messages in a lane that must not send twice on its own.
+    /// Two messages in a queue that must not send twice on its own.
     pub fn hold() -> Self {
         Self {
             name: "hold",
@@ -126,17 +126,17 @@ impl Bounds {
         }
     }
 
-    pub(super) fn policy(&self) -> LanePolicy {
-        LanePolicy {
+    pub(super) fn policy(&self) -> QueuePolicy {
+        QueuePolicy {
             attempts_max: self.attempts_max,
             retry: RetrySchedule::Fixed { delay_ms: 0 },
             on_uncertain: self.on_uncertain,
-            ..LanePolicy::default()
+            ..QueuePolicy::default()
         }
     }
 }
 
-/// The one lane of every world.
-pub(super) fn lane() -> LaneName {
+/// The one queue of every world.
+pub(super) fn queue() -> QueueName {
     "a".parse().expect("invariant: a plain name")
 }

@@ -34,7 +34,7 @@ pub enum Rule {
     DeadStays,
     /// A delivered message stays delivered.
     DeliveredIsFinal,
-    /// Where the lane says hold, what had begun when its lease ended is not sent again by itself.
+    /// Where the queue says hold, what had begun when its lease ended is not sent again by itself.
     HeldWhenInDoubt,
     /// Everything the sink received stands in the record, or was lost by a failover.
     DuplicatesExplained,
@@ -85,7 +85,7 @@ pub(super) fn properties(bounds: &Bounds) -> Vec<Property<StoreModel>> {
     let mut properties = always();
     let drains = |_: &StoreModel, world: &World| world.drains();
     properties.push(Property::always(
-        "one healthy worker drains the lane",
+        "one healthy worker drains the queue",
         drains,
     ));
     properties.extend(sometimes());

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use super::{
     Action, Bounds, Rule,
-    bounds::lane,
+    bounds::queue,
     ledger::{Promise, Verdict},
     world::{
         Belief, Heard, LeaseNo, Primary, Reception, Said, Stage, Worker, World, instant, operator,
@@ -60,7 +60,7 @@ impl Step<'_> {
     fn enqueue(&mut self) {
         let now = instant(self.world.clock);
         let primary = self.primary();
-        let message = NewMessage::new(lane(), serde_json::Value::Null);
+        let message = NewMessage::new(queue(), serde_json::Value::Null);
         primary
             .store
             .enqueue(now, &[message])
@@ -73,7 +73,7 @@ impl Step<'_> {
         let expires = self.world.clock + CLAIM_TICKS;
         let number = self.world.last_lease + 1;
         let token = self.fresh_token(number);
-        let claim = Claim::new(lane(), "worker", u32::from(self.bounds.messages))
+        let claim = Claim::new(queue(), "worker", u32::from(self.bounds.messages))
             .with_ttl(ticks(CLAIM_TICKS));
         let primary = self.primary();
         let answer = primary.store.claim(now, token, &claim);

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::{
-    bounds::{Bounds, lane},
+    bounds::{Bounds, queue},
     ledger::Ledger,
     rule::Alarms,
 };
@@ -136,14 +136,14 @@ pub(super) struct Reception {
 }
 
 impl World {
-    /// The beginning: an empty lane, nobody has done anything.
+    /// The beginning: an empty queue, nobody has done anything.
     pub(super) fn new(bounds: &Bounds, flaw: Option<Flaw>) -> Self {
         let mut store = Reference::default();
         if let Some(flaw) = flaw {
             store = store.with_flaw(flaw);
         }
         store
-            .put_lane(instant(0), &lane(), &bounds.policy(), &operator())
+            .put_queue(instant(0), &queue(), &bounds.policy(), &operator())
             .expect("invariant: the model's policy is valid");
         let skew = u8::from(matches!(flaw, Some(Flaw::WorkerClock(_))));
         let skewed = Worker {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use consign_kernel::{MessageId, NewMessage, Outcome};
-use consign_orders::{Accepted, LANE, LedgerEntry, LedgerFilter, LedgerStatus, NewOrder};
+use consign_orders::{Accepted, LedgerEntry, LedgerFilter, LedgerStatus, NewOrder, QUEUE};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -13,7 +13,7 @@ use super::desk::{
 };
 use crate::{
     Harness,
-    stage::{after, all, lane, policy, refused, s},
+    stage::{after, all, policy, queue, refused, s},
 };
 
 /// O-01.
@@ -165,11 +165,11 @@ pub(crate) async fn orders_are_accepted_all_or_none(harness: &dyn Harness) {
     }
 }
 
-pub(crate) async fn orders_need_their_lane(harness: &dyn Harness) {
+pub(crate) async fn orders_need_their_queue(harness: &dyn Harness) {
     let ledger = harness.ledger().expect("a ledger");
     let order = order("key-0001");
     let answer = ledger.accept(std::slice::from_ref(&order)).await;
-    refused(answer, "unknown_lane");
+    refused(answer, "unknown_queue");
     let entry = ledger.entry(&order.client, &order.key).await;
     assert_eq!(entry.expect("entry answers"), None);
 }
@@ -305,19 +305,19 @@ pub(crate) async fn mixed_orders_at_once_end_without_a_deadlock(harness: &dyn Ha
 
 /// A copy would be sent a second time, and a message under a key to come would keep its order out.
 /// What is refused says nothing about whose keys are taken.
-pub(crate) async fn the_lane_of_orders_takes_nothing_else(harness: &dyn Harness) {
+pub(crate) async fn the_queue_of_orders_takes_nothing_else(harness: &dyn Harness) {
     let desk = Desk::new(harness).await;
-    let mail = desk.stage.add_lane("mail", &policy()).await;
+    let mail = desk.stage.add_queue("mail", &policy()).await;
     let taken = order("key-0001");
     desk.enter(&taken).await;
     let to_come = order("key-0002");
-    let plain = |order: &NewOrder| NewMessage::new(lane(LANE), order.payload.clone());
+    let plain = |order: &NewOrder| NewMessage::new(queue(QUEUE), order.payload.clone());
     for message in [
         plain(&taken),
         plain(&taken).with_key(taken.message_key()),
         plain(&twisted(&taken)).with_key(taken.message_key()),
         plain(&to_come).with_key(to_come.message_key()),
-        NewMessage::new(lane(LANE), json!("no order at all")),
+        NewMessage::new(queue(QUEUE), json!("no order at all")),
     ] {
         let alone = desk.stage.try_enqueue(std::slice::from_ref(&message)).await;
         refused(alone, "invalid_input");

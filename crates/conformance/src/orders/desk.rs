@@ -1,24 +1,24 @@
-//! The lane `orders` with a ledger beside it: what every case needs.
+//! The queue `orders` with a ledger beside it: what every case needs.
 
 use std::{str::FromStr, sync::Arc, time::Duration};
 
-use consign_kernel::{LanePolicy, Lease, MessageId, OnUncertain, Outcome, Report, StateKind};
+use consign_kernel::{Lease, MessageId, OnUncertain, Outcome, QueuePolicy, Report, StateKind};
 use consign_orders::{
-    Accepted, Client, Ended, Filled, LANE, Ledger, LedgerEntry, LedgerStatus, NewOrder, OrderKey,
-    OrderRequest, Rules, Stored,
+    Accepted, Client, Ended, Filled, Ledger, LedgerEntry, LedgerStatus, NewOrder, OrderKey,
+    OrderRequest, QUEUE, Rules, Stored,
 };
 use serde_json::{Map, json};
 use uuid::Uuid;
 
 use crate::{
     Harness,
-    stage::{Stage, ids, lane, policy},
+    stage::{Stage, ids, policy, queue},
 };
 
 /// How long keys are remembered on every desk.
 pub(crate) const TTL: Duration = Duration::from_secs(48 * 3_600);
 
-/// A fresh store with the lane `orders`: leases of 10 s, three tries, rests of 1 s and then 2 s.
+/// A fresh store with the queue `orders`: leases of 10 s, three tries, rests of 1 s and then 2 s.
 pub(crate) struct Desk<'a> {
     pub(crate) stage: Stage<'a>,
     pub(crate) ledger: Arc<dyn Ledger>,
@@ -130,13 +130,13 @@ impl<'a> Desk<'a> {
         Self::with(harness, policy()).await
     }
 
-    pub(crate) async fn with(harness: &'a dyn Harness, rules: LanePolicy) -> Self {
+    pub(crate) async fn with(harness: &'a dyn Harness, rules: QueuePolicy) -> Self {
         let stage = Stage {
             harness,
             store: harness.store(),
-            lane: lane(LANE),
+            queue: queue(QUEUE),
         };
-        stage.add_lane(LANE, &rules).await;
+        stage.add_queue(QUEUE, &rules).await;
         let ledger = harness.ledger().expect("the harness has a ledger");
         Self { stage, ledger }
     }
@@ -204,10 +204,10 @@ impl<'a> Desk<'a> {
         order
     }
 
-    /// How many messages the lane has, finished ones too.
+    /// How many messages the queue has, finished ones too.
     pub(crate) async fn message_count(&self) -> usize {
         let filter = consign_kernel::Filter {
-            lane: Some(lane(LANE)),
+            queue: Some(queue(QUEUE)),
             ..consign_kernel::Filter::default()
         };
         let page = self.stage.store.list(&filter, None, 1_000).await;
@@ -215,9 +215,9 @@ impl<'a> Desk<'a> {
     }
 }
 
-/// A lane that holds what is in doubt.
-pub(crate) fn holding() -> LanePolicy {
-    LanePolicy {
+/// A queue that holds what is in doubt.
+pub(crate) fn holding() -> QueuePolicy {
+    QueuePolicy {
         on_uncertain: OnUncertain::Hold,
         ..policy()
     }

@@ -49,7 +49,7 @@ async fn play(desk: &Desk<'_>, id: MessageId, turn: Turn) {
             desk.stage.crash().await;
         }
     }
-    // Longer than any rest of this lane.
+    // Longer than any rest of this queue.
     desk.stage.advance(s(5)).await;
 }
 

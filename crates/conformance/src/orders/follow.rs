@@ -41,7 +41,7 @@ pub(crate) async fn every_end_of_a_message_is_the_end_of_its_order(harness: &dyn
     }
 }
 
-/// O-07, O-10, W-102, W-104: the cap is the lane's.
+/// O-07, O-10, W-102, W-104: the cap is the queue's.
 pub(crate) async fn a_failure_that_will_be_retried_leaves_the_order_accepted(
     harness: &dyn Harness,
 ) {
@@ -165,7 +165,7 @@ pub(crate) async fn a_redrive_brings_orders_back_too(harness: &dyn Harness) {
     let desk = Desk::new(harness).await;
     let orders = [desk.failed("key-0001").await, desk.failed("key-0002").await];
     let plan = RedrivePlan {
-        lane: Some(stage::lane("orders")),
+        queue: Some(stage::queue("orders")),
         ..RedrivePlan::default()
     };
     let started = desk.stage.store.start_redrive(&plan, &by()).await;
@@ -461,14 +461,14 @@ pub(crate) async fn a_stale_worker_changes_no_order(harness: &dyn Harness) {
     assert_eq!(desk.glance(&order).await, (Succeeded, 200, Some(body)));
 }
 
-/// A message of another lane with the same key and payload is no order.
-pub(crate) async fn other_lanes_have_no_orders(harness: &dyn Harness) {
+/// A message of another queue with the same key and payload is no order.
+pub(crate) async fn other_queues_have_no_orders(harness: &dyn Harness) {
     let desk = Desk::new(harness).await;
     let order = order("key-0001");
     desk.enter(&order).await;
     let _lease = desk.stage.claim(1).await;
     let before = desk.entry(&order).await;
-    let mail = desk.stage.add_lane("mail", &policy()).await;
+    let mail = desk.stage.add_queue("mail", &policy()).await;
     let store = &desk.stage.store;
     let message = consign_kernel::NewMessage::new(mail.clone(), order.payload.clone());
     for (outcome, code) in [

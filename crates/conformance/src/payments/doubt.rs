@@ -55,7 +55,7 @@ impl Till<'_> {
 /// What a claim says is what was enqueued, under one lease.
 pub(crate) async fn a_claim_tells_what_is_to_be_paid(harness: &dyn Harness) {
     let bare = Till::bare(harness);
-    assert_eq!(bare.try_presume(5, true).await, None, "no lane, no error");
+    assert_eq!(bare.try_presume(5, true).await, None, "no queue, no error");
     let till = Till::new(harness).await;
     let ids = till.enqueue(&[payment(1), payment(2), payment(3)]).await;
     let claimed = till.presume(2).await;

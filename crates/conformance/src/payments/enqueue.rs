@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use consign_kernel::{NewMessage, OnUncertain, StateKind};
 use consign_payments::{
-    EnqueueAnswer, NewPayment, OutboxId, PaymentState, PaymentsOptions, Stored, lane_policy,
+    EnqueueAnswer, NewPayment, OutboxId, PaymentState, PaymentsOptions, Stored, queue_policy,
 };
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -402,9 +402,9 @@ pub(crate) async fn payments_nobody_could_keep_are_refused(harness: &dyn Harness
     till.enqueue_one(&widest).await;
 }
 
-pub(crate) async fn the_lane_of_payments_takes_nothing_else(harness: &dyn Harness) {
+pub(crate) async fn the_queue_of_payments_takes_nothing_else(harness: &dyn Harness) {
     let till = Till::new(harness).await;
-    let stranger = NewMessage::new(till.stage.lane.clone(), json!({"amount_minor": 1}));
+    let stranger = NewMessage::new(till.stage.queue.clone(), json!({"amount_minor": 1}));
     refused(
         till.stage
             .try_enqueue(std::slice::from_ref(&stranger))
@@ -419,17 +419,17 @@ pub(crate) async fn the_lane_of_payments_takes_nothing_else(harness: &dyn Harnes
     let answer = till
         .stage
         .store
-        .put_lane(&till.stage.lane, &careless, &by())
+        .put_queue(&till.stage.queue, &careless, &by())
         .await;
     refused(answer, "invalid_input");
 }
 
-pub(crate) async fn the_first_payment_makes_the_lane(harness: &dyn Harness) {
+pub(crate) async fn the_first_payment_makes_the_queue(harness: &dyn Harness) {
     let till = Till::bare(harness);
     till.enqueue_one(&payment(1)).await;
-    let lane = till.stage.store.lane(&till.stage.lane).await;
-    let lane = lane.expect("lane answers").expect("a lane");
-    assert_eq!(lane.policy, lane_policy(&PaymentsOptions::default()));
+    let queue = till.stage.store.queue(&till.stage.queue).await;
+    let queue = queue.expect("queue answers").expect("a queue");
+    assert_eq!(queue.policy, queue_policy(&PaymentsOptions::default()));
     let lease = till.stage.claim(1).await;
     till.complete(&lease, dispatched(held_by(&lease)[0])).await;
 }

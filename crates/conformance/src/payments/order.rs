@@ -1,6 +1,6 @@
 //! One after the other, by participant (P-19).
 
-use consign_kernel::{LanePolicy, OnDead, StateKind};
+use consign_kernel::{OnDead, QueuePolicy, StateKind};
 use consign_payments::{NewPayment, OutboxId, PaymentState};
 
 use super::till::{
@@ -11,8 +11,8 @@ use crate::{
     stage::{by, s},
 };
 
-fn ordered() -> LanePolicy {
-    LanePolicy {
+fn ordered() -> QueuePolicy {
+    QueuePolicy {
         ordered: true,
         on_dead: OnDead::Continue,
         ..rules()

@@ -1,31 +1,31 @@
-//! The lane `payments` with its payments: what every case needs.
+//! The queue `payments` with its payments: what every case needs.
 
 use std::sync::Arc;
 
-use consign_kernel::{LanePolicy, Lease, Move, OnUncertain};
+use consign_kernel::{Lease, Move, OnUncertain, QueuePolicy};
 use consign_payments::{
     AttemptState, AttemptView, CompleteAnswer, Completed, Completion, EnqueueAnswer, Enqueued,
-    LANE, NewPayment, OutboxId, PaymentView, Payments, RailBooks,
+    NewPayment, OutboxId, PaymentView, Payments, QUEUE, RailBooks,
 };
 use serde_json::{Map, json};
 
 use crate::{
     Harness,
-    stage::{Stage, by, lane, policy},
+    stage::{Stage, by, policy, queue},
 };
 
 /// Who works in the cases.
 pub(crate) const WORKER: &str = "worker-1";
 
-/// A fresh store with the lane `payments`: leases of 10 s, three tries, rests of 1 s and then 2 s.
+/// A fresh store with the queue `payments`: leases of 10 s, three tries, rests of 1 s and then 2 s.
 pub(crate) struct Till<'a> {
     pub(crate) stage: Stage<'a>,
     pub(crate) payments: Arc<dyn Payments>,
 }
 
-/// The rules of the lane on every till.
-pub(crate) fn rules() -> LanePolicy {
-    LanePolicy {
+/// The rules of the queue on every till.
+pub(crate) fn rules() -> QueuePolicy {
+    QueuePolicy {
         on_uncertain: OnUncertain::Probe,
         record_begin: true,
         ..policy()
@@ -107,18 +107,18 @@ impl<'a> Till<'a> {
         Self::with(harness, rules()).await
     }
 
-    pub(crate) async fn with(harness: &'a dyn Harness, rules: LanePolicy) -> Self {
+    pub(crate) async fn with(harness: &'a dyn Harness, rules: QueuePolicy) -> Self {
         let till = Self::bare(harness);
-        till.stage.add_lane(LANE, &rules).await;
+        till.stage.add_queue(QUEUE, &rules).await;
         till
     }
 
-    /// Without the lane.
+    /// Without the queue.
     pub(crate) fn bare(harness: &'a dyn Harness) -> Self {
         let stage = Stage {
             harness,
             store: harness.store(),
-            lane: lane(LANE),
+            queue: queue(QUEUE),
         };
         let payments = harness.payments().expect("a store that keeps payments");
         Self { stage, payments }

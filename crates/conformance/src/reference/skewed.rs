@@ -5,10 +5,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use consign_kernel::{
     Attempt, AuditEntry, BeginAnswer, By, Claim, Counts, Cursor, DeadLetter, EndedLease, Enqueued,
-    Expired, Explanation, Filter, Finding, Lane, LaneMinutes, LaneName, LanePolicy, LateResult,
-    Lease, LeaseView, Listed, ManualClock, Message, MessageId, Moved, NewMessage, Page, Process,
-    Pulse, Redrive, RedriveId, RedrivePlan, ReferenceStore, ReleaseAnswer, RenewAnswer, Report,
-    Resolution, Result, SettleAnswer, Store, Token, TokenPrefix, Totals,
+    Expired, Explanation, Filter, Finding, LateResult, Lease, LeaseView, Listed, ManualClock,
+    Message, MessageId, Moved, NewMessage, Page, Process, Pulse, Queue, QueueMinutes, QueueName,
+    QueuePolicy, Redrive, RedriveId, RedrivePlan, ReferenceStore, ReleaseAnswer, RenewAnswer,
+    Report, Resolution, Result, SettleAnswer, Store, Token, TokenPrefix, Totals,
 };
 use jiff::SignedDuration;
 
@@ -35,13 +35,13 @@ macro_rules! skewed {
 }
 
 skewed! {
-    fn put_lane(name: &LaneName, policy: &LanePolicy, by: &By) -> Lane;
-    fn lane(name: &LaneName) -> Option<Lane>;
-    fn lanes(after: Option<&LaneName>, limit: u32) -> Vec<(Lane, Counts)>;
-    fn lane_counts(name: &LaneName) -> Option<(Lane, Counts)>;
+    fn put_queue(name: &QueueName, policy: &QueuePolicy, by: &By) -> Queue;
+    fn queue(name: &QueueName) -> Option<Queue>;
+    fn queues(after: Option<&QueueName>, limit: u32) -> Vec<(Queue, Counts)>;
+    fn queue_counts(name: &QueueName) -> Option<(Queue, Counts)>;
     fn totals() -> Totals;
-    fn pause(name: &LaneName, by: &By) -> Lane;
-    fn resume(name: &LaneName, by: &By) -> Lane;
+    fn pause(name: &QueueName, by: &By) -> Queue;
+    fn resume(name: &QueueName, by: &By) -> Queue;
     fn enqueue(messages: &[NewMessage]) -> Vec<Enqueued>;
     fn claim(claim: &Claim) -> Option<Lease>;
     fn renew(token: Token, ttl: Duration) -> RenewAnswer;
@@ -50,7 +50,7 @@ skewed! {
     fn settle(token: Token, reports: &[Report]) -> SettleAnswer;
     fn witness(token: Token, reports: &[Report]) -> Vec<MessageId>;
     fn expire(limit: u32) -> Expired;
-    fn wait(lane: &LaneName, timeout: Duration) -> bool;
+    fn wait(queue: &QueueName, timeout: Duration) -> bool;
     fn requeue(ids: &[MessageId], by: &By) -> Vec<Moved>;
     fn hold(ids: &[MessageId], by: &By) -> Vec<Moved>;
     fn unhold(ids: &[MessageId], by: &By) -> Vec<Moved>;
@@ -62,7 +62,7 @@ skewed! {
     fn end_lease(prefix: &TokenPrefix, by: &By) -> EndedLease;
     fn reveal(id: MessageId, by: &By) -> Option<Message>;
     fn pulse(pulse: &Pulse) -> ();
-    fn pulses(lane: Option<&LaneName>, minutes: u32, step: u32) -> Vec<LaneMinutes>;
+    fn pulses(queue: Option<&QueueName>, minutes: u32, step: u32) -> Vec<QueueMinutes>;
     fn processes() -> Vec<Process>;
     fn probe() -> ();
     fn explain(id: MessageId) -> Option<Explanation>;

@@ -24,7 +24,7 @@ fn no_outcome_breaks_a_rule() {
 }
 
 #[test]
-fn a_lane_that_holds_never_sends_twice_by_itself() {
+fn a_queue_that_holds_never_sends_twice_by_itself() {
     explore(Bounds::hold());
 }
 

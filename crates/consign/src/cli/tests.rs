@@ -122,6 +122,6 @@ fn every_command_that_a_text_names_exists() {
     assert!(count > 200, "only {count} were found");
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
     assert!(complaint("history 7").is_some());
-    assert!(complaint("lanes drop x").is_some());
+    assert!(complaint("queues drop x").is_some());
     assert!(complaint("ls --colour red").is_some());
 }

@@ -74,10 +74,10 @@ fn show(config: &Config, out: Output) -> Result<(), Failure> {
 async fn check(config: &Config, out: Output) -> Result<(), Failure> {
     let address = address_of(config)?;
     crate::service::check(config).await?;
-    let lanes = config.settings.lanes.len() as u64;
+    let queues = config.settings.queues.len() as u64;
     if out.is_json() {
         out.json(&json!({
-            "file": config.file, "database": address.to_string(), "lanes": lanes,
+            "file": config.file, "database": address.to_string(), "queues": queues,
         }))?;
     } else {
         let file = config
@@ -87,7 +87,7 @@ async fn check(config: &Config, out: Output) -> Result<(), Failure> {
         out.line(format_args!(
             "{}: all is well; {} on {address}",
             file.as_deref().unwrap_or("no file"),
-            count(lanes, "lane")
+            count(queues, "queue")
         ))?;
     }
     Ok(())

@@ -16,7 +16,7 @@ mod tests;
 use std::{net::SocketAddr, time::Duration};
 
 use clap::Args;
-use consign_kernel::{By, Claim, LaneName, LanePolicy, Lease, RetrySchedule, Store};
+use consign_kernel::{By, Claim, Lease, QueueName, QueuePolicy, RetrySchedule, Store};
 use tokio::time::{Instant, sleep};
 
 use self::{
@@ -87,15 +87,15 @@ impl Demo {
 }
 
 async fn tell(store: &dyn Store, story: &mut Story) -> Result<(), Failure> {
-    let policy = LanePolicy {
+    let policy = QueuePolicy {
         attempts_max: 3,
         retry: RetrySchedule::Table {
             delays_ms: vec![100, 200],
         },
-        ..LanePolicy::default()
+        ..QueuePolicy::default()
     };
-    let by = By::new("demo", "the demo needs a lane");
-    store.put_lane(&lane(), &policy, &by).await?;
+    let by = By::new("demo", "the demo needs a queue");
+    store.put_queue(&queue(), &policy, &by).await?;
     keys::tell(store, story).await?;
     delivery::tell(store, story).await?;
     fencing::tell(store, story).await?;
@@ -103,13 +103,13 @@ async fn tell(store: &dyn Store, story: &mut Story) -> Result<(), Failure> {
     ending::tell(store, story, poison).await
 }
 
-fn lane() -> LaneName {
+fn queue() -> QueueName {
     "demo".parse().expect("invariant: a plain name")
 }
 
 /// What a worker gets now, which may be nothing.
 async fn claim(store: &dyn Store, owner: &str, ttl: Duration) -> Result<Option<Lease>, Failure> {
-    let claim = Claim::new(lane(), owner, 100).with_ttl(ttl);
+    let claim = Claim::new(queue(), owner, 100).with_ttl(ttl);
     Ok(store.claim(&claim).await?)
 }
 

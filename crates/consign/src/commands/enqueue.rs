@@ -8,7 +8,7 @@ use std::{
 };
 
 use clap::Args;
-use consign_kernel::{Enqueued, LaneName, NewMessage, Payload};
+use consign_kernel::{Enqueued, NewMessage, Payload, QueueName};
 use serde_json::Value;
 
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
 
 const AFTER_HELP: &str = "\
 Without PAYLOAD, every line of standard input is a message:
-  {\"payload\": …, \"lane\"?, \"key\"?, \"group\"?, \"headers\"?, \"delay_ms\"?}
+  {\"payload\": …, \"queue\"?, \"key\"?, \"group\"?, \"headers\"?, \"delay_ms\"?}
 Lines are enqueued 500 at a time; at a bad line it stops, says which, and how many went before.";
 
 /// Enqueue one message, or JSON lines from standard input.
@@ -28,13 +28,13 @@ Lines are enqueued 500 at a time; at a bad line it stops, says which, and how ma
 pub(crate) struct Enqueue {
     /// The message as JSON, or - to read it from standard input
     payload: Option<String>,
-    /// The lane; also of lines that name none
+    /// The queue; also of lines that name none
     #[arg(long, default_value = "default")]
-    lane: LaneName,
+    queue: QueueName,
     /// Idempotency key: the same key twice is one message
     #[arg(long, requires = "payload")]
     key: Option<String>,
-    /// Ordering key, honoured in ordered lanes
+    /// Ordering key, honoured in ordered queues
     #[arg(long, requires = "payload")]
     group: Option<String>,
     /// How long to rest before the first try, such as 30s
@@ -48,10 +48,10 @@ pub(crate) struct Enqueue {
 impl Enqueue {
     pub(crate) async fn run(mut self, context: &Context) -> Result<Exit, Failure> {
         let Some(payload) = self.payload.take() else {
-            return lines::run(context, self.lane).await;
+            return lines::run(context, self.queue).await;
         };
         let message = NewMessage {
-            lane: self.lane,
+            queue: self.queue,
             key: self.key,
             group: self.group,
             payload: parse_payload(payload)?,
@@ -89,10 +89,10 @@ fn parse_payload(argument: String) -> Result<Payload, Failure> {
         }
         let text = text.trim();
         let is_meant_as_json = text.starts_with(|c: char| "{[\"-0123456789".contains(c));
-        let hint = match text.parse::<LaneName>() {
+        let hint = match text.parse::<QueueName>() {
             _ if is_meant_as_json => String::new(),
-            Ok(lane) => format!(
-                "; a text needs quotes of its own, as in '\"{lane}\"'; a lane is named by --lane {lane}"
+            Ok(queue) => format!(
+                "; a text needs quotes of its own, as in '\"{queue}\"'; a queue is named by --queue {queue}"
             ),
             Err(_) => "; a text needs quotes of its own, as in '\"hello\"'".to_owned(),
         };

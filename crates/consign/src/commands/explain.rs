@@ -17,11 +17,11 @@ use crate::{
 /// A process that was not heard of for longer has ended.
 const SILENT_MAX: SignedDuration = SignedDuration::from_secs(60);
 
-/// Lanes that are delivered without a word of the configuration.
+/// Queues that are delivered without a word of the configuration.
 const OWN_SINKS: [&str; 3] = [
-    consign_orders::LANE,
-    consign_payments::LANE,
-    consign_memory::LANE,
+    consign_orders::QUEUE,
+    consign_payments::QUEUE,
+    consign_memory::QUEUE,
 ];
 
 /// Say why a message is where it is, and what to do.
@@ -61,22 +61,22 @@ pub(crate) fn explanation_json(explanation: &Explanation) -> Value {
         "state": explanation.state,
         "attempts": explanation.attempts,
         "last_attempt": explanation.last_attempt,
-        "lane": explanation.lane,
+        "queue": explanation.queue,
         "now": explanation.now,
     })
 }
 
-/// Which processes work on the lane of a message, or how to have one.
+/// Which processes work on the queue of a message, or how to have one.
 async fn workers(
     context: &Context,
     store: &dyn Store,
     explanation: &Explanation,
 ) -> Result<String, Failure> {
-    let lane = &explanation.lane.name;
+    let queue = &explanation.queue.name;
     let processes = store.processes().await?;
     let lives = |process: &&Process| {
         let silent = explanation.now.duration_since(process.seen_at);
-        process.lanes.contains(lane) && silent < SILENT_MAX
+        process.queues.contains(queue) && silent < SILENT_MAX
     };
     let named = |process: &Process| {
         let seen = age(process.seen_at, explanation.now);
@@ -87,12 +87,12 @@ async fn workers(
         return Ok(names.join(", "));
     }
     let config = context.config(Flags::new())?;
-    let remedy = match config.origin_of(&["lanes", lane.as_str(), "sink"]) {
+    let remedy = match config.origin_of(&["queues", queue.as_str(), "sink"]) {
         Some(origin @ Origin::File { .. }) => {
-            format!("{origin} gives lane {lane} a sink: run `consign work`")
+            format!("{origin} gives queue {queue} a sink: run `consign work`")
         }
-        _ if OWN_SINKS.contains(&lane.as_str()) => "run `consign work`".to_owned(),
-        _ => format!("give lane {lane} a sink in consign.toml and run `consign work`"),
+        _ if OWN_SINKS.contains(&queue.as_str()) => "run `consign work`".to_owned(),
+        _ => format!("give queue {queue} a sink in consign.toml and run `consign work`"),
     };
     Ok(format!(
         "none of `consign serve` or `consign work`; {remedy}"
@@ -101,7 +101,7 @@ async fn workers(
 
 /// The sentence, then the facts it rests on.
 pub(crate) fn print(out: Output, explanation: &Explanation) -> Result<(), Failure> {
-    let (message, policy) = (&explanation.message, &explanation.lane.policy);
+    let (message, policy) = (&explanation.message, &explanation.queue.policy);
     let stamp = |at| fine_stamp(at, explanation.now);
     out.line(plain(&explanation.sentence()))?;
     out.line("")?;
@@ -109,16 +109,16 @@ pub(crate) fn print(out: Output, explanation: &Explanation) -> Result<(), Failur
     field("message", &message.id.to_string())?;
     field("state", explanation.state.kind().as_str())?;
     let (attempts, attempts_max) = (explanation.attempts, policy.attempts_max);
-    let limit = format!("{attempts} recorded; the lane allows {attempts_max} that count");
+    let limit = format!("{attempts} recorded; the queue allows {attempts_max} that count");
     field("attempts", &limit)?;
     if let Some(last) = &explanation.last_attempt {
         field("last", &last_attempt(last, &stamp(last.finished_at)))?;
     }
-    let mut lane = message.lane.to_string();
-    if let Some(paused_at) = explanation.lane.paused_at {
-        lane.push_str(&format!(", paused since {}", stamp(paused_at)));
+    let mut queue = message.queue.to_string();
+    if let Some(paused_at) = explanation.queue.paused_at {
+        queue.push_str(&format!(", paused since {}", stamp(paused_at)));
     }
-    field("lane", &lane)?;
+    field("queue", &queue)?;
     if let Some(group) = &message.group {
         let order = if policy.ordered {
             "in order"

@@ -55,10 +55,10 @@ impl End {
             context.out.json(&ended)?;
         } else {
             context.out.note(format!(
-                "lease {} of {} in lane {} was ended; {} came back",
+                "lease {} of {} in queue {} was ended; {} came back",
                 ended.fence,
                 ended.owner,
-                ended.lane,
+                ended.queue,
                 count(ended.messages, "message")
             ))?;
         }
@@ -84,7 +84,7 @@ impl Leases {
         let mut table = Table::new([
             ">fence",
             "token",
-            "lane",
+            "queue",
             "owner",
             ">messages",
             ">begun",
@@ -95,7 +95,7 @@ impl Leases {
             table.row([
                 lease.fence.to_string(),
                 lease.token_prefix.clone(),
-                lease.lane.to_string(),
+                lease.queue.to_string(),
                 lease.owner.clone(),
                 lease.ids.len().to_string(),
                 lease.begun.len().to_string(),

@@ -3,12 +3,12 @@
 use std::io::{self, IsTerminal as _, Write as _};
 
 use clap::{Args, builder::PossibleValuesParser};
-use consign_kernel::{Cursor, Filter, LaneName, Listed, MessageId, Page, StateKind};
+use consign_kernel::{Cursor, Filter, Listed, MessageId, Page, QueueName, StateKind};
 use jiff::Timestamp;
 
 use crate::{
     arguments::message_id,
-    context::{Context, known_lane},
+    context::{Context, known_queue},
     failure::{Exit, Failure},
     output::{Table, or_dash},
     when::stamp,
@@ -17,9 +17,9 @@ use crate::{
 /// List messages, newest first.
 #[derive(Args, Debug)]
 pub(crate) struct Ls {
-    /// Only this lane
+    /// Only this queue
     #[arg(long)]
-    lane: Option<LaneName>,
+    queue: Option<QueueName>,
     /// Only messages in this state
     #[arg(long, value_parser = PossibleValuesParser::new(StateKind::ALL.map(StateKind::as_str)))]
     state: Option<String>,
@@ -43,11 +43,11 @@ pub(crate) struct Ls {
 impl Ls {
     pub(crate) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         let store = context.store().await?;
-        if let Some(lane) = &self.lane {
-            known_lane(&*store, lane).await?;
+        if let Some(queue) = &self.queue {
+            known_queue(&*store, queue).await?;
         }
         let filter = Filter {
-            lane: self.lane,
+            queue: self.queue,
             state: self.state.map(|word| word.parse()).transpose()?,
             key: self.key,
             correlation_id: self.correlation_id,
@@ -129,7 +129,7 @@ impl Progress {
 fn table(messages: &[Listed], now: Timestamp) -> Table {
     let mut table = Table::new([
         ">id",
-        "lane",
+        "queue",
         "state",
         ">attempts",
         "key",
@@ -139,7 +139,7 @@ fn table(messages: &[Listed], now: Timestamp) -> Table {
     for message in messages {
         table.row([
             message.id.to_string(),
-            message.lane.to_string(),
+            message.queue.to_string(),
             message.state.to_string(),
             message.attempts.to_string(),
             or_dash(message.key.as_deref()),

@@ -1,7 +1,7 @@
-//! `consign pause` and `consign resume`: whether a lane may be claimed from.
+//! `consign pause` and `consign resume`: whether a queue may be claimed from.
 
 use clap::Args;
-use consign_kernel::{Lane, LaneName};
+use consign_kernel::{Queue, QueueName};
 
 use crate::{
     arguments::ByArgs,
@@ -9,20 +9,20 @@ use crate::{
     failure::{Exit, Failure},
 };
 
-/// Stop claims from a lane; leases in flight may finish.
+/// Stop claims from a queue; leases in flight may finish.
 #[derive(Args, Debug)]
 pub(crate) struct Pause {
-    /// The lane
-    lane: LaneName,
+    /// The queue
+    queue: QueueName,
     #[command(flatten)]
     by: ByArgs,
 }
 
-/// Let a lane be claimed again.
+/// Let a queue be claimed again.
 #[derive(Args, Debug)]
 pub(crate) struct Resume {
-    /// The lane
-    lane: LaneName,
+    /// The queue
+    queue: QueueName,
     #[command(flatten)]
     by: ByArgs,
 }
@@ -31,8 +31,8 @@ impl Pause {
     pub(crate) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         let store = context.store().await?;
         let by = self.by.by("paused by hand");
-        let lane = store.pause(&self.lane, &by).await?;
-        report(context, &lane)
+        let queue = store.pause(&self.queue, &by).await?;
+        report(context, &queue)
     }
 }
 
@@ -40,21 +40,21 @@ impl Resume {
     pub(crate) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         let store = context.store().await?;
         let by = self.by.by("resumed by hand");
-        let lane = store.resume(&self.lane, &by).await?;
-        report(context, &lane)
+        let queue = store.resume(&self.queue, &by).await?;
+        report(context, &queue)
     }
 }
 
-fn report(context: &Context, lane: &Lane) -> Result<Exit, Failure> {
-    let name = &lane.name;
+fn report(context: &Context, queue: &Queue) -> Result<Exit, Failure> {
+    let name = &queue.name;
     if context.out.is_json() {
-        context.out.json(lane)?;
-    } else if lane.paused_at.is_some() {
+        context.out.json(queue)?;
+    } else if queue.paused_at.is_some() {
         context.out.line(format_args!(
-            "lane {name} is paused; leases in flight may finish. `consign resume {name}` ends it"
+            "queue {name} is paused; leases in flight may finish. `consign resume {name}` ends it"
         ))?;
     } else {
-        context.out.line(format_args!("lane {name} is running"))?;
+        context.out.line(format_args!("queue {name} is running"))?;
     }
     Ok(Exit::Fine)
 }

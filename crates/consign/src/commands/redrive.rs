@@ -2,13 +2,13 @@
 //! `serve` or `work`.
 
 use clap::{Args, Subcommand};
-use consign_kernel::{Filter, LaneName, Redrive, RedriveId, RedrivePlan, RedriveState};
+use consign_kernel::{Filter, QueueName, Redrive, RedriveId, RedrivePlan, RedriveState};
 use jiff::Timestamp;
 use serde_json::json;
 
 use crate::{
     arguments::ByArgs,
-    context::{Context, known_lane},
+    context::{Context, known_queue},
     failure::{Exit, Failure},
     output::{Output, Table, count, or_dash, plain},
     when::{age, stamp},
@@ -52,9 +52,9 @@ enum Action {
 
 #[derive(Args, Debug)]
 struct Start {
-    /// Only this lane
+    /// Only this queue
     #[arg(long)]
-    lane: Option<LaneName>,
+    queue: Option<QueueName>,
     /// Only messages dead with this code
     #[arg(long)]
     code: Option<String>,
@@ -121,11 +121,11 @@ fn unknown(id: RedriveId) -> String {
 impl Start {
     async fn run(self, context: &Context) -> Result<Exit, Failure> {
         let store = context.store().await?;
-        if let Some(lane) = &self.lane {
-            known_lane(&*store, lane).await?;
+        if let Some(queue) = &self.queue {
+            known_queue(&*store, queue).await?;
         }
         let plan = RedrivePlan {
-            lane: self.lane.clone(),
+            queue: self.queue.clone(),
             code: self.code.clone(),
             rate_per_second: self.rate,
             limit: self.limit,
@@ -137,7 +137,7 @@ impl Start {
             return print(context.out, &started);
         }
         let filter = Filter {
-            lane: self.lane,
+            queue: self.queue,
             code: self.code,
             ..Filter::default()
         };
@@ -169,13 +169,13 @@ async fn list(context: &Context, limit: u32) -> Result<Exit, Failure> {
     }
     let now = Timestamp::now();
     let mut table = Table::new([
-        ">id", "state", "lane", "code", ">moved", ">skipped", ">of", "started", "by", "reason",
+        ">id", "state", "queue", "code", ">moved", ">skipped", ">of", "started", "by", "reason",
     ]);
     for redrive in &redrives {
         table.row([
             redrive.id.to_string(),
             redrive.state.as_str().to_owned(),
-            or_dash(redrive.plan.lane.as_ref().map(LaneName::as_str)),
+            or_dash(redrive.plan.queue.as_ref().map(QueueName::as_str)),
             or_dash(redrive.plan.code.as_deref()),
             redrive.moved.to_string(),
             redrive.skipped.to_string(),
@@ -200,7 +200,10 @@ fn print(out: Output, redrive: &Redrive) -> Result<Exit, Failure> {
     let limit = |number: Option<String>| number.unwrap_or("-".into());
     field("redrive", &redrive.id.to_string())?;
     field("state", redrive.state.as_str())?;
-    field("lane", &or_dash(plan.lane.as_ref().map(LaneName::as_str)))?;
+    field(
+        "queue",
+        &or_dash(plan.queue.as_ref().map(QueueName::as_str)),
+    )?;
     field("code", &or_dash(plan.code.as_deref()))?;
     field(
         "rate",

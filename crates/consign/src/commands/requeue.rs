@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use clap::{ArgGroup, Args};
-use consign_kernel::{DeadLetter, Filter, LaneName, MessageId, Move, Moved, Store};
+use consign_kernel::{DeadLetter, Filter, MessageId, Move, Moved, QueueName, Store};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::hold::report_moves;
 use crate::{
     arguments::{ByArgs, message_id},
-    context::{Context, known_lane},
+    context::{Context, known_queue},
     failure::{Exit, Failure},
     output::{Output, Table, count, or_dash},
     progress::Progress,
@@ -27,14 +27,14 @@ const PREVIEW_ROWS: usize = 10;
 /// Messages named by id are requeued at once. By filter, it shows what it would do and does it only
 /// with --yes, oldest first.
 #[derive(Args, Debug)]
-#[command(group = ArgGroup::new("which").required(true).multiple(true).args(["ids", "lane", "code"]))]
+#[command(group = ArgGroup::new("which").required(true).multiple(true).args(["ids", "queue", "code"]))]
 pub(crate) struct Requeue {
     /// The messages
-    #[arg(value_name = "ID", value_parser = message_id, conflicts_with_all = ["lane", "code"])]
+    #[arg(value_name = "ID", value_parser = message_id, conflicts_with_all = ["queue", "code"])]
     ids: Vec<MessageId>,
-    /// Every dead message of this lane
+    /// Every dead message of this queue
     #[arg(long)]
-    lane: Option<LaneName>,
+    queue: Option<QueueName>,
     /// Every dead message with this code, as the preview and `consign explain` name it
     #[arg(long)]
     code: Option<String>,
@@ -52,11 +52,11 @@ impl Requeue {
         if !self.ids.is_empty() {
             return report_moves(context.out, &store.requeue(&self.ids, &by).await?);
         }
-        if let Some(lane) = &self.lane {
-            known_lane(&*store, lane).await?;
+        if let Some(queue) = &self.queue {
+            known_queue(&*store, queue).await?;
         }
         let filter = Filter {
-            lane: self.lane,
+            queue: self.queue,
             code: self.code,
             ..Filter::default()
         };
@@ -85,7 +85,7 @@ impl Requeue {
 struct Selection {
     /// Oldest first: the order in which they are requeued.
     ids: Vec<MessageId>,
-    counts: BTreeMap<(LaneName, String), u64>,
+    counts: BTreeMap<(QueueName, String), u64>,
     /// The newest few, for people to look at.
     first: Vec<DeadLetter>,
 }
@@ -101,7 +101,7 @@ async fn select(store: &dyn Store, filter: &Filter) -> Result<Selection, Failure
         let page = store.dead(filter, before, PAGE_LETTERS).await?;
         for letter in page.items {
             selection.ids.push(letter.message_id);
-            let kind = (letter.lane.clone(), letter.code.clone());
+            let kind = (letter.queue.clone(), letter.code.clone());
             *selection.counts.entry(kind).or_default() += 1;
             if selection.first.len() < PREVIEW_ROWS {
                 selection.first.push(letter);
@@ -123,7 +123,7 @@ impl Selection {
             let kinds: Vec<Value> = self
                 .counts
                 .iter()
-                .map(|((lane, code), count)| json!({"lane": lane, "code": code, "count": count}))
+                .map(|((queue, code), count)| json!({"queue": queue, "code": code, "count": count}))
                 .collect();
             return Ok(out.json(&json!({
                 "preview": true, "total": total, "counts": kinds, "first": self.first,
@@ -133,9 +133,9 @@ impl Selection {
             out.line("no dead messages match; there is nothing to requeue")?;
             return Ok(());
         }
-        let mut counts = Table::new(["lane", "code", ">messages"]);
-        for ((lane, code), count) in &self.counts {
-            counts.row([lane.to_string(), code.clone(), count.to_string()]);
+        let mut counts = Table::new(["queue", "code", ">messages"]);
+        for ((queue, code), count) in &self.counts {
+            counts.row([queue.to_string(), code.clone(), count.to_string()]);
         }
         out.table(&counts)?;
         out.line("")?;
@@ -154,11 +154,11 @@ impl Selection {
 }
 
 fn letters(letters: &[DeadLetter], now: Timestamp) -> Table {
-    let mut table = Table::new([">id", "lane", "died", ">attempts", "code", "detail"]);
+    let mut table = Table::new([">id", "queue", "died", ">attempts", "code", "detail"]);
     for letter in letters {
         table.row([
             letter.message_id.to_string(),
-            letter.lane.to_string(),
+            letter.queue.to_string(),
             stamp(letter.at, now),
             letter.attempt_no.to_string(),
             letter.code.clone(),

@@ -12,10 +12,10 @@ use crate::{
     service::{Role, Service},
 };
 
-/// Serve the HTTP API and deliver the messages of every lane that has a sink.
+/// Serve the HTTP API and deliver the messages of every queue that has a sink.
 ///
-/// Without a configuration it starts on SQLite with a lane to try things with. SIGTERM or SIGINT:
-/// finish what is under way and end; a second one: end at once. SIGHUP: read the lanes' policies
+/// Without a configuration it starts on SQLite with a queue to try things with. SIGTERM or SIGINT:
+/// finish what is under way and end; a second one: end at once. SIGHUP: read the queues' policies
 /// again.
 #[derive(Args, Debug)]
 pub(crate) struct Serve {
@@ -28,7 +28,7 @@ pub(crate) struct Serve {
     /// Deliver nothing, where `consign work` does that elsewhere
     #[arg(long)]
     no_work: bool,
-    /// Leave the policies of lanes that are there as they are
+    /// Leave the policies of queues that are there as they are
     #[arg(long, hide = true)]
     keep_policies: bool,
 }

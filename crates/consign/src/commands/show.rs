@@ -77,7 +77,7 @@ fn print_message(out: Output, explanation: &Explanation) -> Result<(), Failure> 
     let message = &explanation.message;
     let field = |name: &str, value: &str| out.line(format_args!("{name:<10}{}", plain(value)));
     field("message", &message.id.to_string())?;
-    field("lane", message.lane.as_str())?;
+    field("queue", message.queue.as_str())?;
     field("state", explanation.state.kind().as_str())?;
     field("key", &or_dash(message.key.as_deref()))?;
     field("group", &or_dash(message.group.as_deref()))?;

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use clap::Args;
-use consign_kernel::{LaneName, nearest};
+use consign_kernel::{QueueName, nearest};
 use consign_server::listen_address;
 
 use crate::{
@@ -14,15 +14,15 @@ use crate::{
     service::{Role, Service},
 };
 
-/// Deliver the messages of every lane that has a sink, without serving an API.
+/// Deliver the messages of every queue that has a sink, without serving an API.
 ///
 /// Any number of these may run beside each other and beside `serve`, on any number of machines.
 /// Signals are as with `serve`.
 #[derive(Args, Debug)]
 pub(crate) struct Work {
-    /// Only this lane; may be repeated
-    #[arg(long = "lane", value_name = "NAME")]
-    lanes: Vec<LaneName>,
+    /// Only this queue; may be repeated
+    #[arg(long = "queue", value_name = "NAME")]
+    queues: Vec<QueueName>,
     /// Deliver what is due now and end; exit code 1 if something was not delivered
     #[arg(long)]
     once: bool,
@@ -32,7 +32,7 @@ pub(crate) struct Work {
     /// Bring the database to this program's schema first
     #[arg(long)]
     migrate: bool,
-    /// Leave the policies of lanes that are there as they are
+    /// Leave the policies of queues that are there as they are
     #[arg(long, hide = true)]
     keep_policies: bool,
 }
@@ -40,16 +40,16 @@ pub(crate) struct Work {
 impl Work {
     pub(crate) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         let mut config = context.config(Flags::new())?;
-        known(&config, &self.lanes)?;
+        known(&config, &self.queues)?;
         if self.keep_policies {
             config.keep_policies();
         }
-        if !self.lanes.is_empty() {
-            let wanted = |lane: &LaneName| self.lanes.contains(lane);
-            config.settings.lanes.retain(|lane| wanted(&lane.name));
-            config.settings.orders.enabled &= self.lanes.iter().any(is_orders);
-            config.settings.payments.options.enabled &= self.lanes.iter().any(is_payments);
-            config.settings.memory.options.enabled &= self.lanes.iter().any(is_memory);
+        if !self.queues.is_empty() {
+            let wanted = |queue: &QueueName| self.queues.contains(queue);
+            config.settings.queues.retain(|queue| wanted(&queue.name));
+            config.settings.orders.enabled &= self.queues.iter().any(is_orders);
+            config.settings.payments.options.enabled &= self.queues.iter().any(is_payments);
+            config.settings.memory.options.enabled &= self.queues.iter().any(is_memory);
         }
         let service = Service {
             migrate: self.migrate || config.settings.database.migrate_on_start,
@@ -67,45 +67,45 @@ impl Work {
     }
 }
 
-/// The lane of orders has its sink without a word of the configuration.
-fn is_orders(lane: &LaneName) -> bool {
-    lane.as_str() == consign_orders::LANE
+/// The queue of orders has its sink without a word of the configuration.
+fn is_orders(queue: &QueueName) -> bool {
+    queue.as_str() == consign_orders::QUEUE
 }
 
-fn is_payments(lane: &LaneName) -> bool {
-    lane.as_str() == consign_payments::LANE
+fn is_payments(queue: &QueueName) -> bool {
+    queue.as_str() == consign_payments::QUEUE
 }
 
-fn is_memory(lane: &LaneName) -> bool {
-    lane.as_str() == consign_memory::LANE
+fn is_memory(queue: &QueueName) -> bool {
+    queue.as_str() == consign_memory::QUEUE
 }
 
-/// Refuses lanes that cannot be worked, and to run for nothing.
-fn known(config: &Config, wanted: &[LaneName]) -> Result<(), Failure> {
-    let lanes = &config.settings.lanes;
+/// Refuses queues that cannot be worked, and to run for nothing.
+fn known(config: &Config, wanted: &[QueueName]) -> Result<(), Failure> {
+    let queues = &config.settings.queues;
     let has_orders = config.settings.orders.enabled;
     let is_shared = matches!(address_of(config)?, Address::Postgres { .. });
     let has_payments = config.settings.payments.are_dispatched(is_shared);
-    let with_sink = || lanes.iter().filter(|lane| lane.sink.is_some());
+    let with_sink = || queues.iter().filter(|queue| queue.sink.is_some());
     let has_memory = config.settings.memory.options.enabled;
     if with_sink().next().is_none() && !has_orders && !has_payments && !has_memory {
-        let message = "no lane of the configuration has a sink: there is nothing to work on";
+        let message = "no queue of the configuration has a sink: there is nothing to work on";
         return Err(Failure::usage(message));
     }
     for name in wanted {
         let is_own = (has_orders && is_orders(name))
             || (has_payments && is_payments(name))
             || (has_memory && is_memory(name));
-        if is_own || with_sink().any(|lane| lane.name == *name) {
+        if is_own || with_sink().any(|queue| queue.name == *name) {
             continue;
         }
-        let names = || with_sink().map(|lane| lane.name.as_str());
+        let names = || with_sink().map(|queue| queue.name.as_str());
         let hint = match nearest(name.as_str(), names()) {
             Some(near) => format!("did you mean {near}?"),
-            None => format!("add [lanes.{name}.sink], or claim its messages yourself"),
+            None => format!("add [queues.{name}.sink], or claim its messages yourself"),
         };
         let message =
-            format!("--lane {name}: the configuration has no such lane with a sink; {hint}");
+            format!("--queue {name}: the configuration has no such queue with a sink; {hint}");
         return Err(Failure::usage(message));
     }
     Ok(())

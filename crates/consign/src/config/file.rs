@@ -65,7 +65,7 @@ impl Reading<'_> {
         let nested = value.get_ref().as_table();
         match (found, nested) {
             (Found::Table, Some(table)) | (Found::Open, Some(table)) => {
-                // A table says something by being there: a lane without settings is a lane.
+                // A table says something by being there: a queue without settings is a queue.
                 let value = json!({});
                 self.layer.insert(path.clone(), Entry { value, origin });
                 self.table(&path, table);

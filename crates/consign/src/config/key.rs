@@ -210,39 +210,42 @@ pub(crate) const KEYS: &[Key] = &[
     key("scm.token", Kind::Secret),
     key("scm.token_host", Kind::Text),
     key("scm.token_user", Kind::Text),
-    key("lanes.*.lease_ttl_ms", Kind::Whole(1, DAY_MS)),
-    key("lanes.*.lease_ttl_max_ms", Kind::Whole(1, DAY_MS)),
-    key("lanes.*.attempts_max", Kind::Whole(1, 10_000)),
+    key("queues.*.lease_ttl_ms", Kind::Whole(1, DAY_MS)),
+    key("queues.*.lease_ttl_max_ms", Kind::Whole(1, DAY_MS)),
+    key("queues.*.attempts_max", Kind::Whole(1, 10_000)),
     key(
-        "lanes.*.retry.kind",
+        "queues.*.retry.kind",
         Kind::Word(&["fixed", "table", "exponential"]),
     ),
-    key("lanes.*.retry.delay_ms", Kind::Whole(0, u64::MAX)),
-    key("lanes.*.retry.delays_ms", Kind::Wholes),
-    key("lanes.*.retry.base_ms", Kind::Whole(0, u64::MAX)),
-    key("lanes.*.retry.factor", Kind::Number(1.0, f64::MAX)),
-    key("lanes.*.retry.max_ms", Kind::Whole(0, u64::MAX)),
-    key("lanes.*.retry.jitter", Kind::Number(0.0, 1.0)),
+    key("queues.*.retry.delay_ms", Kind::Whole(0, u64::MAX)),
+    key("queues.*.retry.delays_ms", Kind::Wholes),
+    key("queues.*.retry.base_ms", Kind::Whole(0, u64::MAX)),
+    key("queues.*.retry.factor", Kind::Number(1.0, f64::MAX)),
+    key("queues.*.retry.max_ms", Kind::Whole(0, u64::MAX)),
+    key("queues.*.retry.jitter", Kind::Number(0.0, 1.0)),
     key(
-        "lanes.*.on_uncertain",
+        "queues.*.on_uncertain",
         Kind::Word(&["resend", "probe", "hold"]),
     ),
-    key("lanes.*.ordered", Kind::Flag),
-    key("lanes.*.on_dead", Kind::Word(&["block", "continue"])),
-    key("lanes.*.notify", Kind::Flag),
+    key("queues.*.ordered", Kind::Flag),
+    key("queues.*.on_dead", Kind::Word(&["block", "continue"])),
+    key("queues.*.notify", Kind::Flag),
     key(
-        "lanes.*.payload_max_bytes",
+        "queues.*.payload_max_bytes",
         Kind::Whole(1, 64 * 1024 * 1024),
     ),
-    key("lanes.*.claim_max_bytes", Kind::Whole(1, 256 * 1024 * 1024)),
-    key("lanes.*.concurrency", Kind::Whole(1, 1_000)),
-    key("lanes.*.rate_per_second", Kind::Whole(1, u32::MAX as u64)),
-    key("lanes.*.timeout_ms", Kind::Whole(1, DAY_MS)),
-    key("lanes.*.record_begin", Kind::Flag),
+    key(
+        "queues.*.claim_max_bytes",
+        Kind::Whole(1, 256 * 1024 * 1024),
+    ),
+    key("queues.*.concurrency", Kind::Whole(1, 1_000)),
+    key("queues.*.rate_per_second", Kind::Whole(1, u32::MAX as u64)),
+    key("queues.*.timeout_ms", Kind::Whole(1, DAY_MS)),
+    key("queues.*.record_begin", Kind::Flag),
 ];
 
 /// Tables whose settings somebody else knows: those of a sink.
-const OPEN: &[&str] = &["lanes.*.sink"];
+const OPEN: &[&str] = &["queues.*.sink"];
 
 /// What a path names.
 #[derive(Debug)]

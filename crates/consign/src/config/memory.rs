@@ -1,12 +1,12 @@
 //! The settings of the memory protocol: their names are those of another document, which writes them
 //! in capitals.
 
-use consign_memory::{LANE, MemoryOptions};
+use consign_memory::{MemoryOptions, QUEUE};
 
 use super::{KeyPath, Layer, Problem, protocol::Protocol, tree};
 
 const MEMORY: Protocol = Protocol {
-    table: LANE,
+    table: QUEUE,
     owner: "the memories of the gateway",
     policy: &[
         ("lease_seconds", &["lease_ttl_ms"]),
@@ -57,13 +57,13 @@ const OTHERS: &[(&str, &str)] = &[
 pub(crate) struct Memory {
     /// Whether anybody said anything about them; else they are there to be tried.
     pub(crate) is_said: bool,
-    /// The fields of the lane's policy that they are about.
+    /// The fields of the queue's policy that they are about.
     pub(crate) policy_said: Vec<&'static str>,
     pub(crate) options: MemoryOptions,
 }
 
 impl Memory {
-    /// Takes over what `fresh` says about the policy of the lane, and nothing else.
+    /// Takes over what `fresh` says about the policy of the queue, and nothing else.
     pub(super) fn take_policy(&mut self, fresh: Self) {
         self.policy_said = fresh.policy_said;
         self.options = MemoryOptions {
@@ -114,7 +114,7 @@ pub(super) fn read(entries: &Layer, problems: &mut Vec<Problem>) -> Option<Memor
         if let Err(error) = options.validate() {
             problems.push(MEMORY.refused(entries, &error));
         }
-        problems.extend(MEMORY.lane_is_wanted(entries));
+        problems.extend(MEMORY.queue_is_wanted(entries));
     }
     if problems.len() > before {
         return None;
@@ -126,7 +126,7 @@ pub(super) fn read(entries: &Layer, problems: &mut Vec<Problem>) -> Option<Memor
     })
 }
 
-/// Whether a setting is about the policy of the lane.
+/// Whether a setting is about the policy of the queue.
 pub(super) fn is_policy(path: &KeyPath) -> bool {
     MEMORY.is_policy(path)
 }

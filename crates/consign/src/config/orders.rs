@@ -1,11 +1,11 @@
 //! The settings of orders: their names are those of another document, which writes them in capitals.
 
-use consign_orders::{LANE, OrdersOptions};
+use consign_orders::{OrdersOptions, QUEUE};
 use serde_json::Value;
 
 use super::{KeyPath, Layer, Problem, origin::Origin, protocol::Protocol, tree};
 
-const TABLE: &str = LANE;
+const TABLE: &str = QUEUE;
 
 const ORDERS: Protocol = Protocol {
     table: TABLE,
@@ -51,13 +51,13 @@ pub(crate) struct Orders {
     pub(crate) enabled: bool,
     /// Whether anybody said anything about them; else they are there to be tried.
     pub(crate) is_said: bool,
-    /// The fields of the lane's policy that they are about.
+    /// The fields of the queue's policy that they are about.
     pub(crate) policy_said: Vec<&'static str>,
     pub(crate) options: OrdersOptions,
 }
 
 impl Orders {
-    /// Takes over what `fresh` says about the policy of the lane, and nothing else.
+    /// Takes over what `fresh` says about the policy of the queue, and nothing else.
     pub(super) fn take_policy(&mut self, fresh: Self) {
         self.policy_said = fresh.policy_said;
         self.options = OrdersOptions {
@@ -151,7 +151,7 @@ pub(super) fn read(entries: &Layer, problems: &mut Vec<Problem>) -> Option<Order
         problems.push(problem);
         return None;
     }
-    if let Some(problem) = ORDERS.lane_is_wanted(entries) {
+    if let Some(problem) = ORDERS.queue_is_wanted(entries) {
         problems.push(problem);
         return None;
     }
@@ -188,7 +188,7 @@ fn too_slow(entries: &Layer, options: &OrdersOptions) -> Option<Problem> {
     Some(Problem { origin, path, what })
 }
 
-/// Whether a setting is about the policy of the lane.
+/// Whether a setting is about the policy of the queue.
 pub(super) fn is_policy(path: &KeyPath) -> bool {
     ORDERS.is_policy(path)
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 pub(crate) enum Origin {
     /// Nobody said anything.
     Default,
-    /// The lane to try things with, there while there is no file.
+    /// The queue to try things with, there while there is no file.
     Example,
     /// A line of a file.
     File {

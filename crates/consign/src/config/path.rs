@@ -1,8 +1,8 @@
-//! The name of a setting: `server.listen`, `lanes.events.sink.url`.
+//! The name of a setting: `server.listen`, `queues.events.sink.url`.
 
 use std::fmt;
 
-/// Where a setting stands, one segment per table. Lanes may have dots in their names, so a plain
+/// Where a setting stands, one segment per table. Queues may have dots in their names, so a plain
 /// string would not do.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct KeyPath(Vec<String>);

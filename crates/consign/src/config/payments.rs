@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use consign_payments::{LANE, PaymentsOptions, RailKind};
+use consign_payments::{PaymentsOptions, QUEUE, RailKind};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::{KeyPath, Layer, Problem, protocol::Protocol, tree};
 
 const PAYMENTS: Protocol = Protocol {
-    table: LANE,
+    table: QUEUE,
     owner: "the payments of POST /v1/payments",
     policy: &[
         ("lease_sec", &["lease_ttl_ms"]),
@@ -29,7 +29,7 @@ const PAYMENTS: Protocol = Protocol {
 pub(crate) struct Payments {
     /// Whether anybody said anything about them; else they are there to be tried.
     pub(crate) is_said: bool,
-    /// The fields of the lane's policy that they are about.
+    /// The fields of the queue's policy that they are about.
     pub(crate) policy_said: Vec<&'static str>,
     /// Whether somebody said where the money goes. If nobody did, a database that others may work
     /// on is left to them.
@@ -47,7 +47,7 @@ impl Payments {
         self.options.enabled && is_ours && (self.is_rail_said || !is_shared)
     }
 
-    /// Takes over what `fresh` says about the policy of the lane, and nothing else.
+    /// Takes over what `fresh` says about the policy of the queue, and nothing else.
     pub(super) fn take_policy(&mut self, fresh: Self) {
         self.policy_said = fresh.policy_said;
         self.options = PaymentsOptions {
@@ -91,7 +91,7 @@ pub(super) fn read(entries: &Layer, problems: &mut Vec<Problem>) -> Option<Payme
         if let Err(error) = options.validate() {
             problems.push(PAYMENTS.refused(entries, &error));
         }
-        problems.extend(PAYMENTS.lane_is_wanted(entries));
+        problems.extend(PAYMENTS.queue_is_wanted(entries));
     }
     if problems.len() > before {
         return None;
@@ -143,7 +143,7 @@ fn read_tenants(
     tenants
 }
 
-/// Whether a setting is about the policy of the lane.
+/// Whether a setting is about the policy of the queue.
 pub(super) fn is_policy(path: &KeyPath) -> bool {
     PAYMENTS.is_policy(path)
 }

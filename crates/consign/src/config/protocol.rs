@@ -1,4 +1,4 @@
-//! What the tables of orders, payments and memories have in common: each is a protocol with a lane of
+//! What the tables of orders, payments and memories have in common: each is a protocol with a queue of
 //! its own.
 
 use consign_kernel::Error;
@@ -8,18 +8,18 @@ use super::{Entry, KeyPath, Layer, Problem, key::KEYS, origin::Origin};
 /// A protocol that has a table in the configuration.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Protocol {
-    /// The table, which is also the lane's name.
+    /// The table, which is also the queue's name.
     pub(super) table: &'static str,
     /// What it is there for, as in "belongs to the orders of POST /do/order".
     pub(super) owner: &'static str,
-    /// Settings that are the policy of the lane, each with the fields it says: these change without a
+    /// Settings that are the policy of the queue, each with the fields it says: these change without a
     /// restart.
     pub(super) policy: &'static [(&'static str, Fields)],
     /// Settings that bear on the policy beside their own meaning.
     pub(super) beside: &'static [(&'static str, Fields)],
 }
 
-/// Fields of a lane's policy; `retry.max_ms` is one within another.
+/// Fields of a queue's policy; `retry.max_ms` is one within another.
 pub(crate) type Fields = &'static [&'static str];
 
 impl Protocol {
@@ -31,7 +31,7 @@ impl Protocol {
             .any(|(path, entry)| path.starts_with(&table) && entry.origin != Origin::Default)
     }
 
-    /// The fields of the lane's policy that somebody said something about.
+    /// The fields of the queue's policy that somebody said something about.
     pub(super) fn policy_said(&self, entries: &Layer) -> Vec<&'static str> {
         let table = KeyPath::of(self.table);
         let is_said = |name: &str| {
@@ -90,19 +90,19 @@ impl Protocol {
         Problem { origin, path, what }
     }
 
-    /// A problem if somebody else wants its lane.
-    pub(super) fn lane_is_wanted(&self, entries: &Layer) -> Option<Problem> {
+    /// A problem if somebody else wants its queue.
+    pub(super) fn queue_is_wanted(&self, entries: &Layer) -> Option<Problem> {
         let Self { table, owner, .. } = self;
-        let lane = KeyPath::of("lanes").child(table);
-        let (_, entry) = entries.iter().find(|(path, _)| path.starts_with(&lane))?;
+        let queue = KeyPath::of("queues").child(table);
+        let (_, entry) = entries.iter().find(|(path, _)| path.starts_with(&queue))?;
         let what = format!(
-            "lane {table} belongs to {owner}: [{table}] has its settings. Give this lane another \
+            "queue {table} belongs to {owner}: [{table}] has its settings. Give this queue another \
              name, or set {table}.enabled = false"
         );
-        Some(Problem::at(&entry.origin, &lane, what))
+        Some(Problem::at(&entry.origin, &queue, what))
     }
 
-    /// Whether a setting is about the policy of the lane.
+    /// Whether a setting is about the policy of the queue.
     pub(super) fn is_policy(&self, path: &KeyPath) -> bool {
         match path.segments() {
             [table, name] => {

@@ -97,33 +97,33 @@ mod tests {
         let keywords = json!("host=db user=me password=s3cret");
         check("database.url", keywords, json!(HIDDEN));
         let args = json!(["--api-key=s3cret"]);
-        check("lanes.a.sink.args", args, json!(HIDDEN));
+        check("queues.a.sink.args", args, json!(HIDDEN));
         let fragment = json!("https://otel.example/x#s3cret");
         check(
             "telemetry.otlp_endpoint",
             fragment,
             json!("https://otel.example/x#[hidden]"),
         );
-        check("lanes.a.sink.secrets", json!(["whsec_x"]), json!(HIDDEN));
-        check("lanes.a.sink.secret_env", json!("NAME"), json!("NAME"));
+        check("queues.a.sink.secrets", json!(["whsec_x"]), json!(HIDDEN));
+        check("queues.a.sink.secret_env", json!("NAME"), json!("NAME"));
         check(
-            "lanes.a.sink.headers.Authorization",
+            "queues.a.sink.headers.Authorization",
             json!("Bearer x"),
             json!(HIDDEN),
         );
         check(
-            "lanes.a.sink.urls",
+            "queues.a.sink.urls",
             json!(["nats://u:p@h"]),
             json!(["nats://[REDACTED]@h"]),
         );
         check(
-            "lanes.a.sink.url",
+            "queues.a.sink.url",
             json!("https://u:p@h/x?sig=1"),
             json!("https://[REDACTED]@h/x?[hidden]"),
         );
-        check("lanes.a.sink.headers.X-Tenant", json!("x"), json!(HIDDEN));
-        check("lanes.a.sink.subject", json!("x"), json!("x"));
-        check("lanes.keys.concurrency", json!(3), json!(3));
+        check("queues.a.sink.headers.X-Tenant", json!("x"), json!(HIDDEN));
+        check("queues.a.sink.subject", json!("x"), json!("x"));
+        check("queues.keys.concurrency", json!(3), json!(3));
         check("orders.idempo_secret", json!("x"), json!(HIDDEN));
         check("orders.broker_api_key", json!("x"), json!(HIDDEN));
         check("orders.broker_api_secret", json!("x"), json!(HIDDEN));
@@ -145,7 +145,7 @@ mod tests {
                 json!("https://broker.example/orders?[hidden]"),
             );
         }
-        check("lanes.a.sink.env.AWS_REGION", json!("x"), json!(HIDDEN));
-        check("lanes.a.sink.env.KEY_file", json!("x"), json!(HIDDEN));
+        check("queues.a.sink.env.AWS_REGION", json!("x"), json!(HIDDEN));
+        check("queues.a.sink.env.KEY_file", json!("x"), json!(HIDDEN));
     }
 }

@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use super::{
     KeyPath, Layer, Problem,
-    lanes::{self, LaneConfig},
     memory::{self, Memory},
     orders::{self, Orders},
     payments::{self, Payments},
+    queues::{self, QueueConfig},
     scm::{self, Scm},
     tree,
 };
@@ -28,7 +28,7 @@ pub(crate) struct Settings {
     pub(crate) memory: Memory,
     pub(crate) scm: Scm,
     /// By name.
-    pub(crate) lanes: Vec<LaneConfig>,
+    pub(crate) queues: Vec<QueueConfig>,
 }
 
 /// Which database, and how to reach it.
@@ -98,7 +98,7 @@ impl Settings {
     pub(super) fn read(entries: &Layer) -> Result<Self, Vec<Problem>> {
         let mut problems = wrong_tokens(entries);
         problems.extend(wrong_session_key(entries));
-        let lanes = lanes::read(entries, &mut problems);
+        let queues = queues::read(entries, &mut problems);
         let orders = orders::read(entries, &mut problems);
         let payments = payments::read(entries, &mut problems);
         let memory = memory::read(entries, &mut problems);
@@ -140,7 +140,7 @@ impl Settings {
             payments: payments.expect("invariant: what cannot be read is a problem"),
             memory,
             scm: scm.expect("invariant: what cannot be read is a problem"),
-            lanes,
+            queues,
         })
     }
 }

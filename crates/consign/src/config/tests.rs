@@ -48,14 +48,14 @@ rate_limit.per_second = 10
 hash = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 scopes = ["producer", "auditor"]
 
-[lanes."eu.mail"]
+[queues."eu.mail"]
 concurrency = 4
 retry = { kind = "table", delays_ms = [5, 30] }
 
-[lanes."eu.mail".sink]
+[queues."eu.mail".sink]
 kind = "discard"
 
-[lanes.letters]
+[queues.letters]
 "#;
 
 #[test]
@@ -63,7 +63,7 @@ fn every_layer_wins_over_the_one_before() {
     let variables = [
         ("DATABASE_URL", "elsewhere.db"),
         ("CONSIGN_SERVER__LISTEN", "127.0.0.1:9001"),
-        ("CONSIGN_LANES__LETTERS__ORDERED", "true"),
+        ("CONSIGN_QUEUES__LETTERS__ORDERED", "true"),
         ("CONSIGN_TEST_SOMETHING", "not a setting"),
         ("CONSIGN_LOG__FILTER", ""),
     ];
@@ -102,14 +102,14 @@ fn what_is_wrong_is_named_with_its_line_and_what_was_meant() {
         "[database]\npooler = \"statement\"\nconnections_max = 0",
         "server = 3",
         "[server.listen]\nx = 1",
-        "[lanes.events]\nconcurency = 3",
-        "[lanes.Events]\nconcurrency = 3",
-        "[lanes.events]\nconcurrency = 0",
-        "[lanes.events.retry]\nkind = \"fixed\"",
-        "[lanes.events.retry]\nkind = \"fixed\"\ndelay = 3",
-        "[lanes.events.sink]\nurl = \"http://x\"",
-        "[lanes.events.sink]\nkind = \"discrad\"",
-        "[lanes.events.sink]\nkind = \"discard\"\nspeed = 1",
+        "[queues.events]\nconcurency = 3",
+        "[queues.Events]\nconcurrency = 3",
+        "[queues.events]\nconcurrency = 0",
+        "[queues.events.retry]\nkind = \"fixed\"",
+        "[queues.events.retry]\nkind = \"fixed\"\ndelay = 3",
+        "[queues.events.sink]\nurl = \"http://x\"",
+        "[queues.events.sink]\nkind = \"discrad\"",
+        "[queues.events.sink]\nkind = \"discard\"\nspeed = 1",
         "[server.tokens.ci]\nscopes = [\"producer\"]",
         "[server.tokens.ci]\nhash = \"x\"\nscopes = [\"producr\"]",
         "[log]\nformat = \"xml\"\nfilter = 3\ncolour = true",
@@ -130,7 +130,7 @@ fn a_variable_that_is_wrong_is_named() {
         ("CONSIGN_SERVER_LISTEN", "127.0.0.1:1"),
         ("CONSIGN_WORKER__GRACE_MS", "soon"),
         ("CONSIGN_SERVER__RATE_LIMIT", "3"),
-        ("CONSIGN_LANES__EVENTS__RETRY__KIND", "linear"),
+        ("CONSIGN_QUEUES__EVENTS__RETRY__KIND", "linear"),
     ];
     let told: Vec<String> = cases
         .iter()
@@ -146,27 +146,31 @@ fn a_variable_that_is_wrong_is_named() {
 }
 
 #[test]
-fn a_lane_keeps_what_the_file_does_not_mention() {
+fn a_queue_keeps_what_the_file_does_not_mention() {
     let config = load(Some(FULL), &[], Flags::new()).unwrap();
-    let lanes = &config.settings.lanes;
-    let names: Vec<&str> = lanes.iter().map(|lane| lane.name.as_str()).collect();
+    let queues = &config.settings.queues;
+    let names: Vec<&str> = queues.iter().map(|queue| queue.name.as_str()).collect();
     assert_eq!(names, ["eu.mail", "letters"]);
-    let before = consign_kernel::LanePolicy {
+    let before = consign_kernel::QueuePolicy {
         attempts_max: 3,
         concurrency: 99,
         ..Default::default()
     };
-    let after = lanes[0].policy(&before);
+    let after = queues[0].policy(&before);
     assert_eq!((after.attempts_max, after.concurrency), (3, 4));
-    assert_eq!(lanes[1].policy(&before), before, "nothing is said about it");
-    assert!(lanes[0].sink.is_some() && lanes[1].sink.is_none());
+    assert_eq!(
+        queues[1].policy(&before),
+        before,
+        "nothing is said about it"
+    );
+    assert!(queues[0].sink.is_some() && queues[1].sink.is_none());
 }
 
 #[test]
 fn a_schedule_is_taken_as_a_whole_and_completed() {
-    let file = "[lanes.a.retry]\nbase_ms = 50";
+    let file = "[queues.a.retry]\nbase_ms = 50";
     let config = load(Some(file), &[], Flags::new()).unwrap();
-    let policy = config.settings.lanes[0].policy(&Default::default());
+    let policy = config.settings.queues[0].policy(&Default::default());
     let expected = consign_kernel::RetrySchedule::Exponential {
         base_ms: 50,
         factor: 2.0,
@@ -226,8 +230,8 @@ fn orders_that_cannot_work_are_refused_where_they_are_said() {
         "[orders]\nrl_burst = 0",
         "[orders]\nidempo_secret = 7",
         "[orders]\noutbox_enabled = false\nbroker_timeout_ms = 40000",
-        "[lanes.orders]\nconcurrency = 3",
-        "[lanes.orders.sink]\nkind = \"discard\"",
+        "[queues.orders]\nconcurrency = 3",
+        "[queues.orders.sink]\nkind = \"discard\"",
     ];
     let told: Vec<String> = cases
         .iter()
@@ -235,7 +239,7 @@ fn orders_that_cannot_work_are_refused_where_they_are_said() {
         .collect();
     insta::assert_snapshot!(told.join("\n\n"));
     let own =
-        "[orders]\nenabled = false\nbroker_adapter = \"http\"\n[lanes.orders]\nconcurrency = 3";
+        "[orders]\nenabled = false\nbroker_adapter = \"http\"\n[queues.orders]\nconcurrency = 3";
     let config = load(Some(own), &[], Flags::new()).unwrap();
     assert!(
         !config.settings.orders.enabled,
@@ -274,7 +278,7 @@ fn a_change_is_told_apart_by_what_it_takes() {
         "said again next time"
     );
     let concurrency = |config: &Config| {
-        config.settings.lanes[0]
+        config.settings.queues[0]
             .policy(&Default::default())
             .concurrency
     };
@@ -376,8 +380,8 @@ fn the_defaults_are_those_of_the_parts() {
         config.settings.worker.claimed_max_bytes,
         worker.claimed_max_bytes
     );
-    let policy = serde_json::json!(consign_kernel::LanePolicy::default());
-    let commented = DEFAULTS.replace("# [lanes.events", "[lanes.events");
+    let policy = serde_json::json!(consign_kernel::QueuePolicy::default());
+    let commented = DEFAULTS.replace("# [queues.events", "[queues.events");
     for (name, value) in policy.as_object().unwrap() {
         if matches!(value, Value::Object(_) | Value::Null) {
             continue;

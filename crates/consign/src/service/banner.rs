@@ -11,7 +11,7 @@ use crate::{
     output::{Output, plain},
 };
 
-/// A lane is tried with a message of its own.
+/// A queue is tried with a message of its own.
 const PAYLOAD: &str = r#"{"payload": {"text": "hello"}}"#;
 /// Traded on paper, unless somebody said otherwise.
 const ORDER: &str =
@@ -56,16 +56,16 @@ fn print(banner: &Banner<'_>, worker: &WorkerHandle) -> Result<(), Failure> {
     let status = worker.status();
     let version = env!("CARGO_PKG_VERSION");
     if out.is_json() {
-        let lanes: Vec<Value> = status
-            .lanes
+        let queues: Vec<Value> = status
+            .queues
             .iter()
-            .map(|lane| {
-                json!({"lane": lane.lane, "sink": lane.sink, "destination": lane.destination})
+            .map(|queue| {
+                json!({"queue": queue.queue, "sink": queue.sink, "destination": queue.destination})
             })
             .collect();
         return Ok(out.json(&json!({
             "version": version, "database": address.to_string(), "url": url,
-            "owner": status.owner, "lanes": lanes,
+            "owner": status.owner, "queues": queues,
             "orders": orders.map(|orders| {
                 json!({"adapter": orders.adapter, "outbox": orders.outbox})
             }),
@@ -81,25 +81,25 @@ fn print(banner: &Banner<'_>, worker: &WorkerHandle) -> Result<(), Failure> {
     if let Some(url) = url {
         out.line(format_args!("listening  {url}"))?;
     }
-    let mut label = "lanes";
-    for lane in &status.lanes {
-        let sink = format!("{} {}", lane.sink, lane.destination);
+    let mut label = "queues";
+    for queue in &status.queues {
+        let sink = format!("{} {}", queue.sink, queue.destination);
         out.line(format_args!(
             "{label:<11}{} -> {}",
-            lane.lane,
+            queue.queue,
             plain(sink.trim_end())
         ))?;
         label = "";
     }
-    for lane in config
+    for queue in config
         .settings
-        .lanes
+        .queues
         .iter()
-        .filter(|lane| lane.sink.is_none())
+        .filter(|queue| queue.sink.is_none())
     {
         out.line(format_args!(
             "{label:<11}{} has no sink: others claim from it",
-            lane.name
+            queue.name
         ))?;
         label = "";
     }
@@ -126,12 +126,12 @@ fn tries(
     url: &str,
     (has_orders, has_payments, has_memory): (bool, bool, bool),
 ) -> Result<(), Failure> {
-    let lanes = &config.settings.lanes;
-    let lane = lanes
+    let queues = &config.settings.queues;
+    let queue = queues
         .iter()
-        .find(|lane| lane.sink.is_some())
-        .or(lanes.first());
-    let lane = lane.map_or("default", |lane| lane.name.as_str());
+        .find(|queue| queue.sink.is_some())
+        .or(queues.first());
+    let queue = queue.map_or("default", |queue| queue.name.as_str());
     let server = &config.settings.server;
     let curl = match server.tokens.is_empty() {
         true => r"curl -sSw '\n'".to_owned(),
@@ -148,12 +148,12 @@ fn tries(
     out.line("\nTry it:")?;
     if is_open {
         out.line(format_args!(
-            "  {curl} {url}/v1/lanes/{lane}/messages {json} -d '{PAYLOAD}'"
+            "  {curl} {url}/v1/queues/{queue}/messages {json} -d '{PAYLOAD}'"
         ))?;
         out.line(format_args!(
-            "  {curl} '{url}/v1/messages?lane={lane}&limit=3'"
+            "  {curl} '{url}/v1/messages?queue={queue}&limit=3'"
         ))?;
-        out.line(format_args!("  {curl} {url}/v1/lanes"))?;
+        out.line(format_args!("  {curl} {url}/v1/queues"))?;
     }
     out.line(format_args!("  {curl} {url}/metrics"))?;
     if has_orders && is_open {

@@ -1,4 +1,4 @@
-//! Memories in a process that stays: their lane, who answers agents, who delivers what was put off,
+//! Memories in a process that stays: their queue, who answers agents, who delivers what was put off,
 //! and who compares the outbox with its audits.
 
 use std::{sync::Arc, time::Duration};
@@ -8,9 +8,9 @@ use consign_memory::{
     Backend, BackendKind, Embedded, FlushSink, MemoryOptions, MemoryService, OpenMemory,
 };
 use consign_server::MemoryHere;
-use consign_worker::LaneWork;
+use consign_worker::QueueWork;
 
-use super::own_lane::{OwnLane, Put};
+use super::own_queue::{OwnQueue, Put};
 use crate::{
     config::Config,
     database::Opened,
@@ -66,19 +66,19 @@ impl Memory {
         Arc::new(service.with_scm(Arc::clone(&opened.scm)))
     }
 
-    /// Their lane with its sink.
-    pub(crate) fn work(&self, opened: &Opened) -> LaneWork {
+    /// Their queue with its sink.
+    pub(crate) fn work(&self, opened: &Opened) -> QueueWork {
         let backend = self.backend(opened);
         let sink = FlushSink::new(Arc::clone(&opened.memory), backend, &self.options);
-        consign_memory::lane_work(Arc::new(sink), &self.options)
+        consign_memory::queue_work(Arc::new(sink), &self.options)
     }
 
-    /// Makes their lane if it is not there, for a command that may put memories off. One that is there
+    /// Makes their queue if it is not there, for a command that may put memories off. One that is there
     /// stays as it is.
-    pub(crate) async fn make_lane(store: &dyn Store, config: &Config) -> Result<(), Error> {
-        let mut lane = own_lane(config);
-        lane.policy_said.clear();
-        lane.put(store, config).await.map(drop)
+    pub(crate) async fn make_queue(store: &dyn Store, config: &Config) -> Result<(), Error> {
+        let mut queue = own_queue(config);
+        queue.policy_said.clear();
+        queue.put(store, config).await.map(drop)
     }
 
     /// Who answers `/mcp` and its twins.
@@ -129,19 +129,19 @@ impl Memory {
     }
 }
 
-/// Makes the lane of memories, or changes it to what the settings say.
+/// Makes the queue of memories, or changes it to what the settings say.
 pub(super) async fn put(store: &dyn Store, config: &Config) -> Result<Put, Error> {
     match config.settings.memory.options.enabled {
-        true => own_lane(config).put(store, config).await,
+        true => own_queue(config).put(store, config).await,
         false => Ok(Put::AsItIs),
     }
 }
 
-fn own_lane(config: &Config) -> OwnLane {
+fn own_queue(config: &Config) -> OwnQueue {
     let settings = &config.settings.memory;
-    OwnLane {
-        name: consign_memory::lane(),
-        policy: consign_memory::lane_policy(&settings.options),
+    OwnQueue {
+        name: consign_memory::queue(),
+        policy: consign_memory::queue_policy(&settings.options),
         is_said: settings.is_said,
         policy_said: settings.policy_said.clone(),
     }

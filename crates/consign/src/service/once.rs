@@ -11,7 +11,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Ended leases to take back with each look.
 const LEASES_MAX: u32 = 1_000;
 
-/// Returns when nothing is due any more in the worker's lanes, or its sinks are left alone.
+/// Returns when nothing is due any more in the worker's queues, or its sinks are left alone.
 pub(super) async fn nothing_is_due(worker: &WorkerHandle, store: &dyn Store) {
     let mut looks = interval(LOOK_EVERY);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -27,24 +27,24 @@ pub(super) async fn nothing_is_due(worker: &WorkerHandle, store: &dyn Store) {
 }
 
 async fn is_done(worker: &WorkerHandle, store: &dyn Store) -> Result<bool> {
-    let lanes = worker.status().lanes;
-    let is_busy = |lane: &consign_worker::LaneStatus| {
-        let held = lane.in_flight + lane.prefetched + lane.unrecorded;
-        (held > 0 || lane.claiming) && lane.breaker != BreakerState::Open
+    let queues = worker.status().queues;
+    let is_busy = |queue: &consign_worker::QueueStatus| {
+        let held = queue.in_flight + queue.prefetched + queue.unrecorded;
+        (held > 0 || queue.claiming) && queue.breaker != BreakerState::Open
     };
-    if lanes.iter().any(is_busy) {
+    if queues.iter().any(is_busy) {
         return Ok(false);
     }
     // What silent workers held is due too, and the first claim may not have been made yet.
     store.expire(LEASES_MAX).await?;
     let is_let_through =
-        |lane: &&consign_worker::LaneStatus| !lane.paused && lane.breaker != BreakerState::Open;
+        |queue: &&consign_worker::QueueStatus| !queue.paused && queue.breaker != BreakerState::Open;
     let mut is_due = false;
-    for lane in lanes.iter().filter(is_let_through) {
-        let counted = store.lane_counts(&lane.lane).await?;
+    for queue in queues.iter().filter(is_let_through) {
+        let counted = store.queue_counts(&queue.queue).await?;
         is_due |= counted.is_some_and(|(_, counts)| counts.ready > 0);
     }
     // Between the claim and the count something may have been taken up.
-    let is_idle = !worker.status().lanes.iter().any(is_busy);
+    let is_idle = !worker.status().queues.iter().any(is_busy);
     Ok(is_idle && !is_due)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use consign_kernel::Error;
 use tokio::time::{Instant, sleep};
 
-use super::{lanes, memory, orders, own_lane::Put, payments, systemd::Systemd};
+use super::{memory, orders, own_queue::Put, payments, queues, systemd::Systemd};
 use crate::{
     config::Config,
     database::{self, Address, Opened, Reach},
@@ -40,7 +40,7 @@ pub(super) struct Opening<'a> {
 }
 
 impl Opening<'_> {
-    /// The database with the lanes of the configuration in it. Waits for a server that does not
+    /// The database with the queues of the configuration in it. Waits for a server that does not
     /// answer; gives up only where waiting would not help.
     ///
     /// The second half of the answer says what is done here besides.
@@ -73,7 +73,7 @@ impl Opening<'_> {
             database::migrate(self.address).await?;
         }
         let opened = database::open(self.address, &self.reach, self.out).await?;
-        let changed = lanes::put(&*opened.store, self.config).await;
+        let changed = queues::put(&*opened.store, self.config).await;
         let mut changed = changed.map_err(lacking)?;
         let orders = orders::put(&*opened.store, self.config).await?;
         let payments = payments::put(&*opened.store, self.config).await?;
@@ -90,10 +90,10 @@ impl Opening<'_> {
             (memory, "memories", "consign_gateway"),
         ] {
             match put {
-                Put::Set(lane) => changed.push(lane),
+                Put::Set(queue) => changed.push(queue),
                 Put::AsItIs => {}
                 Put::LeftToOthers => tracing::info!(
-                    "no {what} are taken or sent here: making their lane needs the role \
+                    "no {what} are taken or sent here: making their queue needs the role \
                      consign_operator, and nobody has made it"
                 ),
                 Put::NotGranted => {
@@ -101,8 +101,8 @@ impl Opening<'_> {
                 }
             }
         }
-        for lane in changed {
-            tracing::info!(%lane, "lane {lane} is set as the configuration says");
+        for queue in changed {
+            tracing::info!(%queue, "queue {queue} is set as the configuration says");
         }
         Ok((opened, has))
     }
@@ -120,7 +120,7 @@ impl Opening<'_> {
     }
 }
 
-/// A login that may not even look at lanes is told what the whole process needs.
+/// A login that may not even look at queues is told what the whole process needs.
 fn lacking(error: Error) -> Failure {
     let is_forbidden = matches!(error, Error::Forbidden { .. });
     let failure = Failure::from(error);
@@ -128,6 +128,6 @@ fn lacking(error: Error) -> Failure {
         return failure;
     }
     let needs = "a process that delivers needs the role consign_worker, and those of the apps whose \
-                 lanes it works";
+                 queues it works";
     failure.map_message(|message| format!("{message}; {needs}"))
 }

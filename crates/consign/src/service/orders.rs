@@ -1,15 +1,15 @@
-//! Orders in a process that stays: their lane, who sends them, who takes them over HTTP, and the
+//! Orders in a process that stays: their queue, who sends them, who takes them over HTTP, and the
 //! purge of keys past their time.
 
-mod lane;
+mod queue;
 mod taken_over;
 
 use std::{sync::Arc, time::Duration};
 
 use consign_orders::{Adapter, Broker, OrderService, OrderSink, OrdersOptions};
-use consign_worker::LaneWork;
+use consign_worker::QueueWork;
 
-pub(super) use self::lane::put;
+pub(super) use self::queue::put;
 use self::taken_over::TakenOver;
 use crate::{
     config::Config,
@@ -43,12 +43,12 @@ impl Orders {
         Ok(Some(Self { options, broker }))
     }
 
-    /// Their lane with its sink.
-    pub(super) fn work(&self, opened: &Opened) -> LaneWork {
+    /// Their queue with its sink.
+    pub(super) fn work(&self, opened: &Opened) -> QueueWork {
         let ledger = Arc::clone(&opened.ledger);
         let sink = OrderSink::new(ledger, Arc::clone(&self.broker), &self.options);
         let sink = TakenOver::new(sink, Arc::clone(&opened.store));
-        consign_orders::lane_work(Arc::new(sink), &self.options)
+        consign_orders::queue_work(Arc::new(sink), &self.options)
     }
 
     /// How long the service waits for a result at most.

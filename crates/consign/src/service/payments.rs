@@ -1,4 +1,4 @@
-//! Payments in a process that stays: their lane, who takes them over HTTP, who dispatches them, and
+//! Payments in a process that stays: their queue, who takes them over HTTP, who dispatches them, and
 //! who looks for what must be compared with the rail's books.
 
 use std::sync::Arc;
@@ -6,9 +6,9 @@ use std::sync::Arc;
 use consign_kernel::{Error, Store};
 use consign_payments::{PaymentService, PaymentsOptions, RailKind, RailSink, Rails};
 use consign_server::PaymentsHere;
-use consign_worker::LaneWork;
+use consign_worker::QueueWork;
 
-use super::own_lane::{OwnLane, Put};
+use super::own_queue::{OwnQueue, Put};
 use crate::{
     config::Config,
     database::{Address, Opened},
@@ -46,14 +46,14 @@ impl Payments {
         }))
     }
 
-    /// Their lane with its sink; none where others dispatch them.
-    pub(super) fn work(&self) -> Option<LaneWork> {
+    /// Their queue with its sink; none where others dispatch them.
+    pub(super) fn work(&self) -> Option<QueueWork> {
         let sink = Arc::new(RailSink::new(self.rails.clone()?));
-        Some(LaneWork {
+        Some(QueueWork {
             // A payment that waits in a lease is one that nobody else can pay.
             only_free_slots: true,
             claim_max: Some(self.options.batch),
-            ..LaneWork::new(consign_payments::lane(), sink)
+            ..QueueWork::new(consign_payments::queue(), sink)
         })
     }
 
@@ -85,19 +85,19 @@ impl Payments {
     }
 }
 
-/// Makes the lane of payments, or changes it to what the settings say.
+/// Makes the queue of payments, or changes it to what the settings say.
 pub(super) async fn put(store: &dyn Store, config: &Config) -> Result<Put, Error> {
     let settings = &config.settings.payments;
     if !settings.options.enabled {
         return Ok(Put::AsItIs);
     }
-    let lane = OwnLane {
-        name: consign_payments::lane(),
-        policy: consign_payments::lane_policy(&settings.options),
+    let queue = OwnQueue {
+        name: consign_payments::queue(),
+        policy: consign_payments::queue_policy(&settings.options),
         is_said: settings.is_said,
         policy_said: settings.policy_said.clone(),
     };
-    lane.put(store, config).await
+    queue.put(store, config).await
 }
 
 /// Payments in a few words.

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use consign_kernel::{Done, Error, LanePulse, Pulse, Store, with_causes};
+use consign_kernel::{Done, Error, Pulse, QueuePulse, Store, with_causes};
 use consign_server::AppState;
 use consign_worker::WorkerHandle;
 use tokio::{
@@ -33,7 +33,7 @@ struct Teller {
     /// Counts what others deliver and record by HTTP.
     state: AppState,
     since: Instant,
-    untold: Vec<LanePulse>,
+    untold: Vec<QueuePulse>,
 }
 
 impl Pulses {
@@ -88,7 +88,7 @@ impl Teller {
             process: self.worker.status().owner,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             running_for: self.since.elapsed(),
-            lanes: self.untold.clone(),
+            queues: self.untold.clone(),
         };
         match self.store.pulse(&pulse).await {
             Ok(()) => {
@@ -113,16 +113,16 @@ impl Teller {
     }
 }
 
-fn add(untold: &mut Vec<LanePulse>, lanes: Vec<LanePulse>) {
+fn add(untold: &mut Vec<QueuePulse>, queues: Vec<QueuePulse>) {
     if untold.is_empty() {
-        *untold = lanes;
+        *untold = queues;
         return;
     }
-    for lane in lanes {
-        let known = untold.iter_mut().find(|known| known.lane == lane.lane);
+    for queue in queues {
+        let known = untold.iter_mut().find(|known| known.queue == queue.queue);
         match known {
-            Some(known) => Done::add(&mut known.done, lane.done),
-            None => untold.push(lane),
+            Some(known) => Done::add(&mut known.done, queue.done),
+            None => untold.push(queue),
         }
     }
 }

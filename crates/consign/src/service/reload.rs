@@ -1,9 +1,9 @@
 //! SIGHUP: the configuration is read again. Policies change at once; the rest needs a restart, and
 //! that is said.
 
-use consign_kernel::{Error, LaneName, Store};
+use consign_kernel::{Error, QueueName, Store};
 
-use super::{lanes, memory, orders, own_lane::Put, payments};
+use super::{memory, orders, own_queue::Put, payments, queues};
 use crate::config::{Config, Sources};
 
 /// Reads the configuration again and applies what can be. A configuration that does not fit is
@@ -18,10 +18,10 @@ pub(super) async fn reload(config: &mut Config, sources: &Sources, store: &dyn S
     };
     match put(store, &fresh).await {
         Ok(changed) if changed.is_empty() => {
-            tracing::info!("configuration read again; no lane's policy differs");
+            tracing::info!("configuration read again; no queue's policy differs");
         }
         Ok(changed) => {
-            let names: Vec<&str> = changed.iter().map(|lane| lane.as_str()).collect();
+            let names: Vec<&str> = changed.iter().map(|queue| queue.as_str()).collect();
             tracing::info!(
                 "configuration read again; policy set for {}",
                 names.join(", ")
@@ -40,16 +40,16 @@ pub(super) async fn reload(config: &mut Config, sources: &Sources, store: &dyn S
     config.take_policies(fresh);
 }
 
-/// Writes the policies of all lanes; answers with those that were changed.
-async fn put(store: &dyn Store, config: &Config) -> Result<Vec<LaneName>, Error> {
-    let mut changed = lanes::put(store, config).await?;
+/// Writes the policies of all queues; answers with those that were changed.
+async fn put(store: &dyn Store, config: &Config) -> Result<Vec<QueueName>, Error> {
+    let mut changed = queues::put(store, config).await?;
     let puts = [
         orders::put(store, config).await?,
         payments::put(store, config).await?,
         memory::put(store, config).await?,
     ];
     changed.extend(puts.into_iter().filter_map(|put| match put {
-        Put::Set(lane) => Some(lane),
+        Put::Set(queue) => Some(queue),
         Put::AsItIs | Put::LeftToOthers | Put::NotGranted => None,
     }));
     Ok(changed)

@@ -49,12 +49,12 @@ impl Repositories {
         Ok(Self::of(&opened, memory.as_ref(), &config))
     }
 
-    /// For a command that may put memories off: their lane must be there.
-    pub(crate) async fn open_with_lane(context: &Context) -> Result<Self, Failure> {
+    /// For a command that may put memories off: their queue must be there.
+    pub(crate) async fn open_with_queue(context: &Context) -> Result<Self, Failure> {
         let config = context.config(Flags::new())?;
         let memory = Memory::prepare(&config)?;
         let opened = context.open().await?;
-        Memory::make_lane(&*opened.store, &config).await?;
+        Memory::make_queue(&*opened.store, &config).await?;
         Ok(Self::of(&opened, memory.as_ref(), &config))
     }
 

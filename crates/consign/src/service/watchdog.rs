@@ -60,19 +60,19 @@ impl Drop for Watchdog {
 
 /// Whether every claim loop was seen lately. A worker that drains has none to be seen.
 fn is_alive(status: &WorkerStatus, tick_age_max: Duration) -> bool {
-    let ticks = |lane: &consign_worker::LaneStatus| lane.last_tick_age <= tick_age_max;
-    status.draining || status.lanes.iter().all(ticks)
+    let ticks = |queue: &consign_worker::QueueStatus| queue.last_tick_age <= tick_age_max;
+    status.draining || status.queues.iter().all(ticks)
 }
 
 #[cfg(test)]
 mod tests {
-    use consign_worker::{BreakerState, LaneStatus};
+    use consign_worker::{BreakerState, QueueStatus};
 
     use super::*;
 
     fn status(ages_s: &[u64], draining: bool) -> WorkerStatus {
-        let lane = |age: &u64| LaneStatus {
-            lane: "a".parse().unwrap(),
+        let queue = |age: &u64| QueueStatus {
+            queue: "a".parse().unwrap(),
             sink: "log",
             destination: String::new(),
             in_flight: 0,
@@ -89,12 +89,12 @@ mod tests {
         WorkerStatus {
             owner: "w".into(),
             draining,
-            lanes: ages_s.iter().map(lane).collect(),
+            queues: ages_s.iter().map(queue).collect(),
         }
     }
 
     #[test]
-    fn one_stuck_lane_is_enough_to_be_restarted() {
+    fn one_stuck_queue_is_enough_to_be_restarted() {
         let max = Duration::from_secs(30);
         assert!(is_alive(&status(&[], false), max));
         assert!(is_alive(&status(&[1, 30], false), max));

@@ -1,6 +1,6 @@
 //! Metrics under a second name, for dashboards that know other outboxes.
 //!
-//! Names and labels of the lane `orders` are those of its document: its five states, its phases.
+//! Names and labels of the queue `orders` are those of its document: its five states, its phases.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ const fn only(from: &'static str, with: &'static str, to: &'static str) -> Alias
     }
 }
 
-const ORDERS: &str = "lane=\"orders\"";
+const ORDERS: &str = "queue=\"orders\"";
 const ATTEMPTS: &str = "consign_attempts_total";
 const PROCESSED: &str = "outbox_processed_total";
 const LATENCY: &str = "outbox_latency_seconds";
@@ -185,8 +185,8 @@ mod tests {
     fn a_metric_appears_under_its_other_names_too() {
         let rendered = "# HELP consign_attempts_total Attempts.\n\
                         # TYPE consign_attempts_total counter\n\
-                        consign_attempts_total{lane=\"a-b\",outcome=\"delivered\"} 3\n\
-                        consign_attempts_total{lane=\"a-b\",outcome=\"dead\"} 1\n\
+                        consign_attempts_total{queue=\"a-b\",outcome=\"delivered\"} 3\n\
+                        consign_attempts_total{queue=\"a-b\",outcome=\"dead\"} 1\n\
                         \n\
                         # TYPE consign_attempts_total_x counter\n\
                         consign_attempts_total_x 9\n";
@@ -195,37 +195,37 @@ mod tests {
         assert_eq!(
             added,
             "# TYPE outbox_aborted_total counter\n\
-             outbox_aborted_total{lane=\"a-b\",outcome=\"dead\"} 1\n\
+             outbox_aborted_total{queue=\"a-b\",outcome=\"dead\"} 1\n\
              # TYPE outbox_failed_total counter\n\
              # TYPE outbox_processed_total counter\n\
-             outbox_processed_total{lane=\"a-b\",outcome=\"delivered\"} 3\n\
-             outbox_processed_total{lane=\"a-b\",outcome=\"dead\"} 1\n\
+             outbox_processed_total{queue=\"a-b\",outcome=\"delivered\"} 3\n\
+             outbox_processed_total{queue=\"a-b\",outcome=\"dead\"} 1\n\
              # TYPE outbox_sent_total counter\n\
-             outbox_sent_total{lane=\"a-b\",outcome=\"delivered\"} 3\n"
+             outbox_sent_total{queue=\"a-b\",outcome=\"delivered\"} 3\n"
         );
     }
 
     #[test]
     fn orders_are_told_in_the_words_of_their_document() {
         let rendered = "# TYPE consign_attempts_total counter\n\
-                        consign_attempts_total{lane=\"orders\",outcome=\"delivered\"} 3\n\
-                        consign_attempts_total{lane=\"orders\",outcome=\"retry\"} 2\n\
-                        consign_attempts_total{lane=\"orders\",outcome=\"dead\"} 1\n\
+                        consign_attempts_total{queue=\"orders\",outcome=\"delivered\"} 3\n\
+                        consign_attempts_total{queue=\"orders\",outcome=\"retry\"} 2\n\
+                        consign_attempts_total{queue=\"orders\",outcome=\"dead\"} 1\n\
                         \n\
                         # TYPE consign_leases_lost_total counter\n\
-                        consign_leases_lost_total{lane=\"a\"} 4\n\
-                        consign_leases_lost_total{lane=\"orders\"} 5\n";
+                        consign_leases_lost_total{queue=\"a\"} 4\n\
+                        consign_leases_lost_total{queue=\"orders\"} 5\n";
         let text = with_aliases(rendered);
         for line in [
-            "outbox_processed_total{lane=\"orders\",outcome=\"succeeded\"} 3",
-            "outbox_processed_total{lane=\"orders\",outcome=\"failed\"} 2",
-            "outbox_processed_total{lane=\"orders\",outcome=\"aborted\"} 1",
-            "outbox_lock_lease_expired_total{lane=\"a\"} 4",
+            "outbox_processed_total{queue=\"orders\",outcome=\"succeeded\"} 3",
+            "outbox_processed_total{queue=\"orders\",outcome=\"failed\"} 2",
+            "outbox_processed_total{queue=\"orders\",outcome=\"aborted\"} 1",
+            "outbox_lock_lease_expired_total{queue=\"a\"} 4",
         ] {
             assert_eq!(text.matches(line).count(), 1, "{line}\n{text}");
         }
         assert!(
-            !text.contains("lock_lease_expired_total{lane=\"orders\"}"),
+            !text.contains("lock_lease_expired_total{queue=\"orders\"}"),
             "{text}"
         );
     }
@@ -237,9 +237,9 @@ mod tests {
                         outbox_latency_seconds_count{phase=\"send\"} 1\n\
                         \n\
                         # TYPE consign_claim_seconds histogram\n\
-                        consign_claim_seconds_bucket{lane=\"a\",le=\"+Inf\"} 9\n\
-                        consign_claim_seconds_bucket{lane=\"orders\",le=\"+Inf\"} 2\n\
-                        consign_claim_seconds_count{lane=\"orders\"} 2\n";
+                        consign_claim_seconds_bucket{queue=\"a\",le=\"+Inf\"} 9\n\
+                        consign_claim_seconds_bucket{queue=\"orders\",le=\"+Inf\"} 2\n\
+                        consign_claim_seconds_count{queue=\"orders\"} 2\n";
         let text = with_aliases(rendered);
         let (latency, _) = text.split_once("# TYPE consign_claim_seconds").unwrap();
         assert_eq!(

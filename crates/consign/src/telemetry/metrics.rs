@@ -6,17 +6,17 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
 use crate::failure::{Exit, Failure};
 
-/// Messages by lane and state; those delivered are not counted.
+/// Messages by queue and state; those delivered are not counted.
 pub(crate) const MESSAGES: &str = "consign_messages";
-/// How many lanes there are.
-pub(crate) const LANES: &str = "consign_lanes";
-/// How long the oldest due message has been waiting, by lane.
+/// How many queues there are.
+pub(crate) const QUEUES: &str = "consign_queues";
+/// How long the oldest due message has been waiting, by queue.
 pub(crate) const OLDEST_READY_AGE_SECONDS: &str = "consign_oldest_ready_age_seconds";
 /// Whether the database answered the last time it was asked.
 pub(crate) const DATABASE_UP: &str = "consign_database_up";
-/// Messages that are neither delivered nor dead, by lane; a name of the seeds.
+/// Messages that are neither delivered nor dead, by queue; a name of the seeds.
 pub(crate) const OUTBOX_PENDING_COUNT: &str = "outbox_pending_count";
-/// Orders taken over from a worker whose lease ran out; by lane.
+/// Orders taken over from a worker whose lease ran out; by queue.
 pub(crate) const OUTBOX_LOCK_LEASE_EXPIRED_TOTAL: &str = "outbox_lock_lease_expired_total";
 
 /// From a fast database to a delivery that takes its whole timeout.
@@ -50,7 +50,7 @@ pub(crate) fn install() -> Result<PrometheusHandle, Failure> {
 }
 
 fn describe() {
-    describe_gauge!(LANES, Unit::Count, "How many lanes there are.");
+    describe_gauge!(QUEUES, Unit::Count, "How many queues there are.");
     describe_gauge!(
         MESSAGES,
         Unit::Count,

@@ -1,25 +1,25 @@
-//! Counts the lanes now and then.
+//! Counts the queues now and then.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use consign_kernel::{Counts, Error, Lane, LaneName, PAGE_ENTRIES_MAX, Store, Totals};
+use consign_kernel::{Counts, Error, PAGE_ENTRIES_MAX, Queue, QueueName, Store, Totals};
 use consign_orders::Ledger;
 use jiff::Timestamp;
 use metrics::gauge;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::metrics::{
-    DATABASE_UP, LANES, MESSAGES, OLDEST_READY_AGE_SECONDS, OUTBOX_PENDING_COUNT,
+    DATABASE_UP, MESSAGES, OLDEST_READY_AGE_SECONDS, OUTBOX_PENDING_COUNT, QUEUES,
 };
 use crate::database::Opened;
 
 /// A database that takes longer than this to count does not answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// With more lanes than this, all of them are counted as one: a gauge for each would be a page that no
+/// With more queues than this, all of them are counted as one: a gauge for each would be a page that no
 /// scraper reads.
-const LANES_MAX: u32 = PAGE_ENTRIES_MAX;
-/// The lane that stands for all; no lane can have this name.
-const ALL_LANES: &str = "_all";
+const QUEUES_MAX: u32 = PAGE_ENTRIES_MAX;
+/// The queue that stands for all; no queue can have this name.
+const ALL_QUEUES: &str = "_all";
 /// How rarely a login that may not count looks whether it may by now.
 const FORBIDDEN_PAUSE: Duration = Duration::from_secs(600);
 
@@ -46,13 +46,13 @@ impl From<Arc<dyn Store>> for Sampled {
     }
 }
 
-/// Counts the lanes now and then, for the metrics.
+/// Counts the queues now and then, for the metrics.
 pub(crate) struct Sampler {
     sampled: Sampled,
     every: Duration,
     /// What the recorder needs done from time to time.
     upkeep: Box<dyn Fn() + Send + Sync>,
-    /// Lanes that were counted before; one that is gone is set to nothing.
+    /// Queues that were counted before; one that is gone is set to nothing.
     seen: BTreeSet<String>,
 }
 
@@ -89,7 +89,7 @@ impl Sampler {
                 Err(Trouble::Forbidden(what)) => {
                     if forbidden_at.is_none() {
                         tracing::info!(
-                            "the lanes are not counted: that needs the role consign_auditor ({what})"
+                            "the queues are not counted: that needs the role consign_auditor ({what})"
                         );
                     }
                     forbidden_at = Some(Instant::now());
@@ -100,7 +100,7 @@ impl Sampler {
             gauge!(DATABASE_UP).set(f64::from(u8::from(why.is_none())));
             // Once: the workers say it too, and it may last for hours.
             if let Some(why) = why.as_ref().filter(|_| was_up) {
-                tracing::warn!("the lanes cannot be counted: {why}");
+                tracing::warn!("the queues cannot be counted: {why}");
             }
             was_up = why.is_none();
         }
@@ -108,13 +108,13 @@ impl Sampler {
 
     async fn count(&mut self) -> Result<(), Trouble> {
         let totals = within_patience(self.sampled.store.totals()).await?;
-        gauge!(LANES).set(totals.lanes as f64);
-        let lanes = if totals.lanes <= LANES_MAX.into() {
-            within_patience(self.sampled.store.lanes(None, LANES_MAX)).await?
+        gauge!(QUEUES).set(totals.queues as f64);
+        let queues = if totals.queues <= QUEUES_MAX.into() {
+            within_patience(self.sampled.store.queues(None, QUEUES_MAX)).await?
         } else {
             Vec::new()
         };
-        self.record(&lanes, &totals);
+        self.record(&queues, &totals);
         if let Some(ledger) = &self.sampled.ledger {
             within_patience(consign_orders::metrics::sample(&**ledger)).await?;
         }
@@ -123,34 +123,34 @@ impl Sampler {
 
     /// The least that shows whether the database answers.
     async fn is_there(&self) -> Result<(), Trouble> {
-        let lane: LaneName = "default".parse().expect("invariant: a lane name");
-        match within_patience(self.sampled.store.lane(&lane)).await {
+        let queue: QueueName = "default".parse().expect("invariant: a queue name");
+        match within_patience(self.sampled.store.queue(&queue)).await {
             Ok(_) | Err(Trouble::Forbidden(_)) => Ok(()),
             Err(down) => Err(down),
         }
     }
 
-    fn record(&mut self, lanes: &[(Lane, Counts)], totals: &Totals) {
+    fn record(&mut self, queues: &[(Queue, Counts)], totals: &Totals) {
         let now = Timestamp::now();
-        let mut present: BTreeSet<String> = lanes
+        let mut present: BTreeSet<String> = queues
             .iter()
-            .map(|(lane, _)| lane.name.to_string())
+            .map(|(queue, _)| queue.name.to_string())
             .collect();
-        if lanes.is_empty() && totals.lanes > 0 {
-            record_lane(ALL_LANES, &totals.counts, now);
-            present.insert(ALL_LANES.to_owned());
+        if queues.is_empty() && totals.queues > 0 {
+            record_queue(ALL_QUEUES, &totals.counts, now);
+            present.insert(ALL_QUEUES.to_owned());
         }
         for gone in self.seen.difference(&present) {
-            record_lane(gone, &Counts::default(), now);
+            record_queue(gone, &Counts::default(), now);
         }
-        for (lane, counts) in lanes {
-            record_lane(lane.name.as_str(), counts, now);
+        for (queue, counts) in queues {
+            record_queue(queue.name.as_str(), counts, now);
         }
         self.seen = present;
     }
 }
 
-fn record_lane(lane: &str, counts: &Counts, now: Timestamp) {
+fn record_queue(queue: &str, counts: &Counts, now: Timestamp) {
     let states = [
         ("waiting", counts.waiting),
         ("ready", counts.ready),
@@ -160,16 +160,16 @@ fn record_lane(lane: &str, counts: &Counts, now: Timestamp) {
         ("dead", counts.dead),
     ];
     for (state, count) in states {
-        gauge!(MESSAGES, "lane" => lane.to_owned(), "state" => state).set(count as f64);
+        gauge!(MESSAGES, "queue" => queue.to_owned(), "state" => state).set(count as f64);
     }
     let age = counts
         .oldest_due_at
         .map_or(0.0, |at| now.duration_since(at).as_secs_f64().max(0.0));
-    gauge!(OLDEST_READY_AGE_SECONDS, "lane" => lane.to_owned()).set(age);
-    gauge!(OUTBOX_PENDING_COUNT, "lane" => lane.to_owned()).set(counts.unfinished() as f64);
+    gauge!(OLDEST_READY_AGE_SECONDS, "queue" => queue.to_owned()).set(age);
+    gauge!(OUTBOX_PENDING_COUNT, "queue" => queue.to_owned()).set(counts.unfinished() as f64);
 }
 
-/// Why the lanes were not counted.
+/// Why the queues were not counted.
 enum Trouble {
     /// The database answers, but the login may not.
     Forbidden(String),

@@ -117,8 +117,8 @@ impl Desk {
     }
 
     /// Enqueues over HTTP and answers with the id.
-    async fn enqueue(&self, lane: &str, message: Value) -> i64 {
-        let path = format!("/v1/lanes/{lane}/messages");
+    async fn enqueue(&self, queue: &str, message: Value) -> i64 {
+        let path = format!("/v1/queues/{queue}/messages");
         let enqueued = self.post(&path, message).await;
         enqueued["id"].as_i64().unwrap()
     }

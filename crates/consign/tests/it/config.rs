@@ -10,7 +10,7 @@ use crate::support::{Consign, assert_stable, finish};
 fn every_value_is_shown_with_its_origin_and_without_secrets() {
     let consign = Consign::new();
     consign.configure(
-        "[worker]\nowner = \"w-1\"\n\n[lanes.events.sink]\nkind = \"http\"\n\
+        "[worker]\nowner = \"w-1\"\n\n[queues.events.sink]\nkind = \"http\"\n\
          url = \"https://u:s3cret@shop.example/x?sig=s3cret\"\nbearer_token = \"s3cret\"\n",
     );
     let mut command = consign.command();
@@ -55,16 +55,16 @@ fn a_mistake_is_named_by_every_command() {
 #[test]
 fn check_looks_as_far_as_serve_would() {
     let consign = Consign::new();
-    consign.configure("[lanes.a.sink]\nkind = \"discard\"\n");
+    consign.configure("[queues.a.sink]\nkind = \"discard\"\n");
     let ran = consign.run(["config", "check"]).expect(0);
-    assert!(ran.stdout.contains("all is well; 1 lane"), "{ran:#?}");
+    assert!(ran.stdout.contains("all is well; 1 queue"), "{ran:#?}");
     consign.configure(
-        "[lanes.a.sink]\nkind = \"http\"\nurl = \"https://x.example/\"\n\
+        "[queues.a.sink]\nkind = \"http\"\nurl = \"https://x.example/\"\n\
          bearer_token_env = \"CONSIGN_NO_SUCH_VARIABLE\"\n",
     );
     let ran = consign.run(["config", "check"]).expect(2);
     assert!(
-        ran.stderr.contains("consign.toml:1: lanes.a.sink"),
+        ran.stderr.contains("consign.toml:1: queues.a.sink"),
         "{ran:#?}"
     );
     assert!(ran.stderr.contains("CONSIGN_NO_SUCH_VARIABLE"), "{ran:#?}");

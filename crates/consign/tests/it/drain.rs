@@ -19,10 +19,10 @@ async fn draining_under_load_delivers_nothing_twice() {
     let consign = Consign::new();
     let receiver = Receiver::start(Mood::Takes(Duration::from_millis(15))).await;
     consign.configure(&format!(
-        "[lanes.events]\nconcurrency = 20\n[lanes.events.sink]\n{}",
+        "[queues.events]\nconcurrency = 20\n[queues.events.sink]\n{}",
         receiver.sink()
     ));
-    consign.run(["lanes", "set", "events"]).expect(0);
+    consign.run(["queues", "set", "events"]).expect(0);
     fill(&consign, "events", MESSAGES);
     let mut rounds = 0;
     while unfinished(&consign, "events") > 0 {
@@ -46,7 +46,7 @@ async fn a_worker_without_file_descriptors_burns_no_tries() {
     let consign = Consign::new();
     let receiver = Receiver::start(Mood::Takes(Duration::ZERO)).await;
     consign.configure(&format!(
-        "[lanes.events]\nattempts_max = 1\n[lanes.events.sink]\n{}",
+        "[queues.events]\nattempts_max = 1\n[queues.events.sink]\n{}",
         receiver.sink()
     ));
     let service = Service::work(&consign, &[]).await;
@@ -87,7 +87,7 @@ async fn a_killed_workers_messages_are_delivered_by_another_within_its_lease_and
     let consign = Consign::at(database.url());
     let receiver = Receiver::start(Mood::Hangs).await;
     consign.configure(&format!(
-        "[lanes.events]\nlease_ttl_ms = {}\ntimeout_ms = 60000\n[lanes.events.sink]\n{}",
+        "[queues.events]\nlease_ttl_ms = {}\ntimeout_ms = 60000\n[queues.events.sink]\n{}",
         LEASE.as_millis(),
         receiver.sink()
     ));

@@ -36,8 +36,8 @@ fn one_message_with_everything() {
     assert_eq!(shown["message"]["group"], "g");
     assert_eq!(shown["message"]["headers"], json!({"x": "y=z", "n": "1"}));
     assert_eq!(shown["state"]["state"], "ready");
-    let lanes = consign.json(["lanes", "show", "default"]);
-    assert_eq!(lanes["counts"]["scheduled"], 1, "the delay is honoured");
+    let queues = consign.json(["queues", "show", "default"]);
+    assert_eq!(queues["counts"]["scheduled"], 1, "the delay is honoured");
 }
 
 const EXACT: &str = r#"{"d":0.12345678901234567890,"n":12345678901234567890123}"#;
@@ -46,7 +46,7 @@ const EXACT: &str = r#"{"d":0.12345678901234567890,"n":12345678901234567890123}"
 pub(crate) fn exactly(consign: &Consign) {
     let log = consign.folder().join("sent.jsonl");
     consign.configure(&format!(
-        "[lanes.default.sink]\nkind = \"log\"\npath = {log:?}\npayload = true\n"
+        "[queues.default.sink]\nkind = \"log\"\npath = {log:?}\npayload = true\n"
     ));
     consign.run(["enqueue", EXACT, "--key", "k"]).expect(0);
     let spelled = EXACT.replace("123}", "123.000}");
@@ -157,33 +157,35 @@ fn what_is_not_json_is_refused_with_a_hint() {
 }
 
 #[test]
-fn an_unknown_lane_is_refused_and_the_nearest_suggested() {
+fn an_unknown_queue_is_refused_and_the_nearest_suggested() {
     let consign = Consign::new();
     let ran = consign
-        .run(["enqueue", "1", "--lane", "defualt", "--json"])
+        .run(["enqueue", "1", "--queue", "defualt", "--json"])
         .expect(3);
     let (code, message) = ran.error();
-    assert_eq!(code, "unknown_lane");
+    assert_eq!(code, "unknown_queue");
     assert!(message.contains(r#"did you mean "default"?"#), "{message}");
-    consign.run(["enqueue", "1", "--lane", "No Such"]).expect(2);
+    consign
+        .run(["enqueue", "1", "--queue", "No Such"])
+        .expect(2);
 }
 
 #[test]
 fn lines_are_enqueued_in_batches() {
     let consign = Consign::new();
-    consign.run(["lanes", "set", "mail"]).expect(0);
+    consign.run(["queues", "set", "mail"]).expect(0);
     let mut input = String::new();
     for n in 0..1_201 {
         input.push_str(&json!({"payload": n, "key": format!("k{n}")}).to_string());
         input.push_str("\n\n");
     }
-    input.push_str(r#"{"payload": null, "lane": "mail", "group": "g", "headers": {"h": 1}, "delay_ms": 60000}"#);
+    input.push_str(r#"{"payload": null, "queue": "mail", "group": "g", "headers": {"h": 1}, "delay_ms": 60000}"#);
     let ran = consign.run_with(["enqueue"], input.as_bytes()).expect(0);
     assert_eq!(ran.stdout, "1202 messages were enqueued\n");
     assert_eq!(ran.stderr, "", "no progress bar outside a terminal");
-    let lanes = consign.json(["lanes"]);
-    assert_eq!(lanes["items"][0]["counts"]["ready"], 1_201);
-    assert_eq!(lanes["items"][1]["counts"]["scheduled"], 1);
+    let queues = consign.json(["queues"]);
+    assert_eq!(queues["items"][0]["counts"]["ready"], 1_201);
+    assert_eq!(queues["items"][1]["counts"]["scheduled"], 1);
 
     let again = consign
         .run_with(["enqueue", "--json"], input.as_bytes())
@@ -245,13 +247,13 @@ fn a_bad_line_is_named_and_nothing_after_it_is_sent() {
         "not UTF-8 from byte 13",
     );
     check_bad_line(
-        b"{\"payload\": 1, \"lane\": \"A B\"}",
+        b"{\"payload\": 1, \"queue\": \"A B\"}",
         "invalid_input",
-        "a lane's name",
+        "a queue's name",
     );
     check_bad_line(
-        b"{\"payload\": 1, \"lane\": \"defualt\"}",
-        "unknown_lane",
+        b"{\"payload\": 1, \"queue\": \"defualt\"}",
+        "unknown_queue",
         "did you mean",
     );
     check_bad_line(b"{\"payload\": 9, \"key\": \"a\"}", "key_conflict", "\"a\"");
@@ -264,13 +266,13 @@ fn a_bad_line_is_named_and_nothing_after_it_is_sent() {
 }
 
 #[test]
-fn a_payload_over_the_lanes_limit_is_refused() {
+fn a_payload_over_the_queues_limit_is_refused() {
     let consign = Consign::new();
     consign
-        .run(["lanes", "set", "small", "--payload-max", "8"])
+        .run(["queues", "set", "small", "--payload-max", "8"])
         .expect(0);
     let ran = consign
-        .run(["enqueue", r#""123456789""#, "--lane", "small", "--json"])
+        .run(["enqueue", r#""123456789""#, "--queue", "small", "--json"])
         .expect(3);
     assert_eq!(ran.error().0, "payload_too_large");
 }

@@ -12,19 +12,19 @@ use crate::{
 };
 
 #[tokio::test]
-async fn a_paused_lane_rests_and_goes_on() {
+async fn a_paused_queue_rests_and_goes_on() {
     let consign = Consign::new();
-    consign.configure("[lanes.hello.sink]\nkind = \"discard\"\n");
+    consign.configure("[queues.hello.sink]\nkind = \"discard\"\n");
     let service = Service::serve(&consign).await;
     consign.run(["pause", "hello"]).expect(0);
     fill(&consign, "hello", 3);
     let at = service.address();
     eventually("the worker knows", SOON, async || {
-        http::get(at, "/v1/worker").await.json()["lanes"][0]["paused"] == true
+        http::get(at, "/v1/worker").await.json()["queues"][0]["paused"] == true
     })
     .await;
     assert_eq!(unfinished(&consign, "hello"), 3);
-    let resumed = http::post(at, "/v1/lanes/hello/resume", r#"{"reason": "rested"}"#).await;
+    let resumed = http::post(at, "/v1/queues/hello/resume", r#"{"reason": "rested"}"#).await;
     assert_eq!(resumed.status, 200, "{resumed:?}");
     eventually("all are delivered", SOON, async || {
         unfinished(&consign, "hello") == 0
@@ -39,8 +39,8 @@ async fn concurrency_changes_by_command_and_by_file() {
     let consign = Consign::new();
     let file = |concurrency: u32, filter: &str| {
         consign.configure(&format!(
-            "[log]\nfilter = \"{filter}\"\n[lanes.events]\nconcurrency = {concurrency}\n\
-             timeout_ms = 60000\n[lanes.events.sink]\n{}",
+            "[log]\nfilter = \"{filter}\"\n[queues.events]\nconcurrency = {concurrency}\n\
+             timeout_ms = 60000\n[queues.events.sink]\n{}",
             receiver.sink()
         ));
     };
@@ -49,7 +49,7 @@ async fn concurrency_changes_by_command_and_by_file() {
     fill(&consign, "events", 9);
     receiver.began(1).await;
     consign
-        .run(["lanes", "set", "events", "--concurrency", "3"])
+        .run(["queues", "set", "events", "--concurrency", "3"])
         .expect(0);
     receiver.began(3).await;
 
@@ -60,10 +60,10 @@ async fn concurrency_changes_by_command_and_by_file() {
     receiver.began(5).await;
     assert_eq!(receiver.seen().len(), 5, "and no more than that");
 
-    consign.configure("[lanes.events]\nconcurency = 9\n");
+    consign.configure("[queues.events]\nconcurency = 9\n");
     service.signal("HUP");
     service
-        .logs("the configuration was not taken: consign.toml:2: lanes.events.concurency")
+        .logs("the configuration was not taken: consign.toml:2: queues.events.concurency")
         .await;
     file(5, "info");
     receiver.set(Mood::Takes(Duration::ZERO));
@@ -75,11 +75,11 @@ async fn concurrency_changes_by_command_and_by_file() {
 }
 
 #[tokio::test]
-async fn the_file_changes_a_lane_only_where_it_says_something_else() {
+async fn the_file_changes_a_queue_only_where_it_says_something_else() {
     let consign = Consign::new();
     consign
         .run([
-            "lanes",
+            "queues",
             "set",
             "events",
             "--attempts",
@@ -88,11 +88,12 @@ async fn the_file_changes_a_lane_only_where_it_says_something_else() {
             "2",
         ])
         .expect(0);
-    consign.configure("[lanes.events]\nconcurrency = 7\n[lanes.events.sink]\nkind = \"discard\"\n");
+    consign
+        .configure("[queues.events]\nconcurrency = 7\n[queues.events.sink]\nkind = \"discard\"\n");
     for _ in 0..2 {
         Service::serve(&consign).await.stop().await;
     }
-    let shown = consign.json(["lanes", "show", "events"]);
+    let shown = consign.json(["queues", "show", "events"]);
     assert_eq!(shown["policy"]["concurrency"], 7);
     assert_eq!(
         shown["policy"]["attempts_max"], 3,

@@ -9,63 +9,63 @@ use consign_testkit::TestDatabase;
 use crate::{
     http,
     service::Service,
-    support::{Consign, finish, lane, work},
+    support::{Consign, finish, queue, work},
 };
 
-const LANE_OF_FILE: &str =
-    "consign.toml:1 has this lane: `consign serve` and `consign work` create it";
+const QUEUE_OF_FILE: &str =
+    "consign.toml:1 has this queue: `consign serve` and `consign work` create it";
 
 #[tokio::test]
-async fn a_lane_of_the_file_that_was_never_served_is_explained() {
+async fn a_queue_of_the_file_that_was_never_served_is_explained() {
     let consign = Consign::new();
-    consign.configure("[lanes.mail.sink]\nkind = \"discard\"\n");
+    consign.configure("[queues.mail.sink]\nkind = \"discard\"\n");
     for command in [
-        &["enqueue", "1", "--lane", "mail"][..],
-        &["ls", "--lane", "mail"],
-        &["lanes", "show", "mail"],
+        &["enqueue", "1", "--queue", "mail"][..],
+        &["ls", "--queue", "mail"],
+        &["queues", "show", "mail"],
         &["pause", "mail"],
     ] {
         let ran = consign.run(command.iter().copied()).expect(3);
-        assert!(ran.stderr.contains(LANE_OF_FILE), "{command:?}: {ran:#?}");
+        assert!(ran.stderr.contains(QUEUE_OF_FILE), "{command:?}: {ran:#?}");
     }
-    let line = br#"{"payload": 1, "lane": "mail"}"#;
+    let line = br#"{"payload": 1, "queue": "mail"}"#;
     let ran = consign.run_with(["enqueue"], line).expect(3);
-    assert!(ran.stderr.contains(LANE_OF_FILE), "{ran:#?}");
-    let ran = consign.run(["lanes"]).expect(0);
+    assert!(ran.stderr.contains(QUEUE_OF_FILE), "{ran:#?}");
+    let ran = consign.run(["queues"]).expect(0);
     assert!(
-        ran.stderr.contains("lane mail is not in the database yet"),
+        ran.stderr.contains("queue mail is not in the database yet"),
         "{ran:#?}"
     );
-    assert!(ran.stderr.contains(LANE_OF_FILE), "{ran:#?}");
-    let ran = consign.run(["ls", "--lane", "letters"]).expect(3);
-    assert!(!ran.stderr.contains("has this lane"), "{ran:#?}");
+    assert!(ran.stderr.contains(QUEUE_OF_FILE), "{ran:#?}");
+    let ran = consign.run(["ls", "--queue", "letters"]).expect(3);
+    assert!(!ran.stderr.contains("has this queue"), "{ran:#?}");
 
-    consign.run(["lanes", "set", "mail"]).expect(0);
-    assert_eq!(consign.run(["lanes"]).expect(0).stderr, "");
-    consign.run(["enqueue", "1", "--lane", "mail"]).expect(0);
+    consign.run(["queues", "set", "mail"]).expect(0);
+    assert_eq!(consign.run(["queues"]).expect(0).stderr, "");
+    consign.run(["enqueue", "1", "--queue", "mail"]).expect(0);
     let told = consign.run(["explain", "1"]).expect(0).stdout;
-    let sink = "consign.toml:1 gives lane mail a sink: run `consign work`";
+    let sink = "consign.toml:1 gives queue mail a sink: run `consign work`";
     assert!(told.contains(sink), "{told}");
     consign.run(["work", "--once"]).expect(0);
     assert_eq!(consign.json(["show", "1"])["state"]["state"], "delivered");
 }
 
 #[tokio::test]
-async fn explain_names_the_last_attempt_and_who_works_on_the_lane() {
+async fn explain_names_the_last_attempt_and_who_works_on_the_queue() {
     let consign = Consign::new();
     consign
-        .run(["lanes", "set", "default", "--retry", "fixed:0s"])
+        .run(["queues", "set", "default", "--retry", "fixed:0s"])
         .expect(0);
     consign.run(["enqueue", "1"]).expect(0);
     let store = consign.store().await;
-    work(&*store, &lane("default"), Outcome::Retry, "http_503").await;
+    work(&*store, &queue("default"), Outcome::Retry, "http_503").await;
     let told = consign.run(["explain", "1"]).expect(0).stdout;
     assert!(told.starts_with("Ready and due again since"), "{told}");
     for words in [
         "attempt 1 by ",
         "ended in retry (http_503)",
         "last      attempt 1: retry, http_503",
-        "give lane default a sink in consign.toml",
+        "give queue default a sink in consign.toml",
     ] {
         assert!(told.contains(words), "{words:?}: {told}");
     }
@@ -138,7 +138,7 @@ async fn a_server_that_refuses_is_told_from_one_that_is_not_there() {
 fn output_that_cannot_be_written_is_named() {
     let consign = Consign::new();
     let mut command = consign.command();
-    command.args(["lanes", "--database", consign.database()]);
+    command.args(["queues", "--database", consign.database()]);
     let full = File::options().write(true).open("/dev/full").unwrap();
     let output = command.stdout(Stdio::from(full)).output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr);
@@ -150,11 +150,11 @@ fn output_that_cannot_be_written_is_named() {
 }
 
 #[test]
-fn a_payload_that_is_a_lane_and_a_lone_message_are_told_plainly() {
+fn a_payload_that_is_a_queue_and_a_lone_message_are_told_plainly() {
     let consign = Consign::new();
     let ran = consign.run(["enqueue", "mail"]).expect(3);
     assert!(
-        ran.stderr.contains("a lane is named by --lane mail"),
+        ran.stderr.contains("a queue is named by --queue mail"),
         "{ran:#?}"
     );
     let ran = consign.run(["enqueue", "1", "--key", ""]).expect(3);
@@ -165,18 +165,18 @@ fn a_payload_that_is_a_lane_and_a_lone_message_are_told_plainly() {
 fn everything_that_is_wrong_with_sinks_is_told_at_once() {
     let consign = Consign::new();
     consign.configure(
-        "[lanes.a.sink]\nkind = \"http\"\nurl = \"ftp://x\"\n[lanes.b.sink]\nkind = \"http\"\nurl = \"x\"\n",
+        "[queues.a.sink]\nkind = \"http\"\nurl = \"ftp://x\"\n[queues.b.sink]\nkind = \"http\"\nurl = \"x\"\n",
     );
     let ran = consign.run(["config", "check"]).expect(2);
     for place in [
-        "consign.toml:1: lanes.a.sink",
-        "consign.toml:4: lanes.b.sink",
+        "consign.toml:1: queues.a.sink",
+        "consign.toml:4: queues.b.sink",
     ] {
         assert!(ran.stderr.contains(place), "{ran:#?}");
     }
-    consign.configure("[lanes.a]\nsink = \"http\"\n");
+    consign.configure("[queues.a]\nsink = \"http\"\n");
     let ran = consign.run(["config", "check"]).expect(2);
-    assert!(ran.stderr.contains("as in [lanes.a.sink]"), "{ran:#?}");
+    assert!(ran.stderr.contains("as in [queues.a.sink]"), "{ran:#?}");
 }
 
 #[tokio::test]
@@ -261,9 +261,9 @@ fn names_and_numbers_that_do_not_exist_are_refused_with_where_to_look() {
     let consign = Consign::new();
     let cases: [(&[&str], i32, &str); 5] = [
         (
-            &["work", "--lane", "nope", "--once"],
+            &["work", "--queue", "nope", "--once"],
             2,
-            "add [lanes.nope.sink]",
+            "add [queues.nope.sink]",
         ),
         (&["redrive", "show", "99"], 4, "`consign redrive ls` lists"),
         (

@@ -3,7 +3,7 @@
 use consign_kernel::{Claim, Outcome};
 use serde_json::json;
 
-use crate::support::{Consign, lane, work};
+use crate::support::{Consign, queue, work};
 
 #[test]
 fn a_message_is_held_and_put_back() {
@@ -92,19 +92,22 @@ fn a_nameless_actor_is_refused() {
 }
 
 #[tokio::test]
-async fn a_paused_lane_is_not_claimed_from_until_it_is_resumed() {
+async fn a_paused_queue_is_not_claimed_from_until_it_is_resumed() {
     let consign = Consign::new();
     consign.enqueue_one();
     let store = consign.store().await;
-    let claim = Claim::new(lane("default"), "worker-1", 1);
+    let claim = Claim::new(queue("default"), "worker-1", 1);
     let ran = consign.run(["pause", "default"]).expect(0);
-    assert!(ran.stdout.starts_with("lane default is paused"), "{ran:#?}");
+    assert!(
+        ran.stdout.starts_with("queue default is paused"),
+        "{ran:#?}"
+    );
     assert_eq!(store.claim(&claim).await.unwrap(), None);
-    let lane = consign.json(["resume", "default"]);
-    assert_eq!(lane["paused_at"], json!(null));
+    let queue = consign.json(["resume", "default"]);
+    assert_eq!(queue["paused_at"], json!(null));
     assert!(store.claim(&claim).await.unwrap().is_some());
     let (code, message) = consign.run(["pause", "defalt", "--json"]).expect(3).error();
-    assert_eq!(code, "unknown_lane");
+    assert_eq!(code, "unknown_queue");
     assert!(message.contains(r#"did you mean "default"?"#), "{message}");
 }
 
@@ -118,7 +121,7 @@ async fn only_a_dead_message_is_requeued_by_id() {
         ran.stdout,
         "1: left as it is: ready; only dead ones can be requeued\n"
     );
-    work(&*store, &lane("default"), Outcome::Dead, "http_404").await;
+    work(&*store, &queue("default"), Outcome::Dead, "http_404").await;
     assert_eq!(
         consign.run(["requeue", "1"]).expect(0).stdout,
         "1: now ready\n"

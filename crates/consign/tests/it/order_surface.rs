@@ -216,7 +216,7 @@ async fn the_policy_of_orders_changes_by_signal_and_the_rest_is_named() {
     let consign = Consign::new();
     consign.configure("[orders]\nOUTBOX_CONCURRENCY = 3\n");
     let service = Service::serve(&consign).await;
-    let policy = || consign.json(["lanes", "show", "orders"])["policy"].clone();
+    let policy = || consign.json(["queues", "show", "orders"])["policy"].clone();
     assert_eq!(
         (&policy()["concurrency"], &policy()["attempts_max"]),
         (&json!(3), &json!(6))
@@ -244,11 +244,11 @@ fn impossible_orders_are_refused_before_anything_is_touched() {
         assert_eq!(code, "config", "{message}");
         assert!(message.contains("orders.broker_url"), "{message}");
     }
-    consign.configure("[lanes.orders.sink]\nkind = \"discard\"\n");
+    consign.configure("[queues.orders.sink]\nkind = \"discard\"\n");
     let ran = consign.run(["config", "check", "--json"]).expect(2);
     let (_, message) = ran.error();
     assert!(
-        message.contains("consign.toml:1: lanes.orders"),
+        message.contains("consign.toml:1: queues.orders"),
         "{message}"
     );
     assert!(message.contains("orders.enabled = false"), "{message}");
@@ -262,9 +262,9 @@ fn impossible_orders_are_refused_before_anything_is_touched() {
 
 /// However they come: what is no order would be sent by nobody, or twice.
 #[tokio::test]
-async fn the_lane_of_orders_takes_nothing_else() {
+async fn the_queue_of_orders_takes_nothing_else() {
     let consign = Consign::new();
-    consign.configure("[orders]\nenabled = false\n[lanes.orders.sink]\nkind = \"discard\"\n");
+    consign.configure("[orders]\nenabled = false\n[queues.orders.sink]\nkind = \"discard\"\n");
     let service = Service::serve(&consign).await;
     let refused = place(&service, "order-0001", "", "").await;
     assert_eq!(
@@ -272,11 +272,11 @@ async fn the_lane_of_orders_takes_nothing_else() {
         (404, &json!("NOT_FOUND"))
     );
     let body = r#"{"payload": 1}"#;
-    let answer = http::post(service.address(), "/v1/lanes/orders/messages", body).await;
+    let answer = http::post(service.address(), "/v1/queues/orders/messages", body).await;
     assert_eq!(answer.json()["code"], "invalid_input", "{answer:?}");
     assert!(answer.body.contains("takes orders only"), "{answer:?}");
     let ran = consign
-        .run(["enqueue", "--lane", "orders", "1", "--json"])
+        .run(["enqueue", "--queue", "orders", "1", "--json"])
         .expect(3);
     let (code, message) = ran.error();
     assert_eq!(code, "invalid_input", "{message}");
@@ -294,15 +294,15 @@ async fn a_worker_sends_orders_with_its_roles_alone() {
     owner.run(["migrate"]).expect(0);
     let login = Login::make(&database, "consign_worker").await;
     let consign = Consign::at(&login.url());
-    consign.configure("[lanes.a.sink]\nkind = \"discard\"\n");
-    owner.run(["lanes", "set", "a"]).expect(0);
+    consign.configure("[queues.a.sink]\nkind = \"discard\"\n");
+    owner.run(["queues", "set", "a"]).expect(0);
     let service = Service::work(&consign, &[]).await;
     let told = "no orders are taken or sent here: that needs the role consign_order_server";
     service.logs(told).await;
     service.stop().await;
     login.grant("consign_order_server").await;
     let service = Service::work(&consign, &[]).await;
-    service.logs("making their lane needs the role").await;
+    service.logs("making their queue needs the role").await;
     service.stop().await;
 
     let server = Service::serve(&owner).await;
@@ -310,7 +310,7 @@ async fn a_worker_sends_orders_with_its_roles_alone() {
     assert_eq!(place(&server, "order-0001", "", "").await.status, 201);
     server.stop().await;
     consign.configure("");
-    let service = Service::work(&consign, &["--lane", "orders"]).await;
+    let service = Service::work(&consign, &["--queue", "orders"]).await;
     owner.run(["resume", "orders"]).expect(0);
     let status = || owner.json(["orders", "show", "local/order-0001"])["order"]["status"].clone();
     eventually("it is sent", SOON, async || status() == "succeeded").await;
@@ -319,7 +319,7 @@ async fn a_worker_sends_orders_with_its_roles_alone() {
     consign.configure("[orders]\noutbox_concurrency = 9\n");
     let ran = consign.run(["work"]).expect(5);
     assert!(
-        ran.stderr.contains("lane orders is not as [orders] says"),
+        ran.stderr.contains("queue orders is not as [orders] says"),
         "{ran:#?}"
     );
     assert!(ran.stderr.contains("consign_operator"), "{ran:#?}");

@@ -36,14 +36,14 @@ async fn the_first_attempt_continues_the_trace_and_retries_link_to_it() {
     let receiver = Receiver::start(Mood::Refuses).await;
     let consign = Consign::new();
     consign.configure(&format!(
-        "[lanes.events]\nretry = {{ kind = \"fixed\", delay_ms = 10 }}\n[lanes.events.sink]\n{}",
+        "[queues.events]\nretry = {{ kind = \"fixed\", delay_ms = 10 }}\n[queues.events.sink]\n{}",
         receiver.sink()
     ));
     let service = serve(&consign, &collector).await;
     let traceparent = format!("00-{TRACE}-{PARENT}-01");
     let header = format!("traceparent={traceparent}");
     consign
-        .run(["enqueue", "1", "--lane", "events", "--header", &header])
+        .run(["enqueue", "1", "--queue", "events", "--header", &header])
         .expect(0);
     receiver.began(1).await;
     receiver.set(Mood::Takes(std::time::Duration::ZERO));
@@ -82,11 +82,11 @@ async fn the_first_attempt_continues_the_trace_and_retries_link_to_it() {
 async fn an_enqueue_over_http_is_a_span_between_its_caller_and_the_delivery() {
     let collector = Collector::start().await;
     let consign = Consign::new();
-    consign.configure("[lanes.hello.sink]\nkind = \"discard\"\n");
+    consign.configure("[queues.hello.sink]\nkind = \"discard\"\n");
     let service = serve(&consign, &collector).await;
     let body = json!({"payload": 1}).to_string();
     let head = format!(
-        "POST /v1/lanes/hello/messages HTTP/1.1\r\ncontent-type: application/json\r\n\
+        "POST /v1/queues/hello/messages HTTP/1.1\r\ncontent-type: application/json\r\n\
          traceparent: 00-{TRACE}-{PARENT}-01\r\ncontent-length: {}\r\n",
         body.len()
     );
@@ -103,7 +103,7 @@ async fn an_enqueue_over_http_is_a_span_between_its_caller_and_the_delivery() {
         let found = spans.iter().find(|span| span.name == name);
         found.unwrap_or_else(|| panic!("no {name:?} in {spans:#?}"))
     };
-    let request = named("POST /v1/lanes/hello/messages");
+    let request = named("POST /v1/queues/hello/messages");
     assert_eq!(
         (request.trace.as_str(), request.parent.as_str()),
         (TRACE, PARENT)

@@ -15,9 +15,9 @@ async fn database() -> TestDatabase {
     TestDatabase::create(async |url| migrate(url).await.map(drop).unwrap()).await
 }
 
-/// One lane alone, so that the worker does not use up the connections of the pool.
+/// One queue alone, so that the worker does not use up the connections of the pool.
 fn hello(consign: &Consign) {
-    consign.configure("[orders]\nenabled = false\n[lanes.hello.sink]\nkind = \"discard\"\n");
+    consign.configure("[orders]\nenabled = false\n[queues.hello.sink]\nkind = \"discard\"\n");
 }
 
 #[tokio::test]
@@ -129,7 +129,7 @@ async fn after_an_outage_it_goes_on_within_two_seconds() {
     assert_eq!(http::get(at, "/healthz").await.status, 200);
     // By another way, so that nobody but the service is cut off.
     let direct = Consign::at(database.url());
-    direct.run(["enqueue", "1", "--lane", "hello"]).expect(0);
+    direct.run(["enqueue", "1", "--queue", "hello"]).expect(0);
     proxy.restore();
     let back = Instant::now();
     eventually("it is delivered", SOON, async || {
@@ -154,7 +154,7 @@ async fn a_reload_that_hangs_does_not_keep_it_from_stopping() {
     let database = database().await;
     let proxy = ChaosProxy::start(database.address().await).await;
     let consign = Consign::at(&database.url_via(proxy.address()));
-    consign.configure("[worker]\ngrace_ms = 500\n[lanes.hello.sink]\nkind = \"discard\"\n");
+    consign.configure("[worker]\ngrace_ms = 500\n[queues.hello.sink]\nkind = \"discard\"\n");
     for name in ["TERM", "INT"] {
         let mut service = Service::work(&consign, &[]).await;
         proxy.swallow_requests();
@@ -185,7 +185,7 @@ async fn a_reload_the_database_does_not_answer_is_given_up() {
     proxy.resume();
     service.signal("HUP");
     service
-        .logs("configuration read again; no lane's policy differs")
+        .logs("configuration read again; no queue's policy differs")
         .await;
     service.stop().await;
 }

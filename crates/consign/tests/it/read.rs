@@ -5,7 +5,7 @@ use std::process::Command;
 use consign_kernel::{Claim, Outcome};
 use serde_json::{Value, json};
 
-use crate::support::{Consign, assert_stable, finish, lane, work};
+use crate::support::{Consign, assert_stable, finish, queue, work};
 
 fn ids(page: &Value) -> Vec<i64> {
     let items = page["items"].as_array().unwrap();
@@ -15,22 +15,22 @@ fn ids(page: &Value) -> Vec<i64> {
         .collect()
 }
 
-/// Message 1 delivered on its second attempt, 2 dead, 3 and 4 ready, 4 in another lane.
+/// Message 1 delivered on its second attempt, 2 dead, 3 and 4 ready, 4 in another queue.
 async fn mixed() -> Consign {
     let consign = Consign::new();
-    consign.run(["lanes", "set", "mail"]).expect(0);
-    let retry_now = ["lanes", "set", "default", "--retry", "fixed:0s"];
+    consign.run(["queues", "set", "mail"]).expect(0);
+    let retry_now = ["queues", "set", "default", "--retry", "fixed:0s"];
     consign.run(retry_now).expect(0);
     let store = consign.store().await;
     consign.run(["enqueue", "1", "--key", "order-1"]).expect(0);
-    work(&*store, &lane("default"), Outcome::Retry, "http_503").await;
-    work(&*store, &lane("default"), Outcome::Delivered, "http_200").await;
+    work(&*store, &queue("default"), Outcome::Retry, "http_503").await;
+    work(&*store, &queue("default"), Outcome::Delivered, "http_200").await;
     consign
         .run(["enqueue", r#"{"a": "\u001b[2J"}"#, "--header", "h=v"])
         .expect(0);
-    work(&*store, &lane("default"), Outcome::Dead, "http_404").await;
+    work(&*store, &queue("default"), Outcome::Dead, "http_404").await;
     consign.run(["enqueue", "3", "--group", "g"]).expect(0);
-    consign.run(["enqueue", "4", "--lane", "mail"]).expect(0);
+    consign.run(["enqueue", "4", "--queue", "mail"]).expect(0);
     consign
 }
 
@@ -42,7 +42,7 @@ async fn messages_are_listed_newest_first_and_filtered() {
         assert_eq!(ids(&page), expected, "{arguments:?}");
     };
     check(&[], &[4, 3, 2, 1]);
-    check(&["--lane", "mail"], &[4]);
+    check(&["--queue", "mail"], &[4]);
     check(&["--state", "ready"], &[4, 3]);
     check(&["--state", "dead"], &[2]);
     check(&["--state", "delivered"], &[1]);
@@ -65,7 +65,7 @@ async fn messages_are_listed_newest_first_and_filtered() {
 #[tokio::test]
 async fn a_filter_that_cannot_match_is_refused() {
     let consign = mixed().await;
-    let ran = consign.run(["ls", "--lane", "male"]).expect(3);
+    let ran = consign.run(["ls", "--queue", "male"]).expect(3);
     assert!(ran.stderr.contains(r#"did you mean "mail"?"#), "{ran:#?}");
     let ran = consign.run(["ls", "--state", "deed"]).expect(2);
     assert!(ran.stderr.contains("dead"), "{ran:#?}");
@@ -126,7 +126,7 @@ async fn every_state_is_explained() {
     assert_eq!(explained["id"], 2);
     assert_eq!(explained["state"]["code"], "http_404");
     assert_eq!(explained["attempts"], 1);
-    assert_eq!(explained["lane"]["name"], "default");
+    assert_eq!(explained["queue"]["name"], "default");
     let sentence = explained["sentence"].as_str().unwrap();
     assert!(sentence.contains("consign requeue 2"), "{sentence}");
 }
@@ -155,7 +155,7 @@ async fn leases_show_who_holds_what_without_the_token() {
     );
     consign.enqueue_one();
     let store = consign.store().await;
-    let claim = Claim::new(lane("default"), "worker-1", 10);
+    let claim = Claim::new(queue("default"), "worker-1", 10);
     let lease = store.claim(&claim).await.unwrap().unwrap();
     store
         .begin(lease.token, &[lease.messages[0].message.id])
@@ -178,7 +178,7 @@ async fn leases_show_who_holds_what_without_the_token() {
         .expect(0);
     assert_eq!(
         ran.stderr,
-        "lease 1 of worker-1 in lane default was ended; 1 message came back\n"
+        "lease 1 of worker-1 in queue default was ended; 1 message came back\n"
     );
     consign
         .run(["leases", "end", prefix, why[0], why[1]])

@@ -13,14 +13,14 @@ use crate::{
 async fn dead_messages_come_back_little_by_little() {
     let receiver = Receiver::start(Mood::Rejects).await;
     let consign = Consign::new();
-    consign.configure(&format!("[lanes.events.sink]\n{}", receiver.sink()));
+    consign.configure(&format!("[queues.events.sink]\n{}", receiver.sink()));
     let service = Service::serve(&consign).await;
     fill(&consign, "events", 6);
-    let dead = || consign.json(["lanes", "show", "events"])["counts"]["dead"].clone();
+    let dead = || consign.json(["queues", "show", "events"])["counts"]["dead"].clone();
     eventually("all are dead", SOON, async || dead() == 6).await;
 
     let preview = consign
-        .run(["redrive", "start", "--lane", "events"])
+        .run(["redrive", "start", "--queue", "events"])
         .expect(0);
     assert!(
         preview.stdout.contains("6 messages would be requeued"),
@@ -29,7 +29,7 @@ async fn dead_messages_come_back_little_by_little() {
     let still = [
         "redrive",
         "start",
-        "--lane",
+        "--queue",
         "events",
         "--dry-run",
         "--yes",
@@ -40,7 +40,7 @@ async fn dead_messages_come_back_little_by_little() {
 
     receiver.set(Mood::Takes(std::time::Duration::ZERO));
     let start = [
-        "redrive", "start", "--lane", "events", "--limit", "4", "--yes",
+        "redrive", "start", "--queue", "events", "--limit", "4", "--yes",
     ];
     consign
         .run(start.into_iter().chain(["--reason", "mended"]))
@@ -92,6 +92,6 @@ fn a_redrive_is_stopped_and_resumed_by_its_number() {
         .run(["redrive", "start", "--rate", "0", "--yes"])
         .expect(3);
     consign
-        .run(["redrive", "start", "--lane", "nowhere"])
+        .run(["redrive", "start", "--queue", "nowhere"])
         .expect(3);
 }

@@ -3,32 +3,32 @@
 use consign_kernel::Outcome;
 use serde_json::{Value, json};
 
-use crate::support::{Consign, assert_stable, lane, work};
+use crate::support::{Consign, assert_stable, queue, work};
 
 /// 1,203 dead messages: 1,201 and 1 in `default` with two codes, 1 in `mail`.
 async fn graveyard() -> Consign {
     let consign = Consign::new();
-    consign.run(["lanes", "set", "mail"]).expect(0);
+    consign.run(["queues", "set", "mail"]).expect(0);
     let store = consign.store().await;
     let lines: String = (0..1_201)
         .map(|n| format!("{{\"payload\": {n}}}\n"))
         .collect();
     consign.run_with(["enqueue"], lines.as_bytes()).expect(0);
-    work(&*store, &lane("default"), Outcome::Dead, "http_404").await;
-    work(&*store, &lane("default"), Outcome::Dead, "http_404").await;
+    work(&*store, &queue("default"), Outcome::Dead, "http_404").await;
+    work(&*store, &queue("default"), Outcome::Dead, "http_404").await;
     consign.run(["enqueue", "1"]).expect(0);
-    work(&*store, &lane("default"), Outcome::Dead, "http_410").await;
-    consign.run(["enqueue", "1", "--lane", "mail"]).expect(0);
-    work(&*store, &lane("mail"), Outcome::Dead, "http_404").await;
+    work(&*store, &queue("default"), Outcome::Dead, "http_410").await;
+    consign.run(["enqueue", "1", "--queue", "mail"]).expect(0);
+    work(&*store, &queue("mail"), Outcome::Dead, "http_404").await;
     consign
 }
 
 fn dead_counts(consign: &Consign) -> Vec<Value> {
-    let lanes = consign.json(["lanes"]);
-    let lanes = lanes["items"].as_array().unwrap();
-    lanes
+    let queues = consign.json(["queues"]);
+    let queues = queues["items"].as_array().unwrap();
+    queues
         .iter()
-        .map(|lane| lane["counts"]["dead"].clone())
+        .map(|queue| queue["counts"]["dead"].clone())
         .collect()
 }
 
@@ -42,12 +42,12 @@ async fn a_preview_changes_nothing() {
             .expect(0)
             .stdout,
     );
-    let preview = consign.json(["requeue", "--lane", "default"]);
+    let preview = consign.json(["requeue", "--queue", "default"]);
     assert_eq!(preview["preview"], true);
     assert_eq!(preview["total"], 1_202);
     let counts = json!([
-        {"lane": "default", "code": "http_404", "count": 1_201},
-        {"lane": "default", "code": "http_410", "count": 1},
+        {"queue": "default", "code": "http_404", "count": 1_201},
+        {"queue": "default", "code": "http_410", "count": 1},
     ]);
     assert_eq!(preview["counts"], counts);
     assert_eq!(preview["first"].as_array().unwrap().len(), 10);
@@ -61,7 +61,7 @@ async fn a_preview_changes_nothing() {
             .unwrap()
             .len(),
         1,
-        "only the lane"
+        "only the queue"
     );
 }
 
@@ -69,7 +69,7 @@ async fn a_preview_changes_nothing() {
 async fn with_yes_exactly_what_matches_is_requeued() {
     let consign = graveyard().await;
     let arguments = [
-        "requeue", "--lane", "default", "--code", "http_404", "--yes",
+        "requeue", "--queue", "default", "--code", "http_404", "--yes",
     ];
     let ran = consign
         .run(arguments.into_iter().chain(["--reason", "fixed"]))
@@ -77,7 +77,7 @@ async fn with_yes_exactly_what_matches_is_requeued() {
     assert_eq!(ran.stdout, "1201 messages requeued\n");
     assert_eq!(dead_counts(&consign), [1, 1]);
     assert_eq!(
-        consign.json(["lanes", "show", "default"])["counts"]["ready"],
+        consign.json(["queues", "show", "default"])["counts"]["ready"],
         1_201
     );
     assert_eq!(
@@ -99,9 +99,11 @@ async fn what_to_requeue_must_be_said_and_said_once() {
     let consign = Consign::new();
     consign.run(["requeue"]).expect(2);
     consign.run(["requeue", "--yes"]).expect(2);
-    consign.run(["requeue", "1", "--lane", "default"]).expect(2);
+    consign
+        .run(["requeue", "1", "--queue", "default"])
+        .expect(2);
     let ran = consign
-        .run(["requeue", "--lane", "defolt", "--yes"])
+        .run(["requeue", "--queue", "defolt", "--yes"])
         .expect(3);
     assert!(
         ran.stderr.contains(r#"did you mean "default"?"#),

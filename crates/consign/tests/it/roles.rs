@@ -57,14 +57,14 @@ async fn a_worker_needs_no_more_than_its_role() {
     let owner = Consign::at(database.url());
     owner.run(["migrate"]).expect(0);
     owner
-        .run(["lanes", "set", "events", "--concurrency", "3"])
+        .run(["queues", "set", "events", "--concurrency", "3"])
         .expect(0);
     let login = Login::make(&database, "consign_worker").await;
     let consign = Consign::at(&login.url());
     let file = |concurrency: u32| {
         consign.configure(&format!(
-            "[telemetry]\nsample_interval_ms = 100\n[lanes.events]\nconcurrency = \
-             {concurrency}\n[lanes.events.sink]\nkind = \"discard\"\n"
+            "[telemetry]\nsample_interval_ms = 100\n[queues.events]\nconcurrency = \
+             {concurrency}\n[queues.events.sink]\nkind = \"discard\"\n"
         ));
     };
     file(3);

@@ -82,20 +82,20 @@ async fn it_starts_from_nothing_and_what_it_suggests_works() {
 
     let listed = json(&paste(&lines[1], &[]));
     assert_eq!(listed["messages"][0]["id"], 1, "{listed}");
-    let lanes = json(&paste(&lines[2], &[]));
-    let names = lanes["lanes"]
+    let queues = json(&paste(&lines[2], &[]));
+    let names = queues["queues"]
         .as_array()
         .unwrap()
         .iter()
-        .map(|lane| &lane["name"]);
-    assert!(names.clone().any(|name| name == "hello"), "{lanes}");
+        .map(|queue| &queue["name"]);
+    assert!(names.clone().any(|name| name == "hello"), "{queues}");
     let metrics = paste(&lines[3], &[]);
     assert!(
-        metrics.contains("consign_claimed_total{lane=\"hello\"} 1"),
+        metrics.contains("consign_claimed_total{queue=\"hello\"} 1"),
         "{metrics}"
     );
     assert!(
-        metrics.contains("consign_messages{lane=\"hello\",state=\"ready\"}"),
+        metrics.contains("consign_messages{queue=\"hello\",state=\"ready\"}"),
         "{metrics}"
     );
     assert!(metrics.contains("\nconsign_database_up 1"), "{metrics}");
@@ -119,7 +119,7 @@ async fn a_token_made_by_the_command_opens_what_its_scopes_say() {
     let token = made.stdout.trim();
     let (_, lines) = made.stderr.split_once("\n\n[").unwrap();
     consign.configure(&format!(
-        "[{lines}\n[lanes.hello.sink]\nkind = \"discard\"\n"
+        "[{lines}\n[queues.hello.sink]\nkind = \"discard\"\n"
     ));
     let service = Service::serve(&consign).await;
     let at = service.address();
@@ -127,7 +127,7 @@ async fn a_token_made_by_the_command_opens_what_its_scopes_say() {
     let enqueue = |authorization: String| async move {
         let body = r#"{"payload": 1}"#;
         let head = format!(
-            "POST /v1/lanes/hello/messages HTTP/1.1\r\ncontent-type: application/json\r\n\
+            "POST /v1/queues/hello/messages HTTP/1.1\r\ncontent-type: application/json\r\n\
              {authorization}content-length: {}\r\n",
             body.len()
         );
@@ -142,7 +142,7 @@ async fn a_token_made_by_the_command_opens_what_its_scopes_say() {
         enqueue(format!("authorization: Bearer {token}\r\n")).await,
         202
     );
-    let head = format!("GET /v1/lanes HTTP/1.1\r\nauthorization: Bearer {token}\r\n");
+    let head = format!("GET /v1/queues HTTP/1.1\r\nauthorization: Bearer {token}\r\n");
     let read = http::send(at, &head, "").await.unwrap();
     assert_eq!(read.status, 403, "a producer does not read: {read:?}");
     service.stop().await;
@@ -172,7 +172,8 @@ async fn a_port_that_is_taken_is_named() {
 #[tokio::test]
 async fn json_says_where_it_listens_and_logs_are_json_too() {
     let consign = Consign::new();
-    consign.configure("[log]\nformat = \"json\"\n[lanes.a]\n[lanes.b.sink]\nkind = \"discard\"\n");
+    consign
+        .configure("[log]\nformat = \"json\"\n[queues.a]\n[queues.b.sink]\nkind = \"discard\"\n");
     let arguments = ["--json", "serve", "--listen", "127.0.0.1:0"];
     let mut service = Service::launch(&consign, &arguments, |_| {});
     let said = json(&service.child.expect_line("{").await);
@@ -184,17 +185,17 @@ async fn json_says_where_it_listens_and_logs_are_json_too() {
         "{said}"
     );
     assert_eq!(
-        said["lanes"],
+        said["queues"],
         json!([
-            {"lane": "b", "sink": "discard", "destination": "nowhere"},
-            {"lane": "orders", "sink": "orders", "destination": "paper"},
-            {"lane": "payments", "sink": "rail", "destination": "simulated"},
-            {"lane": "memory", "sink": "embedded", "destination": "this database"},
+            {"queue": "b", "sink": "discard", "destination": "nowhere"},
+            {"queue": "orders", "sink": "orders", "destination": "paper"},
+            {"queue": "payments", "sink": "rail", "destination": "simulated"},
+            {"queue": "memory", "sink": "embedded", "destination": "this database"},
         ])
     );
     assert_eq!(said["orders"], json!({"adapter": "paper", "outbox": true}));
     assert_eq!(said["payments"], json!({"rail": "simulated"}));
-    service.logs("lane a is set").await;
+    service.logs("queue a is set").await;
     for line in service.log().lines() {
         let line = json(line);
         assert!(
@@ -210,13 +211,13 @@ async fn a_failure_is_retried_and_logged_without_what_was_in_it() {
     let receiver = Receiver::start(Mood::Refuses).await;
     let consign = Consign::new();
     consign.configure(&format!(
-        "[log]\nfilter = \"debug\"\n[lanes.events]\nretry = {{ kind = \"fixed\", delay_ms = 10 }}\n\
-         [lanes.events.sink]\n{}bearer_token = \"s3cret-token\"\n",
+        "[log]\nfilter = \"debug\"\n[queues.events]\nretry = {{ kind = \"fixed\", delay_ms = 10 }}\n\
+         [queues.events.sink]\n{}bearer_token = \"s3cret-token\"\n",
         receiver.sink()
     ));
     let service = Service::serve(&consign).await;
     let body = r#"{"payload": "s3cret-payload", "headers": {"x": "s3cret-header"}}"#;
-    let answer = http::post(service.address(), "/v1/lanes/events/messages", body).await;
+    let answer = http::post(service.address(), "/v1/queues/events/messages", body).await;
     assert_eq!(answer.status, 202, "{answer:?}");
     receiver.began(2).await;
     receiver.set(Mood::Takes(Duration::ZERO));

@@ -116,20 +116,20 @@ pub(crate) fn signal(pid: u32, name: &str) {
     assert!(status.success(), "{kill}: {status}");
 }
 
-/// How many messages of the lane are not delivered.
-pub(crate) fn unfinished(consign: &Consign, lane: &str) -> u64 {
-    let shown = consign.json(["lanes", "show", lane]);
+/// How many messages of the queue are not delivered.
+pub(crate) fn unfinished(consign: &Consign, queue: &str) -> u64 {
+    let shown = consign.json(["queues", "show", queue]);
     let counts = shown["counts"].as_object().unwrap();
     let states = counts.iter().filter(|(name, _)| *name != "dead");
     states.filter_map(|(_, count)| count.as_u64()).sum()
 }
 
-/// Enqueues `count` messages into the lane.
-pub(crate) fn fill(consign: &Consign, lane: &str, count: usize) {
+/// Enqueues `count` messages into the queue.
+pub(crate) fn fill(consign: &Consign, queue: &str, count: usize) {
     let lines: String = (0..count)
         .map(|n| format!("{{\"payload\": {n}}}\n"))
         .collect();
     consign
-        .run_with(["enqueue", "--lane", lane], lines.as_bytes())
+        .run_with(["enqueue", "--queue", queue], lines.as_bytes())
         .expect(0);
 }

@@ -15,7 +15,7 @@ use crate::{
 async fn stuck(consign: &Consign, receiver: &Receiver) -> Service {
     let sink = receiver.sink();
     consign.configure(&format!(
-        "[lanes.events]\ntimeout_ms = 60000\n[lanes.events.sink]\n{sink}"
+        "[queues.events]\ntimeout_ms = 60000\n[queues.events.sink]\n{sink}"
     ));
     let service = Service::serve(consign).await;
     fill(consign, "events", 1);
@@ -60,7 +60,7 @@ async fn the_grace_period_ends() {
     let consign = Consign::new();
     let sink = receiver.sink();
     consign.configure(&format!(
-        "[worker]\ngrace_ms = 200\n[lanes.events]\ntimeout_ms = 60000\n[lanes.events.sink]\n{sink}"
+        "[worker]\ngrace_ms = 200\n[queues.events]\ntimeout_ms = 60000\n[queues.events.sink]\n{sink}"
     ));
     let mut service = Service::serve(&consign).await;
     fill(&consign, "events", 1);

@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use consign_kernel::{Claim, LaneName, MessageId, Outcome, Report, SettleAnswer, Store};
+use consign_kernel::{Claim, MessageId, Outcome, QueueName, Report, SettleAnswer, Store};
 use consign_postgres::{PostgresOptions, PostgresStore};
 use consign_sqlite::{SqliteOptions, SqliteStore};
 use serde_json::Value;
@@ -189,13 +189,13 @@ impl Ran {
     }
 }
 
-pub(crate) fn lane(name: &str) -> LaneName {
+pub(crate) fn queue(name: &str) -> QueueName {
     name.parse().unwrap()
 }
 
-/// Claims whatever the lane has and reports one outcome for all of it.
-pub(crate) async fn work(store: &dyn Store, lane: &LaneName, outcome: Outcome, code: &str) {
-    let claim = Claim::new(lane.clone(), "worker-1", 1_000);
+/// Claims whatever the queue has and reports one outcome for all of it.
+pub(crate) async fn work(store: &dyn Store, queue: &QueueName, outcome: Outcome, code: &str) {
+    let claim = Claim::new(queue.clone(), "worker-1", 1_000);
     let lease = store.claim(&claim).await.unwrap().expect("something to do");
     let report = |id| Report {
         code: Some(code.into()),

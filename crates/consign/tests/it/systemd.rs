@@ -48,7 +48,7 @@ async fn serve(consign: &Consign, name: &str) -> Service {
 async fn the_manager_hears_of_readiness_life_and_the_end() {
     let consign = Consign::new();
     let receiver = Receiver::start(Mood::Hangs).await;
-    consign.configure(&format!("[lanes.events.sink]\n{}", receiver.sink()));
+    consign.configure(&format!("[queues.events.sink]\n{}", receiver.sink()));
     let path = consign.folder().join("notify");
     let socket = UnixDatagram::bind(&path).unwrap();
     socket

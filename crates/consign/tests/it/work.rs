@@ -10,15 +10,15 @@ use crate::{
 };
 
 const TWO: &str =
-    "[lanes.a.sink]\nkind = \"discard\"\n[lanes.b.sink]\nkind = \"discard\"\n[lanes.c]\n";
+    "[queues.a.sink]\nkind = \"discard\"\n[queues.b.sink]\nkind = \"discard\"\n[queues.c]\n";
 
 #[tokio::test]
-async fn it_works_the_lanes_it_is_told_to_and_serves_its_health_only() {
+async fn it_works_the_queues_it_is_told_to_and_serves_its_health_only() {
     let consign = Consign::new();
     consign.configure(TWO);
-    consign.run(["lanes", "set", "b"]).expect(0);
+    consign.run(["queues", "set", "b"]).expect(0);
     fill(&consign, "b", 3);
-    let service = Service::work(&consign, &["--lane", "a"]).await;
+    let service = Service::work(&consign, &["--queue", "a"]).await;
     fill(&consign, "a", 3);
     eventually("a is delivered", SOON, async || {
         unfinished(&consign, "a") == 0
@@ -35,11 +35,11 @@ async fn it_works_the_lanes_it_is_told_to_and_serves_its_health_only() {
     );
     let metrics = http::get(at, "/metrics").await;
     assert!(
-        metrics.body.contains("outbox_sent_total{lane=\"a\""),
+        metrics.body.contains("outbox_sent_total{queue=\"a\""),
         "{}",
         metrics.body
     );
-    let api = http::get(at, "/v1/lanes").await;
+    let api = http::get(at, "/v1/queues").await;
     assert_eq!(api.status, 404, "{api:?}");
     let problem = api.json();
     assert_eq!(
@@ -55,7 +55,7 @@ async fn it_works_the_lanes_it_is_told_to_and_serves_its_health_only() {
 async fn what_it_did_last_is_told_at_its_end() {
     let consign = Consign::new();
     consign.configure(TWO);
-    let service = Service::work(&consign, &["--lane", "a"]).await;
+    let service = Service::work(&consign, &["--queue", "a"]).await;
     let store = consign.store().await;
     eventually("it has told of itself", SOON, async || {
         !store.processes().await.unwrap().is_empty()
@@ -82,7 +82,7 @@ async fn it_works_through_a_transaction_pooler_with_and_without_wake_ups() {
         format!("listen_url = \"{}\"\n", database.url()),
     ] {
         consign.configure(&format!(
-            "[database]\npooler = \"transaction\"\n{listen}[lanes.a.sink]\nkind = \"discard\"\n"
+            "[database]\npooler = \"transaction\"\n{listen}[queues.a.sink]\nkind = \"discard\"\n"
         ));
         let service = Service::work(&consign, &[]).await;
         fill(&consign, "a", 50);
@@ -95,23 +95,23 @@ async fn it_works_through_a_transaction_pooler_with_and_without_wake_ups() {
 }
 
 #[tokio::test]
-async fn lanes_with_equal_sinks_share_a_breaker() {
+async fn queues_with_equal_sinks_share_a_breaker() {
     let consign = Consign::new();
-    let lane = |name: &str, path: &str| {
+    let queue = |name: &str, path: &str| {
         // Nothing listens on port 1.
         format!(
-            "[lanes.{name}.sink]\nkind = \"http\"\nurl = \"http://127.0.0.1:1/{path}\"\nallow = \
+            "[queues.{name}.sink]\nkind = \"http\"\nurl = \"http://127.0.0.1:1/{path}\"\nallow = \
              [\"127.0.0.1\"]\n"
         )
     };
-    let lanes = [lane("a", "x"), lane("b", "x"), lane("c", "y")].concat();
-    consign.configure(&lanes);
+    let queues = [queue("a", "x"), queue("b", "x"), queue("c", "y")].concat();
+    consign.configure(&queues);
     let service = Service::serve(&consign).await;
     fill(&consign, "a", 50);
     let at = service.address();
     eventually("the breaker of a and b opens", SOON, async || {
         let worker = http::get(at, "/v1/worker").await.json();
-        let closed = |n: usize| worker["lanes"][n]["breaker"] == "closed";
+        let closed = |n: usize| worker["queues"][n]["breaker"] == "closed";
         (closed(0), closed(1), closed(2)) == (false, false, true)
     })
     .await;
@@ -119,18 +119,18 @@ async fn lanes_with_equal_sinks_share_a_breaker() {
 }
 
 #[test]
-fn lanes_that_cannot_be_worked_are_refused() {
+fn queues_that_cannot_be_worked_are_refused() {
     let consign = Consign::new();
     consign.configure(TWO);
-    let refused = |lane: &str| {
-        let ran = consign.run(["work", "--lane", lane]).expect(2);
+    let refused = |queue: &str| {
+        let ran = consign.run(["work", "--queue", queue]).expect(2);
         ran.stderr
     };
     assert!(refused("aa").contains("did you mean a?"));
-    assert!(refused("c").contains("no such lane with a sink"));
+    assert!(refused("c").contains("no such queue with a sink"));
     consign.configure(
         "[orders]\nenabled = false\n[payments]\nenabled = false\n[memory]\nenabled = false\n\
-         [lanes.c]\n",
+         [queues.c]\n",
     );
     let ran = consign.run(["work"]).expect(2);
     assert!(ran.stderr.contains("nothing to work on"), "{ran:#?}");

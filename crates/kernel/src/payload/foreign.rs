@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::{Payload, exact_headers, stored_result};
-use crate::LaneName;
+use crate::QueueName;
 
 /// Parts that documents are made of, and parts that break them.
 const PARTS: [&str; 24] = [
@@ -98,9 +98,9 @@ proptest! {
     }
 
     #[test]
-    fn a_lanes_name_is_refused_or_kept(name in prop_oneof![any::<String>(), "[a-z0-9._-]{0,70}"]) {
-        if let Ok(lane) = name.parse::<LaneName>() {
-            prop_assert_eq!(lane.as_str(), name.as_str());
+    fn a_queues_name_is_refused_or_kept(name in prop_oneof![any::<String>(), "[a-z0-9._-]{0,70}"]) {
+        if let Ok(queue) = name.parse::<QueueName>() {
+            prop_assert_eq!(queue.as_str(), name.as_str());
             prop_assert!((1..=63).contains(&name.len()) && name.is_ascii());
         }
     }

@@ -48,15 +48,15 @@ impl Reference {
                 ));
             }
             if let Some(group) = &message.group
-                && self.policy(&message.lane).ordered
+                && self.policy(&message.queue).ordered
             {
                 let active = delivered == 0
                     && !self.dead.contains_key(id)
                     && !self.held.contains_key(id)
                     && !self
                         .waiting
-                        .contains_key(&(message.lane.clone(), group.clone(), *id));
-                let turn = self.turns.get(&(message.lane.clone(), group.clone()));
+                        .contains_key(&(message.queue.clone(), group.clone(), *id));
+                let turn = self.turns.get(&(message.queue.clone(), group.clone()));
                 if active && turn != Some(id) {
                     findings.push(finding("turn", *id, "is out of turn in its group".into()));
                 }

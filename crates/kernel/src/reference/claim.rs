@@ -8,24 +8,24 @@ use uuid::Uuid;
 use super::{Entry, LeaseRow, Reference, RunKey, later};
 use crate::{
     AttemptOutcome, BeginAnswer, Claim, ClaimedMessage, Fence, Lease, MessageId, Outcome,
-    ReleaseAnswer, RenewAnswer, Token, error::Result, lane::validate_ttl,
+    ReleaseAnswer, RenewAnswer, Token, error::Result, queue::validate_ttl,
 };
 
 impl Reference {
-    /// Leases the oldest due messages of a lane under a fresh `token`.
+    /// Leases the oldest due messages of a queue under a fresh `token`.
     pub fn claim(&mut self, now: Timestamp, token: Token, claim: &Claim) -> Result<Option<Lease>> {
         claim.validate()?;
-        let policy = &self.known_lane(&claim.lane)?.policy;
+        let policy = &self.known_queue(&claim.queue)?.policy;
         if let Some(ttl) = claim.ttl {
-            policy.check_ttl(&claim.lane, ttl)?;
+            policy.check_ttl(&claim.queue, ttl)?;
         }
-        self.expire_where(now, u32::MAX, |lease| lease.lane == claim.lane);
-        let lane = self.known_lane(&claim.lane)?;
-        if lane.paused_at.is_some() {
+        self.expire_where(now, u32::MAX, |lease| lease.queue == claim.queue);
+        let queue = self.known_queue(&claim.queue)?;
+        if queue.paused_at.is_some() {
             return Ok(None);
         }
-        let ttl = claim.ttl.unwrap_or(lane.policy.lease_ttl());
-        let bytes_max = claim.bytes_allowed(&lane.policy);
+        let ttl = claim.ttl.unwrap_or(queue.policy.lease_ttl());
+        let bytes_max = claim.bytes_allowed(&queue.policy);
         let entries = self.take_due(now, claim, bytes_max);
         if entries.is_empty() {
             return Ok(None);
@@ -34,7 +34,7 @@ impl Reference {
         let fence = Fence(self.last_fence);
         let row = LeaseRow {
             token,
-            lane: claim.lane.clone(),
+            queue: claim.queue.clone(),
             owner: claim.owner.clone(),
             entries,
             begun: BTreeSet::new(),
@@ -65,7 +65,7 @@ impl Reference {
         let due: Vec<RunKey> = self
             .ready
             .keys()
-            .filter(|key| key.lane == claim.lane && key.due_at <= now)
+            .filter(|key| key.queue == claim.queue && key.due_at <= now)
             .cloned()
             .collect();
         let first_is_apart = due.first().is_some_and(|key| self.ready[key].apart);
@@ -131,8 +131,8 @@ impl Reference {
         let Some(fence) = self.live(now, token) else {
             return Ok(RenewAnswer::LeaseLost);
         };
-        let lane = &self.leases[&fence].lane;
-        self.policy(lane).check_ttl(lane, ttl)?;
+        let queue = &self.leases[&fence].queue;
+        self.policy(queue).check_ttl(queue, ttl)?;
         let lease = self.lease_mut(fence);
         lease.expires_at = lease.expires_at.max(later(now, ttl));
         Ok(RenewAnswer::Renewed {
@@ -150,12 +150,12 @@ impl Reference {
             .entries
             .iter()
             .partition(|entry| lease.begun.contains(&entry.id));
-        let lane = lease.lane.clone();
+        let queue = lease.queue.clone();
         lease.entries = begun;
         if lease.entries.is_empty() {
             self.leases.remove(&fence);
         }
-        self.make_ready(&lane, now, &fresh, false);
+        self.make_ready(&queue, now, &fresh, false);
         Ok(ReleaseAnswer::Released(
             fresh.iter().map(|entry| entry.id).collect(),
         ))

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::{Entry, Reference, groups::Place, later};
 use crate::{
-    Enqueued, LaneName, Message, MessageId, NewMessage, Payload, StateKind,
+    Enqueued, Message, MessageId, NewMessage, Payload, QueueName, StateKind,
     error::{Error, Result},
 };
 
@@ -15,7 +15,7 @@ impl Reference {
     pub fn enqueue(&mut self, now: Timestamp, messages: &[NewMessage]) -> Result<Vec<Enqueued>> {
         let twins = self.check_batch(messages)?;
         let mut ids: Vec<MessageId> = Vec::with_capacity(messages.len());
-        let mut runs: Vec<((LaneName, Duration), Vec<Entry>)> = Vec::new();
+        let mut runs: Vec<((QueueName, Duration), Vec<Entry>)> = Vec::new();
         for (message, twin) in messages.iter().zip(&twins) {
             let id = match twin {
                 Twin::None => self.insert(now, message, &mut runs),
@@ -24,8 +24,8 @@ impl Reference {
             };
             ids.push(id);
         }
-        for ((lane, delay), entries) in runs {
-            self.make_ready(&lane, later(now, delay), &entries, false);
+        for ((queue, delay), entries) in runs {
+            self.make_ready(&queue, later(now, delay), &entries, false);
         }
         let answer = |(id, twin): (&MessageId, &Twin)| Enqueued {
             id: *id,
@@ -38,25 +38,25 @@ impl Reference {
     /// Checks everything before anything is written, and finds the messages whose key is taken.
     fn check_batch(&self, messages: &[NewMessage]) -> Result<Vec<Twin>> {
         for (index, message) in messages.iter().enumerate() {
-            message.validate(index, &self.known_lane(&message.lane)?.policy)?;
+            message.validate(index, &self.known_queue(&message.queue)?.policy)?;
         }
-        let mut in_batch: BTreeMap<(&LaneName, &str), usize> = BTreeMap::new();
+        let mut in_batch: BTreeMap<(&QueueName, &str), usize> = BTreeMap::new();
         let mut twins = Vec::with_capacity(messages.len());
         for (index, message) in messages.iter().enumerate() {
             let Some(key) = &message.key else {
                 twins.push(Twin::None);
                 continue;
             };
-            if let Some(&id) = self.keys.get(&(message.lane.clone(), key.clone())) {
+            if let Some(&id) = self.keys.get(&(message.queue.clone(), key.clone())) {
                 let stored = &self.messages[&id];
                 self.same_or_conflict(message, Some(id), &stored.payload, &stored.group)?;
                 twins.push(Twin::Stored(id));
-            } else if let Some(&first) = in_batch.get(&(&message.lane, key.as_str())) {
+            } else if let Some(&first) = in_batch.get(&(&message.queue, key.as_str())) {
                 let twin = &messages[first];
                 self.same_or_conflict(message, None, &twin.payload, &twin.group)?;
                 twins.push(Twin::InBatch(first));
             } else {
-                in_batch.insert((&message.lane, key), index);
+                in_batch.insert((&message.queue, key), index);
                 twins.push(Twin::None);
             }
         }
@@ -78,7 +78,7 @@ impl Reference {
             .clone()
             .expect("invariant: only keyed messages conflict");
         Err(Error::KeyConflict {
-            lane: message.lane.clone(),
+            queue: message.queue.clone(),
             key,
             id,
         })
@@ -88,13 +88,13 @@ impl Reference {
         &mut self,
         now: Timestamp,
         new: &NewMessage,
-        runs: &mut Vec<((LaneName, Duration), Vec<Entry>)>,
+        runs: &mut Vec<((QueueName, Duration), Vec<Entry>)>,
     ) -> MessageId {
         self.last_message += 1;
         let id = MessageId(self.last_message);
         let message = Message {
             id,
-            lane: new.lane.clone(),
+            queue: new.queue.clone(),
             key: new.key.clone(),
             group: new.group.clone(),
             payload: new.payload.clone(),
@@ -102,7 +102,7 @@ impl Reference {
             created_at: now,
         };
         if let Some(key) = &new.key {
-            self.keys.insert((new.lane.clone(), key.clone()), id);
+            self.keys.insert((new.queue.clone(), key.clone()), id);
         }
         self.messages.insert(id, message);
         let entry = Entry {
@@ -111,7 +111,7 @@ impl Reference {
             attempts: 0,
         };
         if let Place::Ready = self.take_turn(entry, later(now, new.delay)) {
-            let to = (new.lane.clone(), new.delay);
+            let to = (new.queue.clone(), new.delay);
             match runs.iter_mut().find(|(run, _)| *run == to) {
                 Some((_, entries)) => entries.push(entry),
                 None => runs.push((to, vec![entry])),

@@ -50,13 +50,13 @@ impl Reference {
             .collect();
         let fence = prefix.only(&named)?;
         let lease = &self.leases[&fence];
-        let (lane, owner) = (lease.lane.clone(), lease.owner.clone());
+        let (queue, owner) = (lease.queue.clone(), lease.owner.clone());
         let by = by.of_lease(fence, &owner)?;
         let messages = self.end(now, fence);
-        self.record_action(now, &by, "end_lease", Some(&lane), None);
+        self.record_action(now, &by, "end_lease", Some(&queue), None);
         Ok(EndedLease {
             fence,
-            lane,
+            queue,
             owner,
             messages,
         })
@@ -71,7 +71,7 @@ impl Reference {
         let mut finished = Vec::new();
         for entry in &lease.entries {
             let begun = lease.begun.contains(&entry.id);
-            let (next, tries) = after_expiry(self.policy(&lease.lane), entry.tries, begun, alone);
+            let (next, tries) = after_expiry(self.policy(&lease.queue), entry.tries, begun, alone);
             let outcome = if begun {
                 AttemptOutcome::Uncertain
             } else {
@@ -90,8 +90,8 @@ impl Reference {
             }
         }
         let (first, second) = back.split_at(back.len().div_ceil(2));
-        self.make_ready(&lease.lane, now, first, true);
-        self.make_ready(&lease.lane, now, second, true);
+        self.make_ready(&lease.queue, now, first, true);
+        self.make_ready(&lease.queue, now, second, true);
         for (id, died) in finished {
             self.pass_turn(now, id, died);
         }

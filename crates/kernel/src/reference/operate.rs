@@ -1,4 +1,4 @@
-//! What people do: lanes, pausing, requeueing, holding.
+//! What people do: queues, pausing, requeueing, holding.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,72 +6,74 @@ use jiff::Timestamp;
 
 use super::{Entry, HeldRow, Reference, groups::Place};
 use crate::{
-    By, Lane, LaneName, LanePolicy, MessageId, Move, Moved, StateKind,
+    By, MessageId, Move, Moved, Queue, QueueName, QueuePolicy, StateKind,
     error::{Error, Result},
 };
 
 impl Reference {
-    /// Creates a lane or changes its policy.
-    pub fn put_lane(
+    /// Creates a queue or changes its policy.
+    pub fn put_queue(
         &mut self,
         now: Timestamp,
-        name: &LaneName,
-        policy: &LanePolicy,
+        name: &QueueName,
+        policy: &QueuePolicy,
         by: &By,
-    ) -> Result<Lane> {
+    ) -> Result<Queue> {
         by.validate()?;
         policy.validate()?;
-        if let Some(lane) = self.lanes.get(name) {
-            let order = |policy: &LanePolicy| (policy.ordered, policy.on_dead);
-            if order(&lane.policy) != order(policy) && !self.is_idle(name) {
-                return Err(Error::LaneNotEmpty { lane: name.clone() });
+        if let Some(queue) = self.queues.get(name) {
+            let order = |policy: &QueuePolicy| (policy.ordered, policy.on_dead);
+            if order(&queue.policy) != order(policy) && !self.is_idle(name) {
+                return Err(Error::QueueNotEmpty {
+                    queue: name.clone(),
+                });
             }
         }
-        let lane = self.lanes.entry(name.clone()).or_insert_with(|| Lane {
+        let queue = self.queues.entry(name.clone()).or_insert_with(|| Queue {
             name: name.clone(),
             policy: policy.clone(),
             paused_at: None,
         });
-        lane.policy = policy.clone();
-        let lane = lane.clone();
-        self.record_action(now, by, "lane", Some(name), None);
-        Ok(lane)
+        queue.policy = policy.clone();
+        let queue = queue.clone();
+        self.record_action(now, by, "queue", Some(name), None);
+        Ok(queue)
     }
 
-    fn is_idle(&self, name: &LaneName) -> bool {
-        let blocked = self.turns.keys().any(|(lane, _)| lane == name);
+    fn is_idle(&self, name: &QueueName) -> bool {
+        let blocked = self.turns.keys().any(|(queue, _)| queue == name);
         self.counts(Timestamp::MAX, name).unfinished() == 0 && !blocked
     }
 
     /// Stops claims.
-    pub fn pause(&mut self, now: Timestamp, name: &LaneName, by: &By) -> Result<Lane> {
+    pub fn pause(&mut self, now: Timestamp, name: &QueueName, by: &By) -> Result<Queue> {
         self.set_paused(now, name, by, true)
     }
 
-    /// Lets the lane be claimed again.
-    pub fn resume(&mut self, now: Timestamp, name: &LaneName, by: &By) -> Result<Lane> {
+    /// Lets the queue be claimed again.
+    pub fn resume(&mut self, now: Timestamp, name: &QueueName, by: &By) -> Result<Queue> {
         self.set_paused(now, name, by, false)
     }
 
     fn set_paused(
         &mut self,
         now: Timestamp,
-        name: &LaneName,
+        name: &QueueName,
         by: &By,
         paused: bool,
-    ) -> Result<Lane> {
+    ) -> Result<Queue> {
         by.validate()?;
-        self.known_lane(name)?;
-        let lane = self.lanes.get_mut(name).expect("invariant: just found");
-        lane.paused_at = if paused {
-            lane.paused_at.or(Some(now))
+        self.known_queue(name)?;
+        let queue = self.queues.get_mut(name).expect("invariant: just found");
+        queue.paused_at = if paused {
+            queue.paused_at.or(Some(now))
         } else {
             None
         };
-        let lane = lane.clone();
+        let queue = queue.clone();
         let action = if paused { "pause" } else { "resume" };
         self.record_action(now, by, action, Some(name), None);
-        Ok(lane)
+        Ok(queue)
     }
 
     /// Gives dead messages a fresh set of tries.
@@ -93,7 +95,7 @@ impl Reference {
         })
     }
 
-    /// Moves messages to ready, or to waiting where it is not their turn; one run per lane.
+    /// Moves messages to ready, or to waiting where it is not their turn; one run per queue.
     fn put_back(
         &mut self,
         now: Timestamp,
@@ -104,7 +106,7 @@ impl Reference {
     ) -> Result<Vec<Moved>> {
         by.validate()?;
         let mut answers = Vec::new();
-        let mut runs: BTreeMap<LaneName, Vec<Entry>> = BTreeMap::new();
+        let mut runs: BTreeMap<QueueName, Vec<Entry>> = BTreeMap::new();
         for id in ids.iter().copied().collect::<BTreeSet<_>>() {
             let Some(state) = self.state(id).map(|state| state.kind()) else {
                 answers.push(Moved {
@@ -117,14 +119,14 @@ impl Reference {
                 None if action == "requeue" => Move::NotDead { state },
                 None => Move::NotHeld { state },
                 Some(entry) => {
-                    let lane = self.messages[&id].lane.clone();
-                    self.record_action(now, by, action, Some(&lane), Some(id));
+                    let queue = self.messages[&id].queue.clone();
+                    self.record_action(now, by, action, Some(&queue), Some(id));
                     match self.take_turn(entry, now) {
                         Place::Waiting => Move::Moved {
                             state: StateKind::Waiting,
                         },
                         Place::Ready => {
-                            runs.entry(lane).or_default().push(entry);
+                            runs.entry(queue).or_default().push(entry);
                             Move::Moved {
                                 state: StateKind::Ready,
                             }
@@ -134,8 +136,8 @@ impl Reference {
             };
             answers.push(Moved { id, answer });
         }
-        for (lane, entries) in runs {
-            self.make_ready(&lane, now, &entries, false);
+        for (queue, entries) in runs {
+            self.make_ready(&queue, now, &entries, false);
         }
         Ok(answers)
     }
@@ -161,8 +163,8 @@ impl Reference {
                             entry,
                         },
                     );
-                    let lane = self.messages[&id].lane.clone();
-                    self.record_action(now, by, "hold", Some(&lane), Some(id));
+                    let queue = self.messages[&id].queue.clone();
+                    self.record_action(now, by, "hold", Some(&queue), Some(id));
                     Move::Moved {
                         state: StateKind::Held,
                     }

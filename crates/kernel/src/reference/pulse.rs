@@ -6,8 +6,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{Reference, later};
 use crate::{
-    By, Done, LaneMinutes, LaneName, Message, MessageId, PULSE_STEP_MAX, PULSES_KEPT, Process,
-    Pulse, error::Result,
+    By, Done, Message, MessageId, PULSE_STEP_MAX, PULSES_KEPT, Process, Pulse, QueueMinutes,
+    QueueName, error::Result,
 };
 
 const MINUTE_MICROS: i64 = 60_000_000;
@@ -19,16 +19,17 @@ impl Reference {
         let Some(message) = self.messages.get(&id).cloned() else {
             return Ok(None);
         };
-        self.record_action(now, by, "reveal", Some(&message.lane), Some(id));
+        self.record_action(now, by, "reveal", Some(&message.queue), Some(id));
         Ok(Some(message))
     }
 
     /// Takes note of a process, and adds what it did to the minute it is in.
     pub fn pulse(&mut self, now: Timestamp, pulse: &Pulse) -> Result<()> {
         pulse.validate()?;
-        let mut lanes: Vec<LaneName> = pulse.lanes.iter().map(|done| done.lane.clone()).collect();
-        lanes.sort_unstable();
-        lanes.dedup();
+        let mut queues: Vec<QueueName> =
+            pulse.queues.iter().map(|done| done.queue.clone()).collect();
+        queues.sort_unstable();
+        queues.dedup();
         let running_for =
             SignedDuration::try_from(pulse.running_for).unwrap_or(SignedDuration::MAX);
         let process = Process {
@@ -36,13 +37,13 @@ impl Reference {
             version: pulse.version.clone(),
             started_at: now.saturating_sub(running_for).unwrap_or(Timestamp::MIN),
             seen_at: now,
-            lanes,
+            queues,
         };
         self.processes.insert(process.name.clone(), process);
         let minute = begin(now, 1);
-        for lane in &pulse.lanes {
-            let key = (minute, lane.lane.clone());
-            self.pulses.entry(key).or_default().add(lane.done);
+        for queue in &pulse.queues {
+            let key = (minute, queue.queue.clone());
+            self.pulses.entry(key).or_default().add(queue.done);
         }
         let is_kept = |at: Timestamp| later(at, PULSES_KEPT) >= now;
         self.pulses
@@ -55,20 +56,24 @@ impl Reference {
     pub fn pulses(
         &self,
         now: Timestamp,
-        lane: Option<&LaneName>,
+        queue: Option<&QueueName>,
         minutes: u32,
         step: u32,
-    ) -> Vec<LaneMinutes> {
+    ) -> Vec<QueueMinutes> {
         let step = step.clamp(1, PULSE_STEP_MAX);
         let since = begin(now, 1).as_microsecond() - (i64::from(minutes) - 1) * MINUTE_MICROS;
-        let mut sums: BTreeMap<(LaneName, Timestamp), Done> = BTreeMap::new();
+        let mut sums: BTreeMap<(QueueName, Timestamp), Done> = BTreeMap::new();
         for ((minute, of), done) in &self.pulses {
-            if minute.as_microsecond() >= since && lane.is_none_or(|lane| lane == of) {
+            if minute.as_microsecond() >= since && queue.is_none_or(|queue| queue == of) {
                 let key = (of.clone(), begin(*minute, step));
                 sums.entry(key).or_default().add(*done);
             }
         }
-        let sum = |((lane, minute), done)| LaneMinutes { lane, minute, done };
+        let sum = |((queue, minute), done)| QueueMinutes {
+            queue,
+            minute,
+            done,
+        };
         sums.into_iter().map(sum).collect()
     }
 

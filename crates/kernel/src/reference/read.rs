@@ -4,49 +4,50 @@ use jiff::Timestamp;
 
 use super::Reference;
 use crate::{
-    Attempt, AttemptOutcome, AuditEntry, Counts, Cursor, DeadLetter, Explanation, Filter, Lane,
-    LaneName, LeaseView, Listed, MessageId, PAGE_ENTRIES_MAX, Page, State, StateKind, Totals,
+    Attempt, AttemptOutcome, AuditEntry, Counts, Cursor, DeadLetter, Explanation, Filter,
+    LeaseView, Listed, MessageId, PAGE_ENTRIES_MAX, Page, Queue, QueueName, State, StateKind,
+    Totals,
 };
 
 impl Reference {
-    /// One lane.
-    pub fn lane(&self, name: &LaneName) -> Option<Lane> {
-        self.lanes.get(name).cloned()
+    /// One queue.
+    pub fn queue(&self, name: &QueueName) -> Option<Queue> {
+        self.queues.get(name).cloned()
     }
 
-    /// Every lane with its counts.
-    pub fn lanes(
+    /// Every queue with its counts.
+    pub fn queues(
         &self,
         now: Timestamp,
-        after: Option<&LaneName>,
+        after: Option<&QueueName>,
         limit: u32,
-    ) -> Vec<(Lane, Counts)> {
-        self.lanes
+    ) -> Vec<(Queue, Counts)> {
+        self.queues
             .values()
-            .filter(|lane| after.is_none_or(|after| lane.name > *after))
+            .filter(|queue| after.is_none_or(|after| queue.name > *after))
             .take(limit.min(PAGE_ENTRIES_MAX) as usize)
-            .map(|lane| (lane.clone(), self.counts(now, &lane.name)))
+            .map(|queue| (queue.clone(), self.counts(now, &queue.name)))
             .collect()
     }
 
-    /// One lane with its counts.
-    pub fn lane_counts(&self, now: Timestamp, name: &LaneName) -> Option<(Lane, Counts)> {
-        let lane = self.lanes.get(name)?;
-        Some((lane.clone(), self.counts(now, name)))
+    /// One queue with its counts.
+    pub fn queue_counts(&self, now: Timestamp, name: &QueueName) -> Option<(Queue, Counts)> {
+        let queue = self.queues.get(name)?;
+        Some((queue.clone(), self.counts(now, name)))
     }
 
-    /// What is in all lanes together.
+    /// What is in all queues together.
     pub fn totals(&self, now: Timestamp) -> Totals {
-        let all = self.lanes.keys().map(|name| self.counts(now, name));
+        let all = self.queues.keys().map(|name| self.counts(now, name));
         Totals {
-            lanes: self.lanes.len() as u64,
+            queues: self.queues.len() as u64,
             counts: all.fold(Counts::default(), Counts::plus),
         }
     }
 
-    pub(super) fn counts(&self, now: Timestamp, name: &LaneName) -> Counts {
+    pub(super) fn counts(&self, now: Timestamp, name: &QueueName) -> Counts {
         let mut counts = Counts::default();
-        for (key, run) in self.ready.iter().filter(|(key, _)| key.lane == *name) {
+        for (key, run) in self.ready.iter().filter(|(key, _)| key.queue == *name) {
             let count = run.entries.len() as u64;
             if key.due_at <= now {
                 counts.ready += count;
@@ -55,18 +56,22 @@ impl Reference {
                 counts.scheduled += count;
             }
         }
-        let leases = self.leases.values().filter(|lease| lease.lane == *name);
+        let leases = self.leases.values().filter(|lease| lease.queue == *name);
         counts.leased = leases.map(|lease| lease.entries.len() as u64).sum();
         counts.waiting = self
             .waiting
             .keys()
-            .filter(|(lane, _, _)| lane == name)
+            .filter(|(queue, _, _)| queue == name)
             .count() as u64;
-        counts.dead = self.dead.values().filter(|dead| dead.lane == *name).count() as u64;
+        counts.dead = self
+            .dead
+            .values()
+            .filter(|dead| dead.queue == *name)
+            .count() as u64;
         let held = self
             .held
             .keys()
-            .filter(|id| self.messages[id].lane == *name);
+            .filter(|id| self.messages[id].queue == *name);
         counts.held = held.count() as u64;
         counts
     }
@@ -108,10 +113,10 @@ impl Reference {
             });
         }
         if let Some(group) = &message.group {
-            let place = (message.lane.clone(), group.clone());
+            let place = (message.queue.clone(), group.clone());
             if self
                 .waiting
-                .contains_key(&(message.lane.clone(), group.clone(), id))
+                .contains_key(&(message.queue.clone(), group.clone(), id))
             {
                 return Some(State::Waiting {
                     behind: self.turns.get(&place).copied(),
@@ -130,7 +135,7 @@ impl Reference {
         let mut history = self.history(id);
         Some(Explanation {
             state: self.state(id)?,
-            lane: self.lanes[&message.lane].clone(),
+            queue: self.queues[&message.queue].clone(),
             attempts: history.len() as u32,
             last_attempt: history.pop().map(Into::into),
             message,
@@ -148,7 +153,10 @@ impl Reference {
     pub fn list(&self, filter: &Filter, before: Option<Cursor>, limit: u32) -> Page<Listed> {
         let matches = |listed: &Listed| {
             let code = self.dead.get(&listed.id).map(|dead| &dead.code);
-            filter.lane.as_ref().is_none_or(|lane| *lane == listed.lane)
+            filter
+                .queue
+                .as_ref()
+                .is_none_or(|queue| *queue == listed.queue)
                 && filter.state.is_none_or(|state| state == listed.state)
                 && filter
                     .key
@@ -165,7 +173,7 @@ impl Reference {
         };
         let listed = self.messages.values().rev().map(|message| Listed {
             id: message.id,
-            lane: message.lane.clone(),
+            queue: message.queue.clone(),
             key: message.key.clone(),
             group: message.group.clone(),
             created_at: message.created_at,
@@ -182,7 +190,10 @@ impl Reference {
         let newest = self.dead.iter().rev();
         let letters = newest.map(|(id, dead)| dead.letter(*id));
         let letters = letters.filter(|letter| {
-            filter.lane.as_ref().is_none_or(|lane| *lane == letter.lane)
+            filter
+                .queue
+                .as_ref()
+                .is_none_or(|queue| *queue == letter.queue)
                 && filter.code.as_ref().is_none_or(|code| *code == letter.code)
         });
         page(letters, |letter| letter.message_id, before, limit)
@@ -191,7 +202,10 @@ impl Reference {
     /// How many dead messages fit, counted up to `at_most`.
     pub fn count_dead(&self, filter: &Filter, at_most: u64) -> u64 {
         let fits = |dead: &&super::DeadRow| {
-            filter.lane.as_ref().is_none_or(|lane| *lane == dead.lane)
+            filter
+                .queue
+                .as_ref()
+                .is_none_or(|queue| *queue == dead.queue)
                 && filter.code.as_ref().is_none_or(|code| *code == dead.code)
         };
         let count = self.dead.values().filter(fits).count() as u64;
@@ -203,7 +217,7 @@ impl Reference {
         let view = |(fence, lease): (&crate::Fence, &super::LeaseRow)| LeaseView {
             fence: *fence,
             token_prefix: lease.token.shown(),
-            lane: lease.lane.clone(),
+            queue: lease.queue.clone(),
             owner: lease.owner.clone(),
             ids: lease.entries.iter().map(|entry| entry.id).collect(),
             begun: lease.begun.iter().copied().collect(),

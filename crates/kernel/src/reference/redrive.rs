@@ -22,11 +22,11 @@ impl Reference {
     ) -> Result<Redrive> {
         RedrivePlan::validate_by(by)?;
         plan.validate()?;
-        if let Some(lane) = &plan.lane {
-            self.known_lane(lane)?;
+        if let Some(queue) = &plan.queue {
+            self.known_queue(queue)?;
         }
         let filter = Filter {
-            lane: plan.lane.clone(),
+            queue: plan.queue.clone(),
             code: plan.code.clone(),
             ..Filter::default()
         };
@@ -88,7 +88,7 @@ impl Reference {
         let covered = self
             .dead
             .iter()
-            .filter(|(_, dead)| plan.covers(&dead.lane, &dead.code));
+            .filter(|(_, dead)| plan.covers(&dead.queue, &dead.code));
         let letters = covered.map(|(id, dead)| dead.letter(*id));
         letters.take(plan.shown(limit) as usize).collect()
     }
@@ -98,7 +98,7 @@ impl Reference {
         let after = redrive.cursor.map_or(Bound::Unbounded, Bound::Excluded);
         let beyond = self.dead.range((after, Bound::Unbounded));
         let mut next = beyond.filter(|(_, dead)| {
-            dead.at <= redrive.started_at && redrive.plan.covers(&dead.lane, &dead.code)
+            dead.at <= redrive.started_at && redrive.plan.covers(&dead.queue, &dead.code)
         });
         let ids = next.by_ref().take(count).map(|(id, _)| *id).collect();
         (ids, next.next().is_none())
@@ -140,7 +140,7 @@ impl Reference {
 
     fn record_redrive(&mut self, now: Timestamp, action: &str, redrive: &Redrive, by: &By) {
         let by = redrive_by(redrive.id, by);
-        self.record_action(now, &by, action, redrive.plan.lane.as_ref(), None);
+        self.record_action(now, &by, action, redrive.plan.queue.as_ref(), None);
     }
 
     /// One redrive.

@@ -25,7 +25,7 @@ impl Reference {
         let ids: BTreeSet<MessageId> = ids.iter().copied().collect();
         resolution.validate(ids.len())?;
         for message in ids.iter().filter_map(|id| self.messages.get(id)) {
-            resolution.refuse_result(&message.lane)?;
+            resolution.refuse_result(&message.queue)?;
         }
         self.last_fence += 1;
         let fence = Fence(self.last_fence);
@@ -58,10 +58,10 @@ impl Reference {
         by: &By,
     ) -> Option<(MessageId, bool)> {
         let entry = self.held.remove(&id).expect("invariant: held").entry;
-        let lane = self.messages[&id].lane.clone();
+        let queue = self.messages[&id].queue.clone();
         let lease = LeaseRow {
             token,
-            lane: lane.clone(),
+            queue: queue.clone(),
             owner: by.actor.clone(),
             entries: vec![entry],
             begun: BTreeSet::new(),
@@ -87,7 +87,7 @@ impl Reference {
             attempts: entry.attempts + 1,
             ..entry
         };
-        self.record_action(now, by, "resolve", Some(&lane), Some(id));
+        self.record_action(now, by, "resolve", Some(&queue), Some(id));
         let next = after_resolution(resolution);
         let finished = self.park_or_end(now, &lease, entry, next, &report.detail);
         // One that was held while it waited may have no turn to pass on yet.

@@ -54,7 +54,7 @@ impl Reference {
         let mut finished = Vec::new();
         for report in reports {
             let entry = lease.entry(report.id);
-            let next = after_settle(self.policy(&lease.lane), entry.tries, report, chance);
+            let next = after_settle(self.policy(&lease.queue), entry.tries, report, chance);
             let due_at = match &next {
                 Next::Ready { delay } => Some(later(now, *delay)),
                 _ => None,
@@ -85,7 +85,7 @@ impl Reference {
             }
         }
         for (due_at, entries) in back {
-            self.make_ready(&lease.lane, due_at, &entries, false);
+            self.make_ready(&lease.queue, due_at, &entries, false);
         }
         let settled: BTreeSet<MessageId> = reports.iter().map(|report| report.id).collect();
         let row = self.lease_mut(fence);
@@ -113,7 +113,7 @@ impl Reference {
             Next::Delivered => Some((entry.id, false)),
             Next::Dead { code } => {
                 let row = DeadRow {
-                    lane: lease.lane.clone(),
+                    queue: lease.queue.clone(),
                     at: now,
                     attempt_no: entry.attempts,
                     code,

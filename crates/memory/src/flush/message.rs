@@ -57,7 +57,7 @@ mod tests {
         let new = memory.message();
         Message {
             id: MessageId(1),
-            lane: new.lane,
+            queue: new.queue,
             key: new.key,
             group: None,
             payload: new.payload,

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::{BackendError, Found, StoredMemory, setting_for};
 
-/// Codes of attempts of the lane `memory`, beside `connection_error`, `api_error_<status>` and
+/// Codes of attempts of the queue `memory`, beside `connection_error`, `api_error_<status>` and
 /// `openmemory_error`.
 pub mod codes {
     /// The same text is stored already; its memory is this one's too.

@@ -1,4 +1,4 @@
-//! The outbox as the seed shows it: a view of the lane `memory`.
+//! The outbox as the seed shows it: a view of the queue `memory`.
 
 use consign_kernel::MessageId;
 use jiff::Timestamp;

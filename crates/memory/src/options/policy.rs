@@ -1,12 +1,12 @@
-//! The lane `memory`.
+//! The queue `memory`.
 
 use std::sync::Arc;
 
-use consign_kernel::{LanePolicy, OnUncertain, RetrySchedule};
-use consign_worker::{LaneWork, Sink};
+use consign_kernel::{OnUncertain, QueuePolicy, RetrySchedule};
+use consign_worker::{QueueWork, Sink};
 
 use super::MemoryOptions;
-use crate::lane;
+use crate::queue;
 
 /// What the worker allows a delivery beyond the memory server's own time: the questions to the
 /// logbook before and after.
@@ -14,10 +14,10 @@ const BESIDE_MS: u64 = 5_000;
 /// JSON escapes and the fields beside the text.
 const ENVELOPE_BYTES: usize = 4_096;
 
-/// The policy of the lane `memory`.
-pub fn lane_policy(options: &MemoryOptions) -> LanePolicy {
+/// The policy of the queue `memory`.
+pub fn queue_policy(options: &MemoryOptions) -> QueuePolicy {
     let base_seconds = options.base_backoff_seconds.saturating_mul(2);
-    LanePolicy {
+    QueuePolicy {
         lease_ttl_ms: options.lease_seconds * 1_000,
         attempts_max: options.max_retries,
         retry: RetrySchedule::Exponential {
@@ -34,15 +34,15 @@ pub fn lane_policy(options: &MemoryOptions) -> LanePolicy {
         timeout_ms: options.openmemory_timeout_seconds * 1_000 + BESIDE_MS,
         // A control character takes six bytes as JSON.
         payload_max_bytes: options.payload_max_bytes * 6 + ENVELOPE_BYTES,
-        ..LanePolicy::default()
+        ..QueuePolicy::default()
     }
 }
 
-/// The lane `memory` as a worker is to work on it.
-pub fn lane_work(sink: Arc<dyn Sink>, options: &MemoryOptions) -> LaneWork {
-    LaneWork {
+/// The queue `memory` as a worker is to work on it.
+pub fn queue_work(sink: Arc<dyn Sink>, options: &MemoryOptions) -> QueueWork {
+    QueueWork {
         claim_max: Some(options.batch_size),
         whole_batches: true,
-        ..LaneWork::new(lane(), sink)
+        ..QueueWork::new(queue(), sink)
     }
 }

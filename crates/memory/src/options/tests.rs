@@ -61,8 +61,8 @@ fn impossible_combinations_are_refused_by_name() {
 
 /// Seed 000 section 5.3: 120, 240, 480, 960, 1920, 3600, 3600 s, and 30 % either way.
 #[test]
-fn the_lane_rests_as_the_protocol_says() {
-    let policy = lane_policy(&MemoryOptions::default());
+fn the_queue_rests_as_the_protocol_says() {
+    let policy = queue_policy(&MemoryOptions::default());
     policy.validate().unwrap();
     for (tries, seconds) in (1..).zip([120, 240, 480, 960, 1920, 3600, 3600]) {
         let delay = policy.retry.delay(tries, 0.5);

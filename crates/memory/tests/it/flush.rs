@@ -1,4 +1,4 @@
-//! The sink of the lane, over a real store and the real worker.
+//! The sink of the queue, over a real store and the real worker.
 
 mod doubt;
 mod lease;

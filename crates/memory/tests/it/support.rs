@@ -5,10 +5,10 @@ mod server;
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use consign_kernel::{By, LanePolicy, MessageId, RetrySchedule, Store};
+use consign_kernel::{By, MessageId, QueuePolicy, RetrySchedule, Store};
 use consign_memory::{
     Audit, AuditFilter, Caller, FlushSink, Logbook, MemoryOptions, MemoryService, NewUser,
-    OutboxRow, Settings, SettingsChange, lane, lane_policy, lane_work, tools,
+    OutboxRow, Settings, SettingsChange, queue, queue_policy, queue_work, tools,
 };
 use consign_scm::ScmLedger;
 use consign_testkit::eventually;
@@ -83,7 +83,7 @@ impl Desk {
             options,
             service,
         };
-        desk.put_lane(|_| {}).await;
+        desk.put_queue(|_| {}).await;
         desk
     }
 
@@ -92,18 +92,18 @@ impl Desk {
         self.directory.path()
     }
 
-    /// Sets the lane's policy, as the protocol says but for what is changed.
-    pub(crate) async fn put_lane(&self, change: impl FnOnce(&mut LanePolicy)) {
-        let mut policy = lane_policy(&self.options);
+    /// Sets the queue's policy, as the protocol says but for what is changed.
+    pub(crate) async fn put_queue(&self, change: impl FnOnce(&mut QueuePolicy)) {
+        let mut policy = queue_policy(&self.options);
         change(&mut policy);
         let by = By::new("test", "test");
-        self.store.put_lane(&lane(), &policy, &by).await.unwrap();
+        self.store.put_queue(&queue(), &policy, &by).await.unwrap();
     }
 
     /// Retries at once, for tests that wait for them.
     pub(crate) async fn hurry(&self) {
         let retry = RetrySchedule::Fixed { delay_ms: 1 };
-        self.put_lane(|policy| policy.retry = retry).await;
+        self.put_queue(|policy| policy.retry = retry).await;
     }
 
     /// Opens the team's space to everybody, with or without evidence.
@@ -241,7 +241,7 @@ impl Desk {
         self.store.outbox_rows(None, 1_000).await.unwrap()
     }
 
-    /// A worker of the lane.
+    /// A worker of the queue.
     pub(crate) fn worker(&self, owner: &str) -> WorkerHandle {
         self.worker_for(owner, self.server.clone())
     }
@@ -249,7 +249,7 @@ impl Desk {
     /// A worker whose memories go to a server of its own.
     pub(crate) fn worker_for(&self, owner: &str, server: Arc<FakeServer>) -> WorkerHandle {
         let sink = FlushSink::new(self.store.clone(), server, &self.options);
-        let work = lane_work(Arc::new(sink), &self.options);
+        let work = queue_work(Arc::new(sink), &self.options);
         let options = WorkerOptions {
             poll_min: Duration::from_millis(5),
             poll_max: Duration::from_millis(20),

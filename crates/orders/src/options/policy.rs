@@ -1,29 +1,29 @@
-//! What the settings mean for the lane and its worker.
+//! What the settings mean for the queue and its worker.
 
 use std::{sync::Arc, time::Duration};
 
-use consign_kernel::{LaneName, LanePolicy, OnUncertain, RetrySchedule};
-use consign_worker::{BreakerOptions, LaneWork, Sink};
+use consign_kernel::{OnUncertain, QueueName, QueuePolicy, RetrySchedule};
+use consign_worker::{BreakerOptions, QueueWork, Sink};
 
 use super::{Adapter, OrdersOptions, seconds};
 
-/// How long a worker asks the ledger again before it gives a delivery up as failed. The lane's
+/// How long a worker asks the ledger again before it gives a delivery up as failed. The queue's
 /// timeout is longer than the broker's by this and a margin, so that the worker never cuts short
 /// what the adapter would have told better.
 pub(crate) const LEDGER_PATIENCE: Duration = Duration::from_secs(10);
 const MARGIN: Duration = Duration::from_secs(5);
 
-/// The policy of the lane `orders`.
+/// The policy of the queue `orders`.
 ///
 /// A lease shorter than the broker's timeout is no mistake: leases are renewed while an order is
 /// under way, whatever it does.
-pub fn lane_policy(options: &OrdersOptions) -> LanePolicy {
+pub fn queue_policy(options: &OrdersOptions) -> QueuePolicy {
     let delays = options.outbox_backoff_sec.iter().copied();
     let timeout = options.broker_timeout_max() + LEDGER_PATIENCE + MARGIN;
     let lease_ttl_ms = millis(seconds(options.outbox_lock_lease_sec));
-    LanePolicy {
+    QueuePolicy {
         lease_ttl_ms,
-        lease_ttl_max_ms: lease_ttl_ms.max(LanePolicy::default().lease_ttl_max_ms),
+        lease_ttl_max_ms: lease_ttl_ms.max(QueuePolicy::default().lease_ttl_max_ms),
         attempts_max: options.outbox_max_attempts,
         retry: RetrySchedule::Table {
             delays_ms: delays.map(|delay| millis(seconds(delay))).collect(),
@@ -32,7 +32,7 @@ pub fn lane_policy(options: &OrdersOptions) -> LanePolicy {
         concurrency: options.outbox_concurrency,
         timeout_ms: millis(timeout),
         record_begin: true,
-        ..LanePolicy::default()
+        ..QueuePolicy::default()
     }
 }
 
@@ -47,11 +47,11 @@ fn on_uncertain(options: &OrdersOptions) -> OnUncertain {
     }
 }
 
-/// The lane `orders` as a worker is to work on it.
-pub fn lane_work(sink: Arc<dyn Sink>, options: &OrdersOptions) -> LaneWork {
-    let lane: LaneName = crate::LANE.parse().expect("invariant: a lane's name");
+/// The queue `orders` as a worker is to work on it.
+pub fn queue_work(sink: Arc<dyn Sink>, options: &OrdersOptions) -> QueueWork {
+    let queue: QueueName = crate::QUEUE.parse().expect("invariant: a queue's name");
     let pause = seconds(options.breaker_open_sec);
-    LaneWork {
+    QueueWork {
         breaker: BreakerOptions {
             // Only the share of the last calls counts.
             failures_max: u32::MAX,
@@ -65,7 +65,7 @@ pub fn lane_work(sink: Arc<dyn Sink>, options: &OrdersOptions) -> LaneWork {
         only_free_slots: true,
         claim_max: Some(options.outbox_batch),
         poll_max: Some(seconds(options.outbox_poll_interval_sec)),
-        ..LaneWork::new(lane, sink)
+        ..QueueWork::new(queue, sink)
     }
 }
 

@@ -34,7 +34,7 @@ fn a14_the_defaults_are_those_of_the_document() {
         (10_000, 48)
     );
     assert_eq!(defaults.broker_timeout_ms, 2_500);
-    let policy = lane_policy(&defaults);
+    let policy = queue_policy(&defaults);
     assert_eq!(policy.lease_ttl(), Duration::from_secs(120));
     assert_eq!((policy.attempts_max, policy.concurrency), (6, 4));
     assert!(policy.begins(), "a crash after the send began is uncertain");
@@ -44,7 +44,7 @@ fn a14_the_defaults_are_those_of_the_document() {
 /// Facts D4: 5, 10, 20, 40, 80 s; the sixth failure aborts.
 #[test]
 fn d4_delays_follow_the_table() {
-    let RetrySchedule::Table { delays_ms } = lane_policy(&OrdersOptions::default()).retry else {
+    let RetrySchedule::Table { delays_ms } = queue_policy(&OrdersOptions::default()).retry else {
         panic!("orders are retried by a table");
     };
     assert_eq!(delays_ms[..5], [5_000, 10_000, 20_000, 40_000, 80_000]);
@@ -67,7 +67,7 @@ fn co33_an_order_in_doubt_is_resent_asked_about_or_held() {
     ];
     for (options, expected) in table {
         options.validate().unwrap();
-        assert_eq!(lane_policy(&options).on_uncertain, expected, "{options:?}");
+        assert_eq!(queue_policy(&options).on_uncertain, expected, "{options:?}");
     }
 }
 

@@ -3,7 +3,7 @@
 use consign_kernel::{Message, Result};
 
 use super::OrderService;
-use crate::{Client, ExecResult, LANE, LedgerEntry, OrderKey, Stored};
+use crate::{Client, ExecResult, LedgerEntry, OrderKey, QUEUE, Stored};
 
 /// An order as the ledger knows it, with what is known of it besides.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,13 +25,13 @@ fn names(message_key: &str) -> Option<(Client, OrderKey)> {
 }
 
 impl OrderService {
-    /// The order of a message. None: it is none of the lane `orders`, or the ledger does not know it
+    /// The order of a message. None: it is none of the queue `orders`, or the ledger does not know it
     /// (any more).
     ///
     /// The row may have gone to another message since: see `outbox_id`.
     pub async fn of_message(&self, message: &Message) -> Result<Option<OrderView>> {
         let names = message.key.as_deref().and_then(names);
-        let (true, Some((client, key))) = (message.lane.as_str() == LANE, names) else {
+        let (true, Some((client, key))) = (message.queue.as_str() == QUEUE, names) else {
             return Ok(None);
         };
         let Some(entry) = self.ledger.entry(&client, &key).await? else {

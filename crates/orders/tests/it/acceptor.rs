@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use consign_kernel::{By, LanePolicy, Store};
-use consign_orders::{Answer, lane_policy};
+use consign_kernel::{By, QueuePolicy, Store};
+use consign_orders::{Answer, queue_policy};
 use consign_testkit::eventually;
 use tokio::task::JoinHandle;
 
-use crate::support::{Bench, SOON, lane, order, place, quick};
+use crate::support::{Bench, SOON, order, place, queue, quick};
 
 fn spawn(bench: &Bench, key: &str, body: String) -> JoinHandle<Answer> {
     let (service, key) = (Arc::clone(&bench.service), key.to_owned());
@@ -72,12 +72,12 @@ async fn what_waits_is_accepted_together_but_not_without_end() {
 #[tokio::test]
 async fn one_that_the_store_refuses_does_not_take_its_neighbours_along() {
     let bench = Bench::new(quick()).await;
-    let policy = LanePolicy {
+    let policy = QueuePolicy {
         payload_max_bytes: 2_000,
-        ..lane_policy(&bench.options)
+        ..queue_policy(&bench.options)
     };
     let by = By::new("test", "small orders only");
-    bench.store.put_lane(&lane(), &policy, &by).await.unwrap();
+    bench.store.put_queue(&queue(), &policy, &by).await.unwrap();
     bench.ledger.open(false);
     let first = spawn(&bench, "key-first", order("key-first", &[]));
     accepts(&bench, 1).await;

@@ -108,7 +108,7 @@ async fn co34_an_order_in_doubt_is_asked_about_before_it_expires() {
         ),
     ];
     for (does, status, code) in table {
-        // Takes keys, so that the lane resends; can be asked all the same.
+        // Takes keys, so that the queue resends; can be asked all the same.
         let desk = Desk::told([does]).askable();
         let bench = Bench::with(options.clone(), desk, Some(clock.clone())).await;
         bench.place("key-0001", &[]).await;

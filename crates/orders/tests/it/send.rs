@@ -267,7 +267,7 @@ async fn a10_the_breaker_opens_by_the_share_of_the_last_calls() {
     bench.place("key-0001", &[]).await;
     let worker = bench.work();
     eventually("the breaker opens", SOON, async || {
-        worker.status().lanes[0].breaker == consign_worker::BreakerState::Open
+        worker.status().queues[0].breaker == consign_worker::BreakerState::Open
     })
     .await;
     assert_eq!(bench.desk.sent().len(), 4);

@@ -5,10 +5,10 @@ pub(crate) mod watched;
 
 use std::{sync::Arc, time::Duration};
 
-use consign_kernel::{Attempt, By, LaneName, ManualClock, Store};
+use consign_kernel::{Attempt, By, ManualClock, QueueName, Store};
 use consign_orders::{
     Answer, Client, Ledger, LedgerEntry, LedgerStatus, OrderKey, OrderService, OrderSink,
-    OrdersOptions, PlaceCall, lane_policy, lane_work,
+    OrdersOptions, PlaceCall, queue_policy, queue_work,
 };
 use consign_sqlite::{Clock, SqliteOptions, SqliteStore};
 use consign_testkit::eventually_some;
@@ -69,9 +69,9 @@ impl Bench {
             .await
             .unwrap();
         let store = Arc::new(store);
-        let by = By::new("test", "a lane for orders");
-        let policy = lane_policy(&options);
-        store.put_lane(&lane(), &policy, &by).await.unwrap();
+        let by = By::new("test", "a queue for orders");
+        let policy = queue_policy(&options);
+        store.put_queue(&queue(), &policy, &by).await.unwrap();
         let ledger = Arc::new(Watched::new(Arc::clone(&store)));
         let desk = Arc::new(desk);
         let service = OrderService::new(ledger.clone(), desk.clone(), &options);
@@ -96,7 +96,7 @@ impl Bench {
     }
 
     pub(crate) fn work(&self) -> WorkerHandle {
-        let work = lane_work(Arc::new(self.sink()), &self.options);
+        let work = queue_work(Arc::new(self.sink()), &self.options);
         Worker::start(self.store.clone(), vec![work], WorkerOptions::new("worker"))
     }
 
@@ -167,8 +167,8 @@ impl Bench {
     }
 }
 
-pub(crate) fn lane() -> LaneName {
-    consign_orders::LANE.parse().unwrap()
+pub(crate) fn queue() -> QueueName {
+    consign_orders::QUEUE.parse().unwrap()
 }
 
 pub(crate) fn client() -> Client {

@@ -5,10 +5,10 @@ use std::{sync::Arc, time::Duration};
 use consign_kernel::Store;
 use consign_payments::{
     AttemptState::{self, Dispatched, Failed, Retryable},
-    OutboxId, PaymentState, Payments, Rail, RailSink, Rails, SimulatedRail, lane,
+    OutboxId, PaymentState, Payments, Rail, RailSink, Rails, SimulatedRail, queue,
 };
 use consign_testkit::eventually;
-use consign_worker::{LaneWork, Sink, Worker, WorkerHandle, WorkerOptions};
+use consign_worker::{QueueWork, Sink, Worker, WorkerHandle, WorkerOptions};
 use serde_json::json;
 
 use crate::support::{Act, FakeRail, SOON, Shop, answer, payload};
@@ -21,7 +21,7 @@ fn work(shop: &Shop, rail: Arc<dyn Rail>) -> WorkerHandle {
         ..WorkerOptions::new("relayer-1")
     };
     let store = Arc::clone(&shop.store) as Arc<dyn Store>;
-    Worker::start(store, vec![LaneWork::new(lane(), sink)], options)
+    Worker::start(store, vec![QueueWork::new(queue(), sink)], options)
 }
 
 async fn comes_to(shop: &Shop, id: OutboxId, state: PaymentState) {

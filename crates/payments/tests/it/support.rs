@@ -2,9 +2,9 @@
 
 use std::{collections::VecDeque, path::Path, sync::Arc, time::Duration};
 
-use consign_kernel::{By, LanePolicy, Store};
+use consign_kernel::{By, QueuePolicy, Store};
 use consign_payments::{
-    EnqueueAnswer, NewPayment, OutboxId, Payments, PaymentsOptions, RailKind, lane, lane_policy,
+    EnqueueAnswer, NewPayment, OutboxId, Payments, PaymentsOptions, RailKind, queue, queue_policy,
 };
 use consign_sqlite::{SqliteOptions, SqliteStore};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ use tokio::{
 /// Generous: a busy machine must not fail a test.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
-/// A store with the lane `payments`, quick to try again.
+/// A store with the queue `payments`, quick to try again.
 pub(crate) struct Shop {
     directory: TempDir,
     pub(crate) store: Arc<SqliteStore>,
@@ -32,14 +32,14 @@ impl Shop {
         let store = SqliteStore::open(&options.migrate_on_open(true))
             .await
             .unwrap();
-        let policy = LanePolicy {
+        let policy = QueuePolicy {
             retry: consign_kernel::RetrySchedule::Fixed { delay_ms: 1 },
             timeout_ms: 400,
             attempts_max: 4,
-            ..lane_policy(&PaymentsOptions::default())
+            ..queue_policy(&PaymentsOptions::default())
         };
         let by = By::new("test", "test");
-        store.put_lane(&lane(), &policy, &by).await.unwrap();
+        store.put_queue(&queue(), &policy, &by).await.unwrap();
         Self {
             directory,
             store: Arc::new(store),

@@ -72,7 +72,7 @@ async fn a_login_without_rights_is_told_which_role_it_lacks() {
 
     login.grant("consign_producer").await;
     let store = PostgresStore::connect(&options).await.unwrap();
-    let lane = "default".parse().unwrap();
+    let queue = "default".parse().unwrap();
     let error = told(store.list(&Filter::default(), None, 1).await.unwrap_err());
     let reader = format!(
         "permission denied for table message; login {name} needs one of the roles \
@@ -83,7 +83,7 @@ async fn a_login_without_rights_is_told_which_role_it_lacks() {
     assert!(error.contains("consign_auditor"), "{error}");
     let error = told(store.leases(1).await.unwrap_err());
     assert!(error.contains("consign_auditor"), "{error}");
-    let error = told(store.claim(&Claim::new(lane, "w", 1)).await.unwrap_err());
+    let error = told(store.claim(&Claim::new(queue, "w", 1)).await.unwrap_err());
     let worker = format!("needs the role consign_worker: GRANT consign_worker TO {name}");
     assert!(error.contains(&worker), "{error}");
     store.close().await;
@@ -93,11 +93,11 @@ async fn a_login_without_rights_is_told_which_role_it_lacks() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_whose_connection_is_cut_has_not_happened() {
     let database = database().await;
-    for read in ["explain", "list", "lanes", "doctor"] {
+    for read in ["explain", "list", "queues", "doctor"] {
         let proxy = ChaosProxy::start(database.address().await).await;
         let options = PostgresOptions::new(database.url_via(proxy.address()));
         let store = PostgresStore::connect(&options).await.unwrap();
-        store.lanes(None, 1_000).await.unwrap();
+        store.queues(None, 1_000).await.unwrap();
         proxy.swallow_replies();
         let cut = async {
             proxy.reply_withheld().await;
@@ -107,7 +107,7 @@ async fn a_read_whose_connection_is_cut_has_not_happened() {
             match read {
                 "explain" => store.explain(MessageId(1)).await.map(drop),
                 "list" => store.list(&Filter::default(), None, 1).await.map(drop),
-                "lanes" => store.lanes(None, 1_000).await.map(drop),
+                "queues" => store.queues(None, 1_000).await.map(drop),
                 _ => store.doctor().await.map(drop),
             }
         };

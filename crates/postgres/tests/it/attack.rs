@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use consign_kernel::{
-    By, Claim, Error, LaneName, LanePolicy, MessageId, NewMessage, Report, SettleAnswer,
+    By, Claim, Error, MessageId, NewMessage, QueueName, QueuePolicy, Report, SettleAnswer,
     Store as _, codes,
 };
 use consign_postgres::{PostgresStore, enqueue_in};
@@ -19,28 +19,28 @@ fn by() -> By {
     By::new("test", "test")
 }
 
-fn lane() -> LaneName {
+fn queue() -> QueueName {
     "groups".parse().unwrap()
 }
 
 fn grouped() -> NewMessage {
-    NewMessage::new(lane(), json!(1)).with_group("g")
+    NewMessage::new(queue(), json!(1)).with_group("g")
 }
 
-/// A store with an ordered lane.
+/// A store with an ordered queue.
 async fn ordered() -> (TestDatabase, PostgresStore) {
     let database = database().await;
     let store = connect(&database).await;
-    let policy = LanePolicy {
+    let policy = QueuePolicy {
         ordered: true,
-        ..LanePolicy::default()
+        ..QueuePolicy::default()
     };
-    store.put_lane(&lane(), &policy, &by()).await.unwrap();
+    store.put_queue(&queue(), &policy, &by()).await.unwrap();
     (database, store)
 }
 
 async fn claim_ids(store: &PostgresStore) -> Vec<MessageId> {
-    let lease = store.claim(&Claim::new(lane(), "w", 10)).await.unwrap();
+    let lease = store.claim(&Claim::new(queue(), "w", 10)).await.unwrap();
     lease.map_or(Vec::new(), |lease| {
         lease.messages.iter().map(|c| c.message.id).collect()
     })
@@ -51,7 +51,7 @@ async fn claim_ids(store: &PostgresStore) -> Vec<MessageId> {
 async fn open_turn(store: &PostgresStore, waiting: usize) -> Vec<MessageId> {
     store.enqueue(&[grouped()]).await.unwrap();
     let lease = store
-        .claim(&Claim::new(lane(), "w", 1))
+        .claim(&Claim::new(queue(), "w", 1))
         .await
         .unwrap()
         .unwrap();
@@ -68,7 +68,7 @@ async fn open_turn(store: &PostgresStore, waiting: usize) -> Vec<MessageId> {
     enqueued.iter().map(|enqueued| enqueued.id).collect()
 }
 
-fn default_lane() -> LaneName {
+fn default_queue() -> QueueName {
     "default".parse().unwrap()
 }
 
@@ -184,7 +184,7 @@ async fn what_was_committed_first_is_not_overtaken_at_an_open_turn() {
 async fn a_wait_sees_an_open_turn() {
     let (_database, store) = ordered().await;
     open_turn(&store, 1).await;
-    assert!(store.wait(&lane(), SOON).await.unwrap());
+    assert!(store.wait(&queue(), SOON).await.unwrap());
 }
 
 #[tokio::test]
@@ -194,7 +194,7 @@ async fn decisions_are_refused_to_transactions_that_live_in_the_past() {
     for sql in [
         "SELECT consign.claim('groups', 'w', 1)",
         "SELECT consign.expire()",
-        "SELECT consign.put_lane('groups', '{}', 'me', 'why')",
+        "SELECT consign.put_queue('groups', '{}', 'me', 'why')",
         "SELECT consign.hold(ARRAY[1], 'me', 'why')",
         "SELECT consign.unhold(ARRAY[1], 'me', 'why')",
         "SELECT consign.requeue(ARRAY[1], 'me', 'why')",
@@ -243,10 +243,10 @@ async fn a_change_of_order_gives_up_behind_an_open_enqueue() {
     let mut producer = store.pool().begin().await.unwrap();
     enqueue_in(&mut producer, &[grouped()]).await.unwrap();
     let error = store
-        .put_lane(&lane(), &LanePolicy::default(), &by())
+        .put_queue(&queue(), &QueuePolicy::default(), &by())
         .await
         .unwrap_err();
-    assert!(matches!(error, Error::LaneNotEmpty { .. }), "{error:?}");
+    assert!(matches!(error, Error::QueueNotEmpty { .. }), "{error:?}");
     producer.commit().await.unwrap();
 }
 
@@ -306,7 +306,7 @@ async fn producers_of_the_same_keys_in_opposite_order_do_not_deadlock() {
         }
     }
     assert_eq!(
-        store.lanes(None, 1_000).await.unwrap()[0].1.ready,
+        store.queues(None, 1_000).await.unwrap()[0].1.ready,
         5_000,
         "one key, one message"
     );
@@ -317,10 +317,10 @@ async fn a_settle_that_waited_until_its_lease_was_over_records_nothing() {
     let database = database().await;
     let store = std::sync::Arc::new(connect(&database).await);
     store
-        .enqueue(&[NewMessage::new(default_lane(), json!(1))])
+        .enqueue(&[NewMessage::new(default_queue(), json!(1))])
         .await
         .unwrap();
-    let claim = Claim::new(default_lane(), "w", 1).with_ttl(Duration::from_millis(400));
+    let claim = Claim::new(default_queue(), "w", 1).with_ttl(Duration::from_millis(400));
     let lease = store.claim(&claim).await.unwrap().unwrap();
 
     // Somebody locks the lease, changes nothing, and lets go after its end.
@@ -361,13 +361,16 @@ async fn a_settle_that_waited_until_its_lease_was_over_records_nothing() {
 async fn a_claim_takes_no_more_than_fits_into_one_answer() {
     let database = database().await;
     let store = connect(&database).await;
-    let policy = LanePolicy {
+    let policy = QueuePolicy {
         payload_max_bytes: 64 * 1024 * 1024,
         claim_max_bytes: 50 * 1024 * 1024,
-        ..LanePolicy::default()
+        ..QueuePolicy::default()
     };
     let by = By::new("test", "large payloads");
-    store.put_lane(&default_lane(), &policy, &by).await.unwrap();
+    store
+        .put_queue(&default_queue(), &policy, &by)
+        .await
+        .unwrap();
     // Made by the server: repeats compress well, so that this costs little disk.
     execute(
         database.url(),
@@ -375,9 +378,9 @@ async fn a_claim_takes_no_more_than_fits_into_one_answer() {
          SELECT consign.enqueue('default', to_jsonb(repeat('x', 22 * 1024 * 1024))) FROM generate_series(1, 3)",
     )
     .await;
-    let claim = Claim::new(default_lane(), "w", 3);
+    let claim = Claim::new(default_queue(), "w", 3);
     let lease = store.claim(&claim).await.unwrap().unwrap();
     assert_eq!(lease.messages.len(), 2, "50 MiB of 22 MiB each");
-    let counts = &store.lanes(None, 1_000).await.unwrap()[0].1;
+    let counts = &store.queues(None, 1_000).await.unwrap()[0].1;
     assert_eq!((counts.ready, counts.leased), (1, 2));
 }

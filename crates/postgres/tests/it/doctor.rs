@@ -1,6 +1,6 @@
 //! `doctor` finds damage done behind the engine's back.
 
-use consign_kernel::{Claim, LanePolicy, NOT_CHECKED, NewMessage, Report, Store as _};
+use consign_kernel::{Claim, NOT_CHECKED, NewMessage, QueuePolicy, Report, Store as _};
 use consign_orders::Ledger as _;
 use consign_postgres::{PostgresOptions, PostgresStore};
 use serde_json::json;
@@ -18,11 +18,11 @@ async fn populated() -> (
 ) {
     let database = database().await;
     let store = connect(&database).await;
-    let lane: consign_kernel::LaneName = "default".parse().unwrap();
-    let message = || NewMessage::new(lane.clone(), json!(1));
+    let queue: consign_kernel::QueueName = "default".parse().unwrap();
+    let message = || NewMessage::new(queue.clone(), json!(1));
     store.enqueue(&vec![message(); 4]).await.unwrap();
     let lease = store
-        .claim(&Claim::new(lane.clone(), "w", 4))
+        .claim(&Claim::new(queue.clone(), "w", 4))
         .await
         .unwrap()
         .unwrap();
@@ -35,18 +35,18 @@ async fn populated() -> (
     let reports = [Report::delivered(ids[0]), Report::delivered(ids[1]), dead];
     store.settle(lease.token, &reports).await.unwrap();
     store.enqueue(&[message()]).await.unwrap();
-    let ordered = LanePolicy {
+    let ordered = QueuePolicy {
         ordered: true,
-        ..LanePolicy::default()
+        ..QueuePolicy::default()
     };
     let by = consign_kernel::By::new("test", "test");
     let groups = "groups".parse().unwrap();
-    store.put_lane(&groups, &ordered, &by).await.unwrap();
+    store.put_queue(&groups, &ordered, &by).await.unwrap();
     let grouped = NewMessage::new(groups, json!(1)).with_group("a");
     store.enqueue(&[grouped.clone(), grouped]).await.unwrap();
     let orders = "orders".parse().unwrap();
-    let policy = LanePolicy::default();
-    store.put_lane(&orders, &policy, &by).await.unwrap();
+    let policy = QueuePolicy::default();
+    store.put_queue(&orders, &policy, &by).await.unwrap();
     store
         .accept(&[crate::orders::order("key-0001")])
         .await
@@ -67,17 +67,17 @@ async fn populated() -> (
 #[tokio::test]
 async fn every_kind_of_damage_is_named() {
     let damages = [
-        ("DELETE FROM consign.ready WHERE lane = 'default'", "message_lost"),
-        ("INSERT INTO consign.ready (lane, due_at, apart, ids, tries, attempts)
-          SELECT lane, due_at, apart, ids, tries, attempts FROM consign.ready WHERE lane = 'default'", "message_doubled"),
-        ("UPDATE consign.ready SET ids = ARRAY[999999], tries = '{0}', attempts = '{0}' WHERE lane = 'default'", "message_unknown"),
+        ("DELETE FROM consign.ready WHERE queue = 'default'", "message_lost"),
+        ("INSERT INTO consign.ready (queue, due_at, apart, ids, tries, attempts)
+          SELECT queue, due_at, apart, ids, tries, attempts FROM consign.ready WHERE queue = 'default'", "message_doubled"),
+        ("UPDATE consign.ready SET ids = ARRAY[999999], tries = '{0}', attempts = '{0}' WHERE queue = 'default'", "message_unknown"),
         ("SET session_replication_role = replica; UPDATE consign.attempt SET attempt_no = 2
           WHERE outcome = 'dead'", "attempts_gap"),
         ("INSERT INTO consign.attempt SELECT message_id, fence, claimed_at, finished_at, next_due_at, 2, 'retry', token, owner
           FROM consign.attempt WHERE outcome = 'delivered' LIMIT 1", "attempt_after_delivered"),
-        ("UPDATE consign.ready SET attempts = '{3}' WHERE lane = 'default'", "attempts_miscounted"),
-        ("UPDATE consign.ready SET tries = '{}' WHERE lane = 'default'", "run_malformed"),
-        ("UPDATE consign.ready SET lane = 'gone' WHERE lane = 'default'", "lane_unknown"),
+        ("UPDATE consign.ready SET attempts = '{3}' WHERE queue = 'default'", "attempts_miscounted"),
+        ("UPDATE consign.ready SET tries = '{}' WHERE queue = 'default'", "run_malformed"),
+        ("UPDATE consign.ready SET queue = 'gone' WHERE queue = 'default'", "queue_unknown"),
         ("DELETE FROM consign.turn", "turn_missing"),
         ("UPDATE consign.turn SET message_id = NULL", "out_of_turn"),
         ("UPDATE consign.turn SET message_id = (SELECT min(message_id) FROM consign.attempt WHERE outcome = 'delivered')", "turn_stuck"),
@@ -92,7 +92,7 @@ async fn every_kind_of_damage_is_named() {
         ("DROP TRIGGER succeeded_is_final ON consign.idempo_ledger", "order_follow_off"),
         // A copy of an order: its key has a row, but that is of another message.
         ("ALTER TABLE consign.message DISABLE TRIGGER orders_only;
-          SELECT consign.enqueue('orders', payload, 'desk-2/copy-0001') FROM consign.message WHERE lane = 'orders' LIMIT 1", "order_not_in_ledger"),
+          SELECT consign.enqueue('orders', payload, 'desk-2/copy-0001') FROM consign.message WHERE queue = 'orders' LIMIT 1", "order_not_in_ledger"),
     ];
     for (damage, code) in damages {
         let (database, store) = populated().await;

@@ -1,5 +1,5 @@
 //! What logins with rights of their own try beyond them: lengths of time that a bound does not hold, the
-//! lanes, tenants and spaces of others, data that nobody can read.
+//! queues, tenants and spaces of others, data that nobody can read.
 
 use consign_postgres::migrate;
 use consign_testkit::{TestDatabase, eventually};
@@ -57,16 +57,16 @@ async fn years_and_days_that_cancel_out_pass_no_bound() {
 }
 
 #[tokio::test]
-async fn a_worker_leaves_lanes_alone_that_it_was_not_granted() {
+async fn a_worker_leaves_queues_alone_that_it_was_not_granted() {
     let database = database().await;
     let login = Login::create(&database).await;
     login.grant("consign_worker").await;
     let mut owner = connection(&database).await;
-    let lane = "SELECT consign.put_lane('mail', (SELECT policy FROM consign.lane WHERE name = 'default'), 'test', 'test');
-        INSERT INTO consign.lane_grant (role, lane) VALUES ('consign_operator', 'mail');
+    let queue = "SELECT consign.put_queue('mail', (SELECT policy FROM consign.queue WHERE name = 'default'), 'test', 'test');
+        INSERT INTO consign.queue_grant (role, queue) VALUES ('consign_operator', 'mail');
         SELECT consign.enqueue('mail', '1');
         SELECT consign.claim('mail', 'w', 1, interval '1 millisecond')";
-    run(&mut owner, lane).await;
+    run(&mut owner, queue).await;
     let is_over = "SELECT count(*) FROM consign.lease WHERE expires_at <= clock_timestamp()";
     let over = tokio::sync::Mutex::new(&mut owner);
     eventually("the lease is over", SOON, || async {

@@ -1,6 +1,6 @@
 //! Migrations: twice, at once, printed, and refused where they do not fit.
 
-use consign_kernel::{Certainty, Error, LanePolicy, Store as _, with_causes};
+use consign_kernel::{Certainty, Error, QueuePolicy, Store as _, with_causes};
 use consign_postgres::{PostgresOptions, PostgresStore, migrate, migrations, script, status};
 use consign_testkit::TestDatabase;
 use sqlx::{Connection, PgConnection};
@@ -85,11 +85,14 @@ async fn an_edited_migration_is_noticed() {
     )
     .await;
     let error = migrate(database.url()).await.unwrap_err();
-    assert!(error.to_string().contains("migration 2 (lanes)"), "{error}");
+    assert!(
+        error.to_string().contains("migration 2 (queues)"),
+        "{error}"
+    );
     // Opened all the same, it would fail later, at each statement that differs.
     let opened = PostgresStore::connect(&PostgresOptions::new(database.url())).await;
     let error = opened.unwrap_err().to_string();
-    assert!(error.contains("migration 2 (lanes)"), "{error}");
+    assert!(error.contains("migration 2 (queues)"), "{error}");
 }
 
 #[tokio::test]
@@ -262,7 +265,7 @@ async fn settings_of_the_database_do_not_change_what_is_migrated() {
     login.remove().await;
     migrate(database.url()).await.unwrap();
     let store = connect(&database).await;
-    store.lanes(None, 1_000).await.unwrap();
+    store.queues(None, 1_000).await.unwrap();
     store.leases(1).await.unwrap();
     assert_eq!(store.doctor().await.unwrap(), []);
     // By a caller of its own, with those settings.
@@ -307,15 +310,15 @@ async fn an_error_of_the_server_is_printed_once_and_without_its_source_code() {
 }
 
 #[tokio::test]
-async fn the_default_lane_has_the_kernels_default_policy() {
+async fn the_default_queue_has_the_kernels_default_policy() {
     let database = database().await;
-    let lane = connect(&database)
+    let queue = connect(&database)
         .await
-        .lane(&"default".parse().unwrap())
+        .queue(&"default".parse().unwrap())
         .await
         .unwrap()
         .unwrap();
-    assert_eq!(lane.policy, LanePolicy::default());
+    assert_eq!(queue.policy, QueuePolicy::default());
 }
 
 #[tokio::test]

@@ -1,8 +1,8 @@
 //! Orders through SQL: the view `outbox_orders`, and the manual statements of the outbox protocol as
 //! they are printed there.
 
-use consign_kernel::{By, Claim, LanePolicy, MessageId, Outcome, Report, StateKind, Store as _};
-use consign_orders::{Ended, LANE, Ledger as _, LedgerStatus, NewOrder};
+use consign_kernel::{By, Claim, MessageId, Outcome, QueuePolicy, Report, StateKind, Store as _};
+use consign_orders::{Ended, Ledger as _, LedgerStatus, NewOrder, QUEUE};
 use consign_postgres::PostgresStore;
 use consign_testkit::TestDatabase;
 use serde_json::{Map, Value, json};
@@ -52,7 +52,7 @@ fn ended(http_status: u16) -> Value {
 
 /// Settles every order that is due.
 pub(crate) async fn settle_all(store: &PostgresStore, outcome: Outcome, code: &str) {
-    let claim = Claim::new(LANE.parse().unwrap(), "worker-1", 100);
+    let claim = Claim::new(QUEUE.parse().unwrap(), "worker-1", 100);
     while let Some(lease) = store.claim(&claim).await.unwrap() {
         let http_status = if outcome == Outcome::Delivered {
             200
@@ -76,17 +76,17 @@ pub(crate) async fn execute_all(store: &PostgresStore) {
     settle_all(store, Outcome::Delivered, "EXECUTED").await;
 }
 
-/// A store with the lane `orders`.
+/// A store with the queue `orders`.
 pub(crate) async fn desk(lease_s: u64) -> (TestDatabase, PostgresStore) {
     let database = database().await;
     let store = connect(&database).await;
-    let policy = LanePolicy {
+    let policy = QueuePolicy {
         lease_ttl_ms: lease_s * 1_000,
-        ..LanePolicy::default()
+        ..QueuePolicy::default()
     };
     let by = By::new("test", "orders");
-    let lane = LANE.parse().unwrap();
-    store.put_lane(&lane, &policy, &by).await.unwrap();
+    let queue = QUEUE.parse().unwrap();
+    store.put_queue(&queue, &policy, &by).await.unwrap();
     (database, store)
 }
 
@@ -96,7 +96,7 @@ pub(crate) async fn enter(store: &PostgresStore, key: &str) -> MessageId {
 }
 
 async fn claim(store: &PostgresStore) -> Vec<MessageId> {
-    let claim = Claim::new(LANE.parse().unwrap(), "worker-1", 100);
+    let claim = Claim::new(QUEUE.parse().unwrap(), "worker-1", 100);
     let lease = store.claim(&claim).await.unwrap().unwrap();
     lease.messages.iter().map(|c| c.message.id).collect()
 }
@@ -200,9 +200,9 @@ async fn void_locks_are_released_as_printed() {
     )
     .await;
     enter(&store, "key-0003").await;
-    let live = Claim::new(LANE.parse().unwrap(), "worker-2", 1);
+    let live = Claim::new(QUEUE.parse().unwrap(), "worker-2", 1);
     let ready = sqlx::query(
-        "SELECT consign.enqueue('default', '1')", // another lane's lease is nobody's order
+        "SELECT consign.enqueue('default', '1')", // another queue's lease is nobody's order
     );
     ready.execute(store.pool()).await.unwrap();
     let done = sqlx::raw_sql(RELEASE_VOID_LOCKS)
@@ -230,7 +230,7 @@ async fn void_locks_are_released_as_printed() {
     assert_eq!(store.doctor().await.unwrap(), []);
 }
 
-/// The statement's 120 seconds are not the lane's: only the lease itself knows whether it lives.
+/// The statement's 120 seconds are not the queue's: only the lease itself knows whether it lives.
 #[tokio::test]
 async fn a_live_lock_is_never_released() {
     let (database, store) = desk(600).await;
@@ -321,7 +321,7 @@ async fn a_query_for_one_status_does_not_look_into_the_others() {
     for (status, tables) in [
         ("succeeded", ["ready", "attempt"].as_slice()),
         ("aborted", &["ready", "dead"]),
-        ("sending", &["ready", "lease", "lane"]),
+        ("sending", &["ready", "lease", "queue"]),
         ("pending", &["ready", "waiting"]),
         ("failed", &["ready", "held"]),
     ] {
@@ -332,7 +332,7 @@ async fn a_query_for_one_status_does_not_look_into_the_others() {
             .unwrap();
         let plan = plan.join("\n");
         let all = [
-            "ready", "waiting", "lease", "lane", "held", "dead", "attempt",
+            "ready", "waiting", "lease", "queue", "held", "dead", "attempt",
         ];
         let scanned = |table: &&&str| plan.contains(&format!(" on {table} "));
         let seen: Vec<&str> = all.iter().filter(scanned).copied().collect();

@@ -63,7 +63,7 @@ async fn nothing_recorded_is_deleted_but_by_an_audited_purge() {
     assert_eq!(report.succeeded, 1);
     enter(&store, "key-0002").await;
     execute_all(&store).await;
-    let entry = "INSERT INTO consign.audit (at, actor, action, lane, reason) VALUES (now(), 'me', 'purge', 'orders', 'why')";
+    let entry = "INSERT INTO consign.audit (at, actor, action, queue, reason) VALUES (now(), 'me', 'purge', 'orders', 'why')";
     let other = entry.replace("'purge'", "'requeue'");
     let last = "SELECT set_config('consign.purge', max(id)::text, true) FROM consign.audit";
     let refused = [
@@ -140,7 +140,7 @@ async fn an_entry_under_way_elsewhere_is_no_permission() {
     let mut other = PgConnection::connect(database.url()).await.unwrap();
     let mut other = other.begin().await.unwrap();
     let id: i64 = sqlx::query_scalar(
-        "INSERT INTO consign.audit (at, actor, action, lane, reason) VALUES (now(), 'me', 'purge', 'orders', 'why') RETURNING id",
+        "INSERT INTO consign.audit (at, actor, action, queue, reason) VALUES (now(), 'me', 'purge', 'orders', 'why') RETURNING id",
     )
     .fetch_one(&mut *other)
     .await

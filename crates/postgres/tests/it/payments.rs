@@ -90,9 +90,9 @@ impl Desk {
             .unwrap()
     }
 
-    /// Changes fields of the lane's policy.
+    /// Changes fields of the queue's policy.
     async fn policy(&mut self, fields: &'static str) {
-        sqlx::query("SELECT consign.put_lane('payments', consign.payments_policy() || $1::jsonb, 'test', 'test')")
+        sqlx::query("SELECT consign.put_queue('payments', consign.payments_policy() || $1::jsonb, 'test', 'test')")
             .bind(fields)
             .execute(&mut self.connection)
             .await

@@ -22,7 +22,7 @@ async fn every_operation_works_through_a_transaction_pooler() {
         ..PostgresOptions::new(bouncer.url(database.name()))
     };
     let store = PostgresStore::connect(&options).await.unwrap();
-    let (lane, by) = ("default".parse().unwrap(), By::new("test", "test"));
+    let (queue, by) = ("default".parse().unwrap(), By::new("test", "test"));
     let message =
         |n: u32| NewMessage::new("default".parse().unwrap(), json!(n)).with_key(n.to_string());
 
@@ -36,7 +36,7 @@ async fn every_operation_works_through_a_transaction_pooler() {
     ];
     store.enqueue(&mixed).await.unwrap();
     let lease = store
-        .claim(&Claim::new(lane, "w", 10))
+        .claim(&Claim::new(queue, "w", 10))
         .await
         .unwrap()
         .unwrap();
@@ -102,7 +102,7 @@ async fn every_operation_works_through_a_transaction_pooler() {
     );
     // The delayed one may have come due meanwhile.
     assert!(matches!(
-        store.lanes(None, 1_000).await.unwrap()[0].1.ready,
+        store.queues(None, 1_000).await.unwrap()[0].1.ready,
         2 | 3
     ));
     assert!(

@@ -7,7 +7,7 @@ use std::{
 };
 
 use consign_kernel::{
-    Claim, Error, LaneName, NewMessage, RenewAnswer, Report, SettleAnswer, Store,
+    Claim, Error, NewMessage, QueueName, RenewAnswer, Report, SettleAnswer, Store,
 };
 use consign_payments::{NewPayment, Payments};
 use consign_postgres::{Pooler, PostgresOptions, PostgresStore, enqueue_in, enqueue_payments_in};
@@ -23,12 +23,12 @@ const SOON: Duration = Duration::from_millis(1_500);
 /// A request that meets a lock is answered by then.
 const LOCKED_BY: Duration = Duration::from_secs(8);
 
-fn lane(name: &str) -> LaneName {
+fn queue(name: &str) -> QueueName {
     name.parse().unwrap()
 }
 
 fn keyed(key: &str) -> NewMessage {
-    NewMessage::new(lane("default"), json!(1)).with_key(key)
+    NewMessage::new(queue("default"), json!(1)).with_key(key)
 }
 
 async fn soon<T>(what: &str, answer: impl Future<Output = consign_kernel::Result<T>>) -> T {
@@ -43,8 +43,8 @@ async fn everything_else_goes_on(store: &PostgresStore, round: u32) {
     soon("an enqueue", store.enqueue(&[message])).await;
     soon("a probe", store.probe()).await;
     soon("a page", store.list(&Default::default(), None, 10)).await;
-    soon("the counts", store.lanes(None, 1_000)).await;
-    let claim = Claim::new(lane("default"), "w", 1).with_ttl(Duration::from_secs(60));
+    soon("the counts", store.queues(None, 1_000)).await;
+    let claim = Claim::new(queue("default"), "w", 1).with_ttl(Duration::from_secs(60));
     let lease = soon("a claim", store.claim(&claim)).await.unwrap();
     let id = lease.messages[0].message.id;
     let renewed = soon(
@@ -192,13 +192,13 @@ async fn callers_that_leave_keep_no_more_than_their_connections_busy() {
         .await
         .unwrap();
     for _ in 0..12 {
-        let left = timeout(Duration::from_millis(30), store.lanes(None, 1_000)).await;
+        let left = timeout(Duration::from_millis(30), store.queues(None, 1_000)).await;
         assert!(left.is_err(), "it waits for the lock");
     }
     let busy = backends(&database, "state = 'active'").await;
     assert!((1..=2).contains(&busy), "{busy} reports at once");
     tx.rollback().await.unwrap();
-    store.lanes(None, 1_000).await.unwrap();
+    store.queues(None, 1_000).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -216,10 +216,10 @@ async fn a_store_opens_no_more_connections_than_it_may() {
             let message = keyed(&format!("{round}"));
             let (a, b, c) = tokio::join!(
                 store.enqueue(std::slice::from_ref(&message)),
-                store.lanes(None, 1_000),
+                store.queues(None, 1_000),
                 store.probe()
             );
-            let claim = Claim::new(lane("default"), "w", 1);
+            let claim = Claim::new(queue("default"), "w", 1);
             let lease = store.claim(&claim).await.unwrap();
             if let Some(lease) = lease {
                 store.release(lease.token).await.unwrap();

@@ -28,7 +28,7 @@ async fn roles_act_as_granted() {
         ("consign_producer", "SELECT * FROM consign.message", false),
         (
             "consign_producer",
-            "INSERT INTO consign.message (created_at, lane, payload, headers) VALUES (now(), 'default', '1', '{}')",
+            "INSERT INTO consign.message (created_at, queue, payload, headers) VALUES (now(), 'default', '1', '{}')",
             false,
         ),
         (
@@ -36,7 +36,7 @@ async fn roles_act_as_granted() {
             "SELECT consign.claim('default', 'w', 1)",
             true,
         ),
-        // Lanes of apps are worked by the roles of the apps.
+        // Queues of apps are worked by the roles of the apps.
         (
             "consign_worker",
             "SELECT consign.claim('orders', 'w', 1)",
@@ -241,17 +241,17 @@ async fn roles_act_as_granted() {
     }
 }
 
-/// A lane that is named is worked by the roles beside it, every other one by those beside `*`.
+/// A queue that is named is worked by the roles beside it, every other one by those beside `*`.
 #[tokio::test]
-async fn a_worker_works_the_lanes_it_is_granted() {
+async fn a_worker_works_the_queues_it_is_granted() {
     let database = database().await;
     let owner = connect(&database).await;
     let [mail, fax] = ["mail", "fax"].map(|name| name.parse().unwrap());
     let by = consign_kernel::By::new("test", "test");
-    for lane in [&mail, &fax] {
-        let policy = consign_kernel::LanePolicy::default();
-        owner.put_lane(lane, &policy, &by).await.unwrap();
-        let message = NewMessage::new(lane.clone(), json!(1));
+    for queue in [&mail, &fax] {
+        let policy = consign_kernel::QueuePolicy::default();
+        owner.put_queue(queue, &policy, &by).await.unwrap();
+        let message = NewMessage::new(queue.clone(), json!(1));
         owner.enqueue(&vec![message; 3]).await.unwrap();
     }
     let login = Login::create(&database).await;
@@ -259,10 +259,10 @@ async fn a_worker_works_the_lanes_it_is_granted() {
     let worker = PostgresStore::connect(&PostgresOptions::new(login.url()))
         .await
         .unwrap();
-    let claims = async |lane: &consign_kernel::LaneName| {
-        let claim = Claim::new(lane.clone(), "w", 1);
+    let claims = async |queue: &consign_kernel::QueueName| {
+        let claim = Claim::new(queue.clone(), "w", 1);
         let claimed = worker.claim(&claim).await;
-        assert_eq!(worker.may_work(lane).await.unwrap(), claimed.is_ok());
+        assert_eq!(worker.may_work(queue).await.unwrap(), claimed.is_ok());
         match claimed {
             Ok(lease) => {
                 let lease = lease.expect("something to do");
@@ -271,7 +271,7 @@ async fn a_worker_works_the_lanes_it_is_granted() {
                 true
             }
             Err(Error::Forbidden { what }) => {
-                assert!(what.contains("may not work lane"), "{what}");
+                assert!(what.contains("may not work queue"), "{what}");
                 false
             }
             Err(error) => panic!("{error}"),
@@ -284,18 +284,18 @@ async fn a_worker_works_the_lanes_it_is_granted() {
     );
     execute(
         database.url(),
-        "INSERT INTO consign.lane_grant VALUES ('mail', 'consign_operator')",
+        "INSERT INTO consign.queue_grant VALUES ('mail', 'consign_operator')",
     )
     .await;
     assert_eq!((claims(&mail).await, claims(&fax).await), (false, true));
     let granted = format!(
-        "INSERT INTO consign.lane_grant VALUES ('mail', '{}')",
+        "INSERT INTO consign.queue_grant VALUES ('mail', '{}')",
         login.name()
     );
     login.run(granted).await;
     execute(
         database.url(),
-        "DELETE FROM consign.lane_grant WHERE lane = '*'",
+        "DELETE FROM consign.queue_grant WHERE queue = '*'",
     )
     .await;
     assert_eq!(
@@ -312,11 +312,11 @@ async fn a_worker_works_the_lanes_it_is_granted() {
 async fn a_reader_sees_no_token_that_could_be_used() {
     let database = database().await;
     let owner = connect(&database).await;
-    let lane: consign_kernel::LaneName = "default".parse().unwrap();
-    let message = NewMessage::new(lane.clone(), json!(1));
+    let queue: consign_kernel::QueueName = "default".parse().unwrap();
+    let message = NewMessage::new(queue.clone(), json!(1));
     owner.enqueue(&vec![message; 2]).await.unwrap();
     let lease = owner
-        .claim(&Claim::new(lane, "w", 2))
+        .claim(&Claim::new(queue, "w", 2))
         .await
         .unwrap()
         .unwrap();

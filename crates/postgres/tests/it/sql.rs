@@ -127,11 +127,11 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     ("SELECT consign.requeue(ARRAY[1], 'me', ' ')", "CN006"),
     (
-        "SELECT consign.put_lane('x', '{\"lease_ms\": 1}', 'me', 'why')",
+        "SELECT consign.put_queue('x', '{\"lease_ms\": 1}', 'me', 'why')",
         "CN006",
     ),
     (
-        "SELECT consign.put_lane('x', '{\"attempts_max\": 0}', 'me', 'why')",
+        "SELECT consign.put_queue('x', '{\"attempts_max\": 0}', 'me', 'why')",
         "CN006",
     ),
     ("SELECT consign.settle(gen_random_uuid(), NULL)", "CN006"),
@@ -160,71 +160,71 @@ const REFUSED: &[(&str, &str)] = &[
         "CN006",
     ),
     (
-        "SELECT consign.put_lane('x', '{\"attempts_max\": \"3\"}', 'me', 'why')",
+        "SELECT consign.put_queue('x', '{\"attempts_max\": \"3\"}', 'me', 'why')",
         "CN006",
     ),
     (
-        "SELECT consign.put_lane('x', '{\"attempts_max\": 1.5}', 'me', 'why')",
+        "SELECT consign.put_queue('x', '{\"attempts_max\": 1.5}', 'me', 'why')",
         "CN006",
     ),
     (
-        "SELECT consign.put_lane('x', '{\"concurrency\": 0}', 'me', 'why')",
+        "SELECT consign.put_queue('x', '{\"concurrency\": 0}', 'me', 'why')",
         "CN006",
     ),
     (
-        "SELECT consign.put_lane('x', '{\"concurrency\": 1.5}', 'me', 'why')",
+        "SELECT consign.put_queue('x', '{\"concurrency\": 1.5}', 'me', 'why')",
         "CN006",
     ),
     (
-        "SELECT consign.put_lane('x', '{\"concurrency\": null}', 'me', 'why')",
+        "SELECT consign.put_queue('x', '{\"concurrency\": null}', 'me', 'why')",
         "CN006",
     ),
     (
-        "SELECT consign.put_lane('x', '{\"rate_per_second\": 0}', 'me', 'why')",
+        "SELECT consign.put_queue('x', '{\"rate_per_second\": 0}', 'me', 'why')",
         "CN006",
     ),
     (
-        "SELECT consign.put_lane('x', '{\"rate_per_second\": 0.5}', 'me', 'why')",
+        "SELECT consign.put_queue('x', '{\"rate_per_second\": 0.5}', 'me', 'why')",
         "CN006",
     ),
     (
-        "SELECT consign.put_lane('x', '{\"rate_per_second\": \"7\"}', 'me', 'why')",
+        "SELECT consign.put_queue('x', '{\"rate_per_second\": \"7\"}', 'me', 'why')",
         "CN006",
     ),
     (
-        "SELECT consign.put_lane('x', '{\"timeout_ms\": 86400001}', 'me', 'why')",
+        "SELECT consign.put_queue('x', '{\"timeout_ms\": 86400001}', 'me', 'why')",
         "CN006",
     ),
     (
-        "SELECT consign.put_lane('x', '{\"record_begin\": 1}', 'me', 'why')",
+        "SELECT consign.put_queue('x', '{\"record_begin\": 1}', 'me', 'why')",
         "CN006",
     ),
     (
-        "SELECT consign.put_lane('x', '{\"retry\": {\"kind\": \"fixed\"}}', 'me', 'why')",
+        "SELECT consign.put_queue('x', '{\"retry\": {\"kind\": \"fixed\"}}', 'me', 'why')",
         "CN006",
     ),
     (
-        "SELECT consign.put_lane('x', '{\"retry\": {\"kind\": \"fixed\", \"delay_ms\": -1}}', 'me', 'why')",
+        "SELECT consign.put_queue('x', '{\"retry\": {\"kind\": \"fixed\", \"delay_ms\": -1}}', 'me', 'why')",
         "CN006",
     ),
     (
-        "SELECT consign.put_lane('x', '{\"retry\": {\"kind\": \"fixed\", \"delay_ms\": 1, \"x\": 1}}', 'me', 'why')",
+        "SELECT consign.put_queue('x', '{\"retry\": {\"kind\": \"fixed\", \"delay_ms\": 1, \"x\": 1}}', 'me', 'why')",
         "CN006",
     ),
     (
-        "SELECT consign.put_lane('x', '{\"retry\": {\"kind\": \"table\", \"delays_ms\": []}}', 'me', 'why')",
+        "SELECT consign.put_queue('x', '{\"retry\": {\"kind\": \"table\", \"delays_ms\": []}}', 'me', 'why')",
         "CN006",
     ),
     (
-        "SELECT consign.put_lane('x', '{\"retry\": {\"kind\": \"table\", \"delays_ms\": [1, \"a\"]}}', 'me', 'why')",
+        "SELECT consign.put_queue('x', '{\"retry\": {\"kind\": \"table\", \"delays_ms\": [1, \"a\"]}}', 'me', 'why')",
         "CN006",
     ),
     (
-        "SELECT consign.put_lane('x', '{\"retry\": {\"kind\": \"exponential\", \"base_ms\": 1, \"factor\": 2, \"max_ms\": 1e300, \"jitter\": 0}}', 'me', 'why')",
+        "SELECT consign.put_queue('x', '{\"retry\": {\"kind\": \"exponential\", \"base_ms\": 1, \"factor\": 2, \"max_ms\": 1e300, \"jitter\": 0}}', 'me', 'why')",
         "CN006",
     ),
     (
-        "SELECT consign.put_lane('x', '{\"retry\": null}', 'me', 'why')",
+        "SELECT consign.put_queue('x', '{\"retry\": null}', 'me', 'why')",
         "CN006",
     ),
     ("SELECT consign.pause('default', E'\\t', 'why')", "CN006"),
@@ -382,7 +382,7 @@ async fn compact_length_is_the_length_serde_writes() {
     }
 }
 
-/// Its text is longer than the lane allows only by the spaces PostgreSQL prints, so that it must be
+/// Its text is longer than the queue allows only by the spaces PostgreSQL prints, so that it must be
 /// measured. The time allowed is many times what one pass takes, and a fraction of what a step for
 /// every pair of values would.
 #[tokio::test]

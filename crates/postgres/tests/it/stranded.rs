@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use consign_kernel::{LaneName, NewMessage, Store};
+use consign_kernel::{NewMessage, QueueName, Store};
 use consign_postgres::{PostgresOptions, PostgresStore};
 use consign_testkit::{ChaosProxy, eventually};
 use serde_json::json;
@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use crate::harness::{connect, database, execute};
 
-fn lane() -> LaneName {
+fn queue() -> QueueName {
     "default".parse().unwrap()
 }
 
@@ -29,7 +29,7 @@ async fn through(proxy: &ChaosProxy, database: &consign_testkit::TestDatabase) -
 
 /// One enqueue, given up after a second like a worker's operations are.
 async fn enqueues(store: &PostgresStore) -> bool {
-    let message = NewMessage::new(lane(), json!(1));
+    let message = NewMessage::new(queue(), json!(1));
     let messages = [message];
     let enqueue = timeout(Duration::from_secs(1), store.enqueue(&messages));
     matches!(enqueue.await, Ok(Ok(_)))
@@ -84,7 +84,7 @@ async fn a_wake_up_comes_though_the_listening_connection_fell_silent() {
     let store = through(&proxy, &database).await;
     let direct = connect(&database).await;
     let woken = store
-        .wait(&lane(), Duration::from_millis(100))
+        .wait(&queue(), Duration::from_millis(100))
         .await
         .unwrap();
     assert!(!woken, "nothing is there yet");
@@ -96,9 +96,9 @@ async fn a_wake_up_comes_though_the_listening_connection_fell_silent() {
         proxy.accepted_count() > accepted && listeners(database.url()).await > 1
     })
     .await;
-    let messages = [NewMessage::new(lane(), json!(1))];
-    let lane = lane();
-    let wait = store.wait(&lane, Duration::from_secs(20));
+    let messages = [NewMessage::new(queue(), json!(1))];
+    let queue = queue();
+    let wait = store.wait(&queue, Duration::from_secs(20));
     let enqueue = async {
         direct.enqueue(&messages).await.unwrap();
     };
@@ -146,7 +146,7 @@ async fn callers_take_turns_and_none_is_left_waiting() {
         callers.spawn(async move {
             let mut answered = 0;
             while Instant::now() < ends {
-                store.lane(&lane()).await.expect("a connection in time");
+                store.queue(&queue()).await.expect("a connection in time");
                 answered += 1;
             }
             answered

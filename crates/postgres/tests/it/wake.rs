@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use consign_kernel::{By, Claim, LaneName, LanePolicy, NewMessage, Store as _};
+use consign_kernel::{By, Claim, NewMessage, QueueName, QueuePolicy, Store as _};
 use consign_postgres::enqueue_in;
 use serde_json::json;
 
@@ -10,12 +10,12 @@ use crate::harness::{connect, database};
 
 const LONG: Duration = Duration::from_secs(60);
 
-fn lane() -> LaneName {
+fn queue() -> QueueName {
     "default".parse().unwrap()
 }
 
 fn message() -> NewMessage {
-    NewMessage::new(lane(), json!(1))
+    NewMessage::new(queue(), json!(1))
 }
 
 /// Waits in a task until `act` has happened; answers whether it was woken and how soon.
@@ -25,7 +25,7 @@ async fn woken_by(
 ) -> (bool, Duration) {
     let waiter = tokio::spawn(async move {
         let started = Instant::now();
-        (store.wait(&lane(), LONG).await.unwrap(), started.elapsed())
+        (store.wait(&queue(), LONG).await.unwrap(), started.elapsed())
     });
     act().await;
     waiter.await.unwrap()
@@ -46,16 +46,16 @@ async fn an_enqueue_wakes_a_worker_in_another_process() {
 async fn without_notify_the_look_before_the_wait_still_finds_what_is_due() {
     let database = database().await;
     let store = connect(&database).await;
-    let quiet = LanePolicy {
+    let quiet = QueuePolicy {
         notify: false,
-        ..LanePolicy::default()
+        ..QueuePolicy::default()
     };
     store
-        .put_lane(&lane(), &quiet, &By::new("test", "test"))
+        .put_queue(&queue(), &quiet, &By::new("test", "test"))
         .await
         .unwrap();
     store.enqueue(&[message()]).await.unwrap();
-    assert!(store.wait(&lane(), LONG).await.unwrap());
+    assert!(store.wait(&queue(), LONG).await.unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -67,11 +67,11 @@ async fn a_wait_ends_when_a_delayed_message_is_due() {
         .await
         .unwrap();
     let started = Instant::now();
-    assert!(store.wait(&lane(), LONG).await.unwrap());
+    assert!(store.wait(&queue(), LONG).await.unwrap());
     assert!(started.elapsed() < LONG / 2);
     assert!(
         store
-            .claim(&Claim::new(lane(), "w", 1))
+            .claim(&Claim::new(queue(), "w", 1))
             .await
             .unwrap()
             .is_some()
@@ -83,9 +83,9 @@ async fn a_wait_ends_when_a_lease_does() {
     let database = database().await;
     let store = connect(&database).await;
     store.enqueue(&[message()]).await.unwrap();
-    let claim = Claim::new(lane(), "w", 1).with_ttl(Duration::from_millis(300));
+    let claim = Claim::new(queue(), "w", 1).with_ttl(Duration::from_millis(300));
     store.claim(&claim).await.unwrap().unwrap();
-    assert!(store.wait(&lane(), LONG).await.unwrap());
+    assert!(store.wait(&queue(), LONG).await.unwrap());
     assert!(
         store.claim(&claim).await.unwrap().is_some(),
         "the crashed worker's message is back"
@@ -98,7 +98,7 @@ async fn nothing_in_sight_is_waited_for_no_longer_than_asked() {
     let store = connect(&database).await;
     assert!(
         !store
-            .wait(&lane(), Duration::from_millis(50))
+            .wait(&queue(), Duration::from_millis(50))
             .await
             .unwrap()
     );
@@ -108,7 +108,7 @@ async fn nothing_in_sight_is_waited_for_no_longer_than_asked() {
 async fn a_transaction_that_commits_late_is_not_hidden_by_the_low_water_mark() {
     let database = database().await;
     let store = connect(&database).await;
-    let claim = Claim::new(lane(), "w", 1);
+    let claim = Claim::new(queue(), "w", 1);
     let mut late = store.pool().begin().await.unwrap();
     let early_id = enqueue_in(&mut late, &[message()]).await.unwrap()[0].id;
     // Meanwhile later messages are enqueued and claimed: the mark moves past the early one.
@@ -128,7 +128,7 @@ async fn released_and_requeued_messages_wake_a_worker_too() {
     let database = database().await;
     let store = connect(&database).await;
     store.enqueue(&[message()]).await.unwrap();
-    let claim = Claim::new(lane(), "w", 1).with_ttl(LONG);
+    let claim = Claim::new(queue(), "w", 1).with_ttl(LONG);
     let lease = store.claim(&claim).await.unwrap().unwrap();
     let id = lease.messages[0].message.id;
     let release = async || {

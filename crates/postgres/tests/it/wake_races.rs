@@ -4,7 +4,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use consign_kernel::{By, Claim, LaneName, LanePolicy, NewMessage, Report, Store as _};
+use consign_kernel::{By, Claim, NewMessage, QueueName, QueuePolicy, Report, Store as _};
 use consign_postgres::{PostgresOptions, PostgresStore, enqueue_in};
 use consign_testkit::{TestDatabase, eventually};
 use serde_json::json;
@@ -29,12 +29,12 @@ CREATE CONSTRAINT TRIGGER pass_gate AFTER INSERT ON public.gated
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.pass_gate();
 ";
 
-fn lane() -> LaneName {
+fn queue() -> QueueName {
     "default".parse().unwrap()
 }
 
 fn message() -> NewMessage {
-    NewMessage::new(lane(), json!(1))
+    NewMessage::new(queue(), json!(1))
 }
 
 struct Fixture {
@@ -82,7 +82,7 @@ impl Fixture {
     /// A worker of another process that has registered, and has looked at least once since.
     async fn sleeper(&mut self) -> JoinHandle<bool> {
         let store = connect(&self.database).await;
-        let sleeper = tokio::spawn(async move { store.wait(&lane(), LONG).await.unwrap() });
+        let sleeper = tokio::spawn(async move { store.wait(&queue(), LONG).await.unwrap() });
         let looked = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
                           AND pid <> pg_backend_pid() AND state = 'idle' AND query LIKE '%consign.look%'";
         self.until("a worker sleeps", looked, 1).await;
@@ -135,7 +135,7 @@ async fn wakes(sleeper: JoinHandle<bool>) {
 }
 
 async fn claims(store: &PostgresStore, count: usize) {
-    let lease = store.claim(&Claim::new(lane(), "w", 10)).await.unwrap();
+    let lease = store.claim(&Claim::new(queue(), "w", 10)).await.unwrap();
     assert_eq!(lease.map_or(0, |lease| lease.messages.len()), count);
 }
 
@@ -165,7 +165,7 @@ async fn a_producer_with_an_old_snapshot_wakes() {
     for level in ["REPEATABLE READ", "SERIALIZABLE"] {
         let mut fixture = Fixture::new().await;
         let mut producer = fixture.connection().await;
-        let begin = format!("BEGIN ISOLATION LEVEL {level}; SELECT count(*) FROM consign.lane");
+        let begin = format!("BEGIN ISOLATION LEVEL {level}; SELECT count(*) FROM consign.queue");
         sqlx::raw_sql(AssertSqlSafe(begin))
             .execute(&mut producer)
             .await
@@ -243,9 +243,9 @@ async fn nobody_is_notified_where_nobody_sleeps_for_that_long() {
     fixture
         .run("SELECT consign.claim('default', 'w', 10)")
         .await;
-    // Asleep for another lane, and in this one until before the message is due.
+    // Asleep for another queue, and in this one until before the message is due.
     fixture
-        .run("SELECT consign.put_lane('other', '{}', 'test', 'test')")
+        .run("SELECT consign.put_queue('other', '{}', 'test', 'test')")
         .await;
     fixture
         .run("SELECT consign.rest('other', gen_random_uuid(), '1 minute')")
@@ -284,15 +284,15 @@ async fn a_wake_up_comes_though_the_listening_connection_is_cut() {
 async fn a_message_that_waits_for_an_open_turn_wakes() {
     let mut fixture = Fixture::new().await;
     let store = connect(&fixture.database).await;
-    let ordered = LanePolicy {
+    let ordered = QueuePolicy {
         ordered: true,
-        ..LanePolicy::default()
+        ..QueuePolicy::default()
     };
     let by = By::new("test", "test");
-    store.put_lane(&lane(), &ordered, &by).await.unwrap();
+    store.put_queue(&queue(), &ordered, &by).await.unwrap();
     let grouped = message().with_group("g");
     store.enqueue(std::slice::from_ref(&grouped)).await.unwrap();
-    let lease = store.claim(&Claim::new(lane(), "w", 1)).await.unwrap();
+    let lease = store.claim(&Claim::new(queue(), "w", 1)).await.unwrap();
     let lease = lease.unwrap();
     let mut producer = fixture.connection().await;
     let mut open = producer.begin().await.unwrap();
@@ -312,11 +312,11 @@ async fn a_wait_is_woken_after_a_shorter_one_of_its_process_ended() {
     let mut fixture = Fixture::new().await;
     let store = Arc::new(connect(&fixture.database).await);
     let long = Arc::clone(&store);
-    let sleeper = tokio::spawn(async move { long.wait(&lane(), LONG).await.unwrap() });
+    let sleeper = tokio::spawn(async move { long.wait(&queue(), LONG).await.unwrap() });
     let registered = "SELECT count(*) FROM consign.idle";
     fixture.until("the long wait sleeps", registered, 1).await;
     let short = Duration::from_millis(200);
-    assert!(!store.wait(&lane(), short).await.unwrap());
+    assert!(!store.wait(&queue(), short).await.unwrap());
     fixture.run("SELECT consign.enqueue('default', '1')").await;
     wakes(sleeper).await;
 }
@@ -338,7 +338,7 @@ async fn a_producer_reads_no_registration_that_is_over() {
     fixture
         .run("BEGIN; SET CONSTRAINTS ALL IMMEDIATE; SELECT consign.enqueue('default', '1')")
         .await;
-    let read = "SELECT pg_stat_get_xact_tuples_returned('consign.idle_lane'::regclass)";
+    let read = "SELECT pg_stat_get_xact_tuples_returned('consign.idle_queue'::regclass)";
     assert!(fixture.count(read).await < 10);
 }
 
@@ -353,7 +353,7 @@ async fn a_wait_looks_by_itself_where_the_listening_address_is_silent() {
         ..PostgresOptions::new(fixture.database.url())
     };
     let store = PostgresStore::connect(&options).await.unwrap();
-    let sleeper = tokio::spawn(async move { store.wait(&lane(), LONG).await.unwrap() });
+    let sleeper = tokio::spawn(async move { store.wait(&queue(), LONG).await.unwrap() });
     fixture.run("SELECT consign.enqueue('default', '1')").await;
     wakes(sleeper).await;
 }

@@ -43,7 +43,7 @@ struct Action {
     at: Moment,
     actor: String,
     action: String,
-    lane: Option<String>,
+    queue: Option<String>,
     message_id: Option<i64>,
     reason: String,
     redrive: Option<i64>,
@@ -126,7 +126,7 @@ impl Action {
             at: Moment::new(entry.at, now),
             actor: entry.actor,
             action: entry.action,
-            lane: entry.lane.map(String::from),
+            queue: entry.queue.map(String::from),
             message_id: entry.message_id.map(|id| id.0),
             reason: entry.reason,
         }

@@ -81,17 +81,17 @@ pub(super) async fn look(
     now: Timestamp,
     is_revealed: bool,
 ) -> Result<Vec<Beside>, Problem> {
-    let mut records = match message.lane.as_str() {
-        consign_orders::LANE => order(state, message, now, is_revealed).await?,
-        consign_payments::LANE => payment(state, message, now).await?,
-        consign_memory::LANE => audits(state, message, now).await?,
+    let mut records = match message.queue.as_str() {
+        consign_orders::QUEUE => order(state, message, now, is_revealed).await?,
+        consign_payments::QUEUE => payment(state, message, now).await?,
+        consign_memory::QUEUE => audits(state, message, now).await?,
         _ => Vec::new(),
     };
     records.extend(namesakes(state, message).await?);
     Ok(records)
 }
 
-/// Messages of other lanes under the same key: a lane has one at most.
+/// Messages of other queues under the same key: a queue has one at most.
 async fn namesakes(state: &AppState, message: &Message) -> Result<Option<Beside>, Problem> {
     let Some(key) = message.key.clone() else {
         return Ok(None);
@@ -103,12 +103,12 @@ async fn namesakes(state: &AppState, message: &Message) -> Result<Option<Beside>
     let page = state.store.list(&filter, None, RELATED).await?;
     let others = page.items.into_iter().filter(|it| it.id != message.id);
     let fact = |it: Listed| {
-        let mut fact = Fact::message(format!("Lane {}", it.lane), it.id);
+        let mut fact = Fact::message(format!("Queue {}", it.queue), it.id);
         fact.text.push_str(&format!(", {}", it.state));
         fact
     };
     let facts: Vec<Fact> = others.map(fact).collect();
-    let title = "The same key in other lanes".to_owned();
+    let title = "The same key in other queues".to_owned();
     Ok((!facts.is_empty()).then_some(Beside { title, facts }))
 }
 

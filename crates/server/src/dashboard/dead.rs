@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::{Extension, Json, extract::State, response::Response};
 use consign_kernel::{
-    CODE_BYTES_MAX, DeadLetter, Filter, LaneName, MessageId, PAGE_ENTRIES_MAX, Redrive, RedriveId,
+    CODE_BYTES_MAX, DeadLetter, Filter, MessageId, PAGE_ENTRIES_MAX, QueueName, Redrive, RedriveId,
     RedrivePlan, RedriveState,
 };
 use jiff::Timestamp;
@@ -34,9 +34,9 @@ const REDRIVES: u32 = 10;
 struct Dead {
     shell: Shell,
     topic: Option<String>,
-    lane: String,
+    queue: String,
     code: String,
-    lanes: Vec<(String, bool)>,
+    queues: Vec<(String, bool)>,
     live: String,
 }
 
@@ -52,7 +52,7 @@ struct Live {
 #[template(path = "preview.html")]
 struct Preview {
     shell: Shell,
-    lane: Option<String>,
+    queue: Option<String>,
     code: Option<String>,
     limit: Option<u64>,
     rate: Option<u32>,
@@ -82,7 +82,7 @@ struct RedriveLive {
 /// A dead message.
 struct Letter {
     id: i64,
-    lane: String,
+    queue: String,
     at: Moment,
     attempt_no: u32,
     code: String,
@@ -108,7 +108,7 @@ pub(super) struct Run {
 
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct DeadQuery {
-    lane: Option<String>,
+    queue: Option<String>,
     code: Option<String>,
     before: Option<i64>,
     limit: Option<String>,
@@ -128,7 +128,7 @@ impl DeadQuery {
             return Err(Problem::invalid("code", &why));
         }
         Ok(Filter {
-            lane: said(&self.lane).map(|lane| lane.parse()).transpose()?,
+            queue: said(&self.queue).map(|queue| queue.parse()).transpose()?,
             code,
             ..Filter::default()
         })
@@ -141,20 +141,20 @@ pub(super) async fn show(
     Params(query): Params<DeadQuery>,
 ) -> Result<Response, Problem> {
     let filter = query.filter()?;
-    let lanes = state.store.lanes(None, PAGE_ENTRIES_MAX).await?;
-    let chosen = |name: &LaneName| filter.lane.as_ref() == Some(name);
-    let lanes = lanes
+    let queues = state.store.queues(None, PAGE_ENTRIES_MAX).await?;
+    let chosen = |name: &QueueName| filter.queue.as_ref() == Some(name);
+    let queues = queues
         .into_iter()
-        .map(|(lane, _)| (lane.name.to_string(), chosen(&lane.name)));
-    let lanes = lanes.collect();
+        .map(|(queue, _)| (queue.name.to_string(), chosen(&queue.name)));
+    let queues = queues.collect();
     let is_newest = filter == Filter::default() && query.before.is_none();
     let shell = Shell::new("Dead letters", "/ui/dead", &caller);
     Ok(rendered(&Dead {
         shell: shell.with_done(query.done.as_deref()),
         topic: is_newest.then(|| Topic::Dead.to_string()),
-        lanes,
+        queues,
         live: live(&state, &filter, query.before.map(MessageId)).await?,
-        lane: filter.lane.map(String::from).unwrap_or_default(),
+        queue: filter.queue.map(String::from).unwrap_or_default(),
         code: filter.code.unwrap_or_default(),
     }))
 }
@@ -170,8 +170,8 @@ pub(super) async fn live(
     let now = (state.clock)();
     let older = page.next.map(|next| {
         let mut link = format!("/ui/dead?before={next}");
-        if let Some(lane) = &filter.lane {
-            link.push_str(&format!("&lane={lane}"));
+        if let Some(queue) = &filter.queue {
+            link.push_str(&format!("&queue={queue}"));
         }
         if let Some(code) = &filter.code {
             link.push_str(&format!("&code={}", encoded(code)));
@@ -193,7 +193,7 @@ pub(super) async fn preview(
 ) -> Result<Response, Problem> {
     let filter = query.filter()?;
     let plan = RedrivePlan {
-        lane: filter.lane.clone(),
+        queue: filter.queue.clone(),
         code: filter.code.clone(),
         rate_per_second: number("rate", query.rate_per_second.as_deref())?,
         limit: number("limit", query.limit.as_deref())?,
@@ -203,7 +203,7 @@ pub(super) async fn preview(
     let rest = preview.count.saturating_sub(preview.samples.len() as u64);
     Ok(rendered(&Preview {
         shell: Shell::new("Redrive: preview", "/ui/dead", &caller),
-        lane: filter.lane.map(String::from),
+        queue: filter.queue.map(String::from),
         code: filter.code,
         limit: preview.plan.limit,
         rate: preview.plan.rate_per_second,
@@ -228,7 +228,7 @@ pub(super) async fn start(
     form: Form,
 ) -> Result<Response, Problem> {
     let plan = RedrivePlan {
-        lane: form.get("lane").map(str::parse).transpose()?,
+        queue: form.get("queue").map(str::parse).transpose()?,
         code: form.get("code").map(str::to_owned),
         rate_per_second: form.number("rate_per_second")?,
         limit: form.number("limit")?,
@@ -303,7 +303,7 @@ pub(super) async fn resume(
 fn letters(letters: Vec<DeadLetter>, now: Timestamp) -> Vec<Letter> {
     let letters = letters.into_iter().map(|letter| Letter {
         id: letter.message_id.0,
-        lane: letter.lane.to_string(),
+        queue: letter.queue.to_string(),
         at: Moment::new(letter.at, now),
         attempt_no: letter.attempt_no,
         code: letter.code,
@@ -315,14 +315,14 @@ fn letters(letters: Vec<DeadLetter>, now: Timestamp) -> Vec<Letter> {
 impl Run {
     fn new(redrive: Redrive, now: Timestamp) -> Self {
         let RedrivePlan {
-            lane,
+            queue,
             code,
             rate_per_second,
             limit,
         } = redrive.plan;
-        let mut what = match lane {
-            Some(lane) => format!("lane {lane}"),
-            None => "all lanes".to_owned(),
+        let mut what = match queue {
+            Some(queue) => format!("queue {queue}"),
+            None => "all queues".to_owned(),
         };
         if let Some(code) = code {
             what.push_str(&format!(", code {code}"));

@@ -41,7 +41,7 @@ struct Live {
 struct Worker {
     name: String,
     version: String,
-    lanes: String,
+    queues: String,
     started: Option<Moment>,
     seen: Option<Moment>,
     /// Not heard of for so long that it may be gone.
@@ -54,7 +54,7 @@ struct Worker {
 /// A lease.
 struct Held {
     fence: i64,
-    lane: String,
+    queue: String,
     owner: String,
     ids: Vec<i64>,
     more: usize,
@@ -87,8 +87,8 @@ pub(super) async fn live(state: &AppState) -> Result<String, Problem> {
     let mut workers: BTreeMap<String, Worker> = BTreeMap::new();
     for process in state.store.processes().await? {
         let worker = workers.entry(process.name.clone()).or_default();
-        let lanes: Vec<&str> = process.lanes.iter().map(|lane| lane.as_str()).collect();
-        worker.lanes = lanes.join(", ");
+        let queues: Vec<&str> = process.queues.iter().map(|queue| queue.as_str()).collect();
+        worker.queues = queues.join(", ");
         worker.version = process.version;
         worker.started = Some(Moment::new(process.started_at, now));
         worker.seen = Some(Moment::new(process.seen_at, now));
@@ -124,7 +124,7 @@ impl Held {
         let percent = (left.as_millis() * 100).checked_div(whole).unwrap_or(0);
         Self {
             fence: lease.fence.0,
-            lane: lease.lane.to_string(),
+            queue: lease.queue.to_string(),
             owner: lease.owner,
             more: lease.ids.len().saturating_sub(NAMED),
             ids: lease.ids.iter().take(NAMED).map(|id| id.0).collect(),

@@ -1,8 +1,8 @@
-//! Lists of messages: by lane and state, or what somebody looks for; page by page.
+//! Lists of messages: by queue and state, or what somebody looks for; page by page.
 
 use askama::Template;
 use axum::{Extension, extract::State, response::Response};
-use consign_kernel::{Cursor, Filter, LaneName, Listed, MessageId, StateKind};
+use consign_kernel::{Cursor, Filter, Listed, MessageId, QueueName, StateKind};
 use jiff::Timestamp;
 use serde::Deserialize;
 
@@ -18,7 +18,7 @@ const ROWS: u32 = 50;
 /// Which messages are wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Query {
-    pub(super) lane: Option<LaneName>,
+    pub(super) queue: Option<QueueName>,
     pub(super) state: Option<StateKind>,
     /// An id, a key, a correlation id or a code.
     pub(super) q: Option<String>,
@@ -36,7 +36,7 @@ pub(super) struct Found {
 #[derive(Debug)]
 struct Row {
     id: i64,
-    lane: String,
+    queue: String,
     key: String,
     group: String,
     state: StateKind,
@@ -46,7 +46,7 @@ struct Row {
 
 impl Query {
     pub(super) fn new(
-        lane: Option<LaneName>,
+        queue: Option<QueueName>,
         state: Option<&str>,
         q: Option<String>,
         before: Option<i64>,
@@ -54,7 +54,7 @@ impl Query {
         let state = state.filter(|word| !word.is_empty());
         let q = q.map(|q| q.trim().to_owned()).filter(|q| !q.is_empty());
         Ok(Self {
-            lane,
+            queue,
             state: state.map(str::parse).transpose()?,
             q,
             before: before.map(MessageId),
@@ -72,7 +72,7 @@ impl Query {
             Some(q) => self.look_for(state, q).await?,
             None => {
                 let filter = Filter {
-                    lane: self.lane.clone(),
+                    queue: self.queue.clone(),
                     state: self.state,
                     ..Filter::default()
                 };
@@ -101,7 +101,7 @@ impl Query {
         }
         let mut found: Vec<Listed> = self.by_id(state, q).await?.into_iter().collect();
         let filter = Filter {
-            lane: self.lane.clone(),
+            queue: self.queue.clone(),
             state: self.state,
             ..Filter::default()
         };
@@ -149,12 +149,12 @@ impl Query {
             return Ok(None);
         };
         let kind = it.state.kind();
-        let is_wanted = self.lane.as_ref().is_none_or(|l| *l == it.message.lane)
+        let is_wanted = self.queue.as_ref().is_none_or(|l| *l == it.message.queue)
             && self.state.is_none_or(|state| state == kind);
         Ok(is_wanted.then_some(Listed {
             id,
             state: kind,
-            lane: it.message.lane,
+            queue: it.message.queue,
             key: it.message.key,
             group: it.message.group,
             created_at: it.message.created_at,
@@ -178,7 +178,7 @@ impl Row {
     fn new(listed: Listed, now: Timestamp) -> Self {
         Self {
             id: listed.id.0,
-            lane: listed.lane.to_string(),
+            queue: listed.queue.to_string(),
             key: listed.key.unwrap_or_default(),
             group: listed.group.unwrap_or_default(),
             state: listed.state,

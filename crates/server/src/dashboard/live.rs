@@ -18,7 +18,7 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::Response,
 };
-use consign_kernel::{Filter, LaneName, MessageId, RedriveId, StateKind};
+use consign_kernel::{Filter, MessageId, QueueName, RedriveId, StateKind};
 use futures_util::stream;
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -27,7 +27,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::{dead, lane, leases, list::Query, message, overview, rates::Window};
+use super::{dead, leases, list::Query, message, overview, queue, rates::Window};
 use crate::{
     extract::Params,
     gate::access::Caller,
@@ -49,8 +49,8 @@ const VIEWERS_OF_CLIENT_MAX: usize = 64;
 /// What is looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Topic {
-    Overview(Window, Option<LaneName>),
-    Lane(LaneName, Option<StateKind>),
+    Overview(Window, Option<QueueName>),
+    Queue(QueueName, Option<StateKind>),
     Message(MessageId),
     Redrive(RedriveId),
     Leases,
@@ -64,8 +64,8 @@ impl fmt::Display for Topic {
             Self::Overview(window, Some(after)) => {
                 write!(f, "overview:{}:{after}", window.as_str())
             }
-            Self::Lane(lane, None) => write!(f, "lane:{lane}"),
-            Self::Lane(lane, Some(state)) => write!(f, "lane:{lane}:{state}"),
+            Self::Queue(queue, None) => write!(f, "queue:{queue}"),
+            Self::Queue(queue, Some(state)) => write!(f, "queue:{queue}:{state}"),
             Self::Message(id) => write!(f, "message:{id}"),
             Self::Redrive(id) => write!(f, "redrive:{id}"),
             Self::Leases => f.write_str("leases"),
@@ -88,11 +88,11 @@ impl Topic {
             "dead" => Self::Dead,
             "message" => Self::Message(MessageId(rest.parse().ok()?)),
             "redrive" => Self::Redrive(RedriveId(rest.parse().ok()?)),
-            "lane" => {
-                let (lane, state) = rest.split_once(':').unwrap_or((rest, ""));
+            "queue" => {
+                let (queue, state) = rest.split_once(':').unwrap_or((rest, ""));
                 let state = (!state.is_empty()).then_some(state);
                 let state = state.map(str::parse).transpose().ok()?;
-                Self::Lane(lane.parse().ok()?, state)
+                Self::Queue(queue.parse().ok()?, state)
             }
             _ => return None,
         })
@@ -110,14 +110,14 @@ impl Topic {
     async fn looked_at(&self, state: &AppState) -> Result<String, Problem> {
         match self {
             Self::Overview(window, after) => overview::live(state, *window, after.as_ref()).await,
-            Self::Lane(name, kind) => {
+            Self::Queue(name, kind) => {
                 let query = Query {
-                    lane: Some(name.clone()),
+                    queue: Some(name.clone()),
                     state: *kind,
                     q: None,
                     before: None,
                 };
-                lane::live(state, name, &query).await
+                queue::live(state, name, &query).await
             }
             Self::Message(id) => message::live(state, *id).await,
             Self::Redrive(id) => dead::redrive_live(state, *id).await,
@@ -409,8 +409,8 @@ mod tests {
         for text in [
             "overview:hour",
             "overview:day",
-            "lane:mail",
-            "lane:mail:dead",
+            "queue:mail",
+            "queue:mail:dead",
             "message:7",
             "redrive:3",
             "leases",
@@ -420,9 +420,9 @@ mod tests {
         }
         for text in [
             "",
-            "lane:",
-            "lane:A b",
-            "lane:mail:gone",
+            "queue:",
+            "queue:A b",
+            "queue:mail:gone",
             "message:x",
             "../x",
             "redrive:",

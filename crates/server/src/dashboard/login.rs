@@ -197,7 +197,7 @@ mod tests {
             ("/ui/\r\nset-cookie: a=b", "/"),
             ("/ui/login", "/"),
             ("/ui/logout", "/"),
-            ("/v1/lanes", "/"),
+            ("/v1/queues", "/"),
             ("", "/"),
         ] {
             assert_eq!(local(Some(said)), next, "{said}");

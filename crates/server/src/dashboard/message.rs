@@ -35,7 +35,7 @@ struct MessagePage {
     /// Absent where the payload shows: what is kept up to date has nothing that is masked.
     topic: Option<String>,
     id: i64,
-    lane: String,
+    queue: String,
     key: Option<String>,
     group: Option<String>,
     /// By what it is joined to others.
@@ -159,7 +159,7 @@ async fn page(
         topic: payload.is_none().then(|| Topic::Message(id).to_string()),
         id: id.0,
         headers: headers.collect(),
-        lane: message.lane.to_string(),
+        queue: message.queue.to_string(),
         correlation: beside::correlation(&message),
         key: message.key,
         group: message.group,

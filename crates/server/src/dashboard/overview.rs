@@ -1,4 +1,4 @@
-//! The first page: every lane, and what needs a person.
+//! The first page: every queue, and what needs a person.
 
 use askama::Template;
 use axum::{
@@ -7,13 +7,13 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use consign_kernel::LaneName;
+use consign_kernel::QueueName;
 use serde::Deserialize;
 
 use super::{
-    lanes::{Alert, LaneRow, Lanes},
     live::Topic,
-    rates::{LaneRates, Rates, Window},
+    queues::{Alert, QueueRow, Queues},
+    rates::{QueueRates, Rates, Window},
     shell::{Shell, rendered, text},
     words::count,
 };
@@ -35,7 +35,7 @@ struct Overview {
 struct Live {
     alerts: Vec<Alert>,
     protocols: Vec<Protocol>,
-    lanes: Vec<(LaneRow, LaneRates)>,
+    queues: Vec<(QueueRow, QueueRates)>,
     /// Where the next page is, if there may be one.
     next: Option<String>,
 }
@@ -43,15 +43,15 @@ struct Live {
 /// A protocol in its own words.
 struct Protocol {
     title: &'static str,
-    lane: &'static str,
+    queue: &'static str,
     facts: Vec<(String, &'static str)>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Windowed {
     window: Option<String>,
-    /// Lanes whose names come after this one.
-    after: Option<LaneName>,
+    /// Queues whose names come after this one.
+    after: Option<QueueName>,
 }
 
 /// The overview for browsers, the index for others.
@@ -80,59 +80,63 @@ pub(crate) async fn front(
 pub(super) async fn live(
     state: &AppState,
     window: Window,
-    after: Option<&LaneName>,
+    after: Option<&QueueName>,
 ) -> Result<String, Problem> {
-    let lanes = Lanes::look(state, after).await?;
-    let next = lanes.next();
-    // What every lane of very many did would be a page of its own.
+    let queues = Queues::look(state, after).await?;
+    let next = queues.next();
+    // What every queue of very many did would be a page of its own.
     let rates = match next.or(after) {
         None => Rates::look(state, None, window).await?,
         Some(_) => Rates::none(window),
     };
-    let rows = lanes.lanes.iter().map(|(lane, counts)| {
-        let row = lanes.row(lane, counts);
-        (row, rates.of(&lane.name))
+    let rows = queues.queues.iter().map(|(queue, counts)| {
+        let row = queues.row(queue, counts);
+        (row, rates.of(&queue.name))
     });
-    let all = lanes.lanes.iter();
+    let all = queues.queues.iter();
     text(&Live {
         alerts: all
-            .flat_map(|(lane, counts)| lanes.alerts_of(lane, counts))
+            .flat_map(|(queue, counts)| queues.alerts_of(queue, counts))
             .collect(),
-        protocols: protocols(&lanes),
-        lanes: rows.collect(),
+        protocols: protocols(&queues),
+        queues: rows.collect(),
         next: next.map(|next| format!("/?window={}&after={next}", window.as_str())),
     })
 }
 
-fn protocols(lanes: &Lanes) -> Vec<Protocol> {
-    /// A lane, its title, and what it calls: to do, under way, held, given up.
+fn protocols(queues: &Queues) -> Vec<Protocol> {
+    /// A queue, its title, and what it calls: to do, under way, held, given up.
     const WORDS: [(&str, &str, [&str; 4]); 3] = [
         (
-            consign_orders::LANE,
+            consign_orders::QUEUE,
             "Orders",
             ["to be placed", "at the broker", "in doubt", "given up"],
         ),
         (
-            consign_payments::LANE,
+            consign_payments::QUEUE,
             "Payments",
             ["pending", "being dispatched", "held", "failed"],
         ),
         (
-            consign_memory::LANE,
+            consign_memory::QUEUE,
             "Memories",
             ["deferred", "being stored", "held", "given up"],
         ),
     ];
-    let known = WORDS.iter().filter_map(|(lane, title, words)| {
-        let found = lanes
-            .lanes
+    let known = WORDS.iter().filter_map(|(queue, title, words)| {
+        let found = queues
+            .queues
             .iter()
-            .find(|(known, _)| known.name.as_str() == *lane);
+            .find(|(known, _)| known.name.as_str() == *queue);
         let (_, counts) = found?;
         let to_do = counts.waiting + counts.ready + counts.scheduled;
         let numbers = [to_do, counts.leased, counts.held, counts.dead];
         let facts = numbers.into_iter().map(count).zip(*words).collect();
-        Some(Protocol { title, lane, facts })
+        Some(Protocol {
+            title,
+            queue,
+            facts,
+        })
     });
     known.collect()
 }

@@ -1,8 +1,8 @@
-//! What was done lately, lane by lane.
+//! What was done lately, queue by queue.
 
 use std::collections::BTreeMap;
 
-use consign_kernel::{Done, LaneName};
+use consign_kernel::{Done, QueueName};
 use jiff::Timestamp;
 
 use super::{
@@ -57,14 +57,14 @@ impl Window {
     }
 }
 
-/// What was done in every lane, oldest first.
+/// What was done in every queue, oldest first.
 pub(super) struct Rates {
     window: Window,
-    by_lane: BTreeMap<LaneName, Vec<Done>>,
+    by_queue: BTreeMap<QueueName, Vec<Done>>,
 }
 
 /// What was done in one, in words.
-pub(super) struct LaneRates {
+pub(super) struct QueueRates {
     /// Deliveries a minute lately.
     pub(super) per_minute: String,
     /// Results that were no deliveries, of all.
@@ -82,32 +82,32 @@ impl Rates {
     pub(super) fn none(window: Window) -> Self {
         Self {
             window,
-            by_lane: BTreeMap::new(),
+            by_queue: BTreeMap::new(),
         }
     }
 
     pub(super) async fn look(
         state: &AppState,
-        lane: Option<&LaneName>,
+        queue: Option<&QueueName>,
         window: Window,
     ) -> Result<Self, Problem> {
         let (minutes, step) = window.minutes();
-        let done = state.store.pulses(lane, minutes, step).await?;
+        let done = state.store.pulses(queue, minutes, step).await?;
         let now = (state.clock)();
         let mut rates = Self::none(window);
         for part in done {
-            rates.add(part.lane, part.minute, part.done, now);
+            rates.add(part.queue, part.minute, part.done, now);
         }
         Ok(rates)
     }
 
-    fn add(&mut self, lane: LaneName, minute: Timestamp, done: Done, now: Timestamp) {
+    fn add(&mut self, queue: QueueName, minute: Timestamp, done: Done, now: Timestamp) {
         let (points, (_, step)) = (self.window.points(), self.window.minutes());
         let step = i64::from(step) * 60;
         let age = now.as_second().div_euclid(step) - minute.as_second().div_euclid(step);
         let all = self
-            .by_lane
-            .entry(lane)
+            .by_queue
+            .entry(queue)
             .or_insert_with(|| vec![Done::default(); points]);
         // This clock and the database's may differ, and the window may begin within a point.
         let age = usize::try_from(age.max(0)).unwrap_or(usize::MAX);
@@ -116,16 +116,16 @@ impl Rates {
         }
     }
 
-    pub(super) fn of(&self, lane: &LaneName) -> LaneRates {
+    pub(super) fn of(&self, queue: &QueueName) -> QueueRates {
         let none = vec![Done::default(); self.window.points()];
-        let points = self.by_lane.get(lane).unwrap_or(&none);
+        let points = self.by_queue.get(queue).unwrap_or(&none);
         let mut whole = Done::default();
         points.iter().for_each(|done| whole.add(*done));
         let lately = points.iter().rev().take(self.window.recent());
         let delivered: u64 = lately.map(|done| done.delivered).sum();
         let minutes = self.window.recent() as u64 * u64::from(self.window.minutes().1);
         let per_minute = delivered as f64 / minutes as f64;
-        LaneRates {
+        QueueRates {
             per_minute: match per_minute {
                 0.0 => "0".to_owned(),
                 few if few < 10.0 => format!("{few:.1}"),
@@ -176,10 +176,10 @@ mod tests {
     #[test]
     fn rates_are_those_of_lately_and_errors_those_of_the_window() {
         let now = Timestamp::from_second(1_000_000_000).unwrap();
-        let lane: LaneName = "mail".parse().unwrap();
+        let queue: QueueName = "mail".parse().unwrap();
         let mut rates = Rates {
             window: Window::Hour,
-            by_lane: BTreeMap::new(),
+            by_queue: BTreeMap::new(),
         };
         let at = |minutes: i64| Timestamp::from_second(now.as_second() - minutes * 60).unwrap();
         let done = |delivered, dead| Done {
@@ -188,12 +188,12 @@ mod tests {
             took_ms: 100 * (delivered + dead),
             ..Done::default()
         };
-        rates.add(lane.clone(), at(0), done(10, 0), now);
-        rates.add(lane.clone(), at(30), done(80, 10), now);
-        rates.add(lane.clone(), at(59), done(0, 0), now);
-        rates.add(lane.clone(), at(61), done(1_000, 0), now);
-        rates.add(lane.clone(), at(-3), done(5, 0), now);
-        let said = rates.of(&lane);
+        rates.add(queue.clone(), at(0), done(10, 0), now);
+        rates.add(queue.clone(), at(30), done(80, 10), now);
+        rates.add(queue.clone(), at(59), done(0, 0), now);
+        rates.add(queue.clone(), at(61), done(1_000, 0), now);
+        rates.add(queue.clone(), at(-3), done(5, 0), now);
+        let said = rates.of(&queue);
         assert_eq!(said.per_minute, "3.0");
         assert_eq!(said.errors, "9.5 %");
         assert!(said.has_errors);

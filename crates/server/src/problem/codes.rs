@@ -30,16 +30,16 @@ macro_rules! codes {
 
 codes! {
     // Of the stores.
-    UNKNOWN_LANE "unknown_lane" NOT_FOUND
-        "the lane does not exist" "create it with PUT /v1/lanes/{lane}, or mend the name"
+    UNKNOWN_QUEUE "unknown_queue" NOT_FOUND
+        "the queue does not exist" "create it with PUT /v1/queues/{queue}, or mend the name"
     KEY_CONFLICT "key_conflict" UNPROCESSABLE_ENTITY
         "the key was used for another message" "use a new key, or send what was sent before"
     PAYLOAD_TOO_LARGE "payload_too_large" PAYLOAD_TOO_LARGE
-        "the payload is larger than its lane allows" "send a reference, or raise the lane's payload_max_bytes"
+        "the payload is larger than its queue allows" "send a reference, or raise the queue's payload_max_bytes"
     INVALID_INPUT "invalid_input" BAD_REQUEST
         "a value cannot be accepted" "mend the value the detail names"
-    LANE_NOT_EMPTY "lane_not_empty" CONFLICT
-        "the lane has unfinished messages" "drain the lane before changing `ordered` or `on_dead`"
+    QUEUE_NOT_EMPTY "queue_not_empty" CONFLICT
+        "the queue has unfinished messages" "drain the queue before changing `ordered` or `on_dead`"
     UNKNOWN_REDRIVE "unknown_redrive" NOT_FOUND
         "there is no such redrive" "GET /v1/redrives lists them"
     UNKNOWN_LEASE "unknown_lease" NOT_FOUND

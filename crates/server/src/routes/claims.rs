@@ -8,7 +8,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use consign_kernel::{Claim, LaneName};
+use consign_kernel::{Claim, QueueName};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::{
@@ -42,14 +42,14 @@ pub(crate) async fn claim(
     Extension(client): Extension<Client>,
     Json(body): Json<ClaimBody>,
 ) -> Result<Response, Problem> {
-    if state.payments.is_some() && body.lane == consign_payments::lane() {
+    if state.payments.is_some() && body.queue == consign_payments::queue() {
         // Nobody would be told to ask the rail after a worker that fell silent.
         let why = "payments are claimed with POST /v1/payments/claims";
-        return Err(Problem::invalid("lane", why));
+        return Err(Problem::invalid("queue", why));
     }
     let wait = Duration::from_millis(body.wait_ms).min(shared.options.wait_max());
     let claim = Claim {
-        lane: body.lane,
+        queue: body.queue,
         owner: body.owner.unwrap_or(caller.client),
         limit: body.limit,
         ttl: body.ttl_ms.map(Duration::from_millis),
@@ -59,7 +59,7 @@ pub(crate) async fn claim(
     if lease.is_none() && !wait.is_zero() {
         slot.iter().for_each(Slot::give_up);
         let again = || state.store.claim(&claim);
-        lease = wait_for(&state, &shared, (&claim.lane, wait), &client, again).await?;
+        lease = wait_for(&state, &shared, (&claim.queue, wait), &client, again).await?;
     }
     let Some(lease) = lease else {
         return Ok(StatusCode::NO_CONTENT.into_response());
@@ -70,15 +70,15 @@ pub(crate) async fn claim(
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let messages = lease.messages.iter().map(|it| it.message.id.0 as u128);
-    state.tally.claimed(lease.token, &claim.lane, messages);
+    state.tally.claimed(lease.token, &claim.queue, messages);
     Ok(Answer(LeaseBody::from(lease)).into_response())
 }
 
-/// Claims again whenever the lane may have work, until `wait` is over or nobody waits any more.
+/// Claims again whenever the queue may have work, until `wait` is over or nobody waits any more.
 pub(super) async fn wait_for<T, F>(
     state: &AppState,
     shared: &Shared,
-    (lane, wait): (&LaneName, Duration),
+    (queue, wait): (&QueueName, Duration),
     client: &Client,
     claim: impl Fn() -> F,
 ) -> Result<Option<T>, Problem>
@@ -95,7 +95,7 @@ where
         pace.tick().await;
         let left = ends.saturating_duration_since(Instant::now());
         let woken = tokio::select! {
-            woken = state.store.wait(lane, left) => woken?,
+            woken = state.store.wait(queue, left) => woken?,
             () = client.gone() => return Ok(None),
             () = state.drained() => return Ok(None),
         };

@@ -8,7 +8,7 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::IntoResponse,
 };
-use consign_kernel::{CORRELATION_ID, Enqueued, LaneName, NewMessage};
+use consign_kernel::{CORRELATION_ID, Enqueued, NewMessage, QueueName};
 use serde_json::{Map, Value};
 
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
     problem::{Problem, codes},
     state::AppState,
     wire::enqueue::{
-        BatchAnswer, BatchBody, EnqueuedBody, LaneMessageBody, NewMessageBody, into_messages,
+        BatchAnswer, BatchBody, EnqueuedBody, NewMessageBody, QueueMessageBody, into_messages,
     },
 };
 
@@ -32,9 +32,9 @@ const TRACE_BYTES_MAX: usize = 1_024;
 /// Once answered with 202 or 200 the message is durable and can be read. A repeated key with the
 /// same payload and group answers 200 with the first message.
 #[utoipa::path(
-    post, path = "/v1/lanes/{lane}/messages", operation_id = "enqueue", tag = "enqueue",
+    post, path = "/v1/queues/{queue}/messages", operation_id = "enqueue", tag = "enqueue",
     params(
-        ("lane" = String, Path, description = "The lane"),
+        ("queue" = String, Path, description = "The queue"),
         ("Idempotency-Key" = Option<String>, Header, description = "The message's key, quoted or bare"),
         ("traceparent" = Option<String>, Header, description = "Kept as a header of the message"),
         ("tracestate" = Option<String>, Header, description = "Kept as a header of the message"),
@@ -48,7 +48,7 @@ const TRACE_BYTES_MAX: usize = 1_024;
 pub(crate) async fn one(
     State(state): State<AppState>,
     axum::Extension(shared): axum::Extension<std::sync::Arc<Shared>>,
-    InPath(lane): InPath<LaneName>,
+    InPath(queue): InPath<QueueName>,
     One { headers, mut body }: One,
 ) -> Result<impl IntoResponse, Problem> {
     if let Some(key) = idempotency_key(&headers)? {
@@ -58,7 +58,7 @@ pub(crate) async fn one(
         }
         body.key = Some(key);
     }
-    let mut message = body.into_message(lane, shared.options.body_max_bytes)?;
+    let mut message = body.into_message(queue, shared.options.body_max_bytes)?;
     continue_trace(&headers, &mut message.headers);
     let enqueued = enqueue(&state, &[message]).await?;
     let first = *enqueued
@@ -74,7 +74,7 @@ pub(crate) async fn one(
 
 /// Enqueue a batch: all or none
 ///
-/// The messages may be of several lanes. Also takes `application/x-ndjson`, one message a line.
+/// The messages may be of several queues. Also takes `application/x-ndjson`, one message a line.
 /// With an `Idempotency-Key`, messages without a key of their own get `<key>/<index>`.
 #[utoipa::path(
     post, path = "/v1/messages", operation_id = "enqueue_batch", tag = "enqueue",
@@ -85,7 +85,7 @@ pub(crate) async fn one(
     ),
     request_body(content(
         (BatchBody = "application/json"),
-        (LaneMessageBody = "application/x-ndjson"),
+        (QueueMessageBody = "application/x-ndjson"),
     )),
     responses(
         (status = 202, description = "Enqueued", body = BatchAnswer),
@@ -141,7 +141,7 @@ impl<S: Send + Sync> FromRequest<S> for One {
 /// The messages of a batch in either notation.
 pub(crate) struct Batch {
     headers: HeaderMap,
-    messages: Vec<LaneMessageBody>,
+    messages: Vec<QueueMessageBody>,
 }
 
 impl<S: Send + Sync> FromRequest<S> for Batch {
@@ -166,19 +166,19 @@ impl<S: Send + Sync> FromRequest<S> for Batch {
 }
 
 async fn enqueue(state: &AppState, messages: &[NewMessage]) -> Result<Vec<Enqueued>, Problem> {
-    let is_memory = |message: &NewMessage| message.lane == consign_memory::lane();
+    let is_memory = |message: &NewMessage| message.queue == consign_memory::queue();
     if state.memory.is_some() && messages.iter().any(is_memory) {
         // It would be in its space without anybody's policy, and its audits in nobody's name.
         let why = "memories are stored with POST /mcp or POST /memory/store";
-        return Err(Problem::invalid("lane", why));
+        return Err(Problem::invalid("queue", why));
     }
     let enqueued = state.store.enqueue(messages).await?;
-    let mut new: BTreeMap<&LaneName, u64> = BTreeMap::new();
+    let mut new: BTreeMap<&QueueName, u64> = BTreeMap::new();
     for (message, answer) in messages.iter().zip(&enqueued) {
-        *new.entry(&message.lane).or_default() += u64::from(!answer.duplicate);
+        *new.entry(&message.queue).or_default() += u64::from(!answer.duplicate);
     }
-    for (lane, count) in new {
-        metrics::counter!(ENQUEUED, "lane" => lane.to_string()).increment(count);
+    for (queue, count) in new {
+        metrics::counter!(ENQUEUED, "queue" => queue.to_string()).increment(count);
     }
     Ok(enqueued)
 }

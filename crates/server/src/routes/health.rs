@@ -104,12 +104,12 @@ async fn reasons(state: &AppState) -> Vec<String> {
     if status.draining {
         reasons.push("the worker is draining".to_owned());
     }
-    for lane in status.lanes {
-        if lane.last_tick_age > state.tick_age_max {
+    for queue in status.queues {
+        if queue.last_tick_age > state.tick_age_max {
             reasons.push(format!(
-                "the claim loop of lane {} was last seen {} s ago",
-                lane.lane,
-                lane.last_tick_age.as_secs()
+                "the claim loop of queue {} was last seen {} s ago",
+                queue.queue,
+                queue.last_tick_age.as_secs()
             ));
         }
     }

@@ -111,10 +111,10 @@ pub(crate) async fn settle(
 fn count(state: &AppState, token: Token, recorded: &[Recorded]) {
     let told = recorded.iter().map(|it| (it.id.0 as u128, it.outcome));
     let told: Vec<_> = told.collect();
-    if let Some(lane) = state.tally.lane(token) {
-        return state.tally.recorded(token, &lane, &told);
+    if let Some(queue) = state.tally.queue(token) {
+        return state.tally.recorded(token, &queue, &told);
     }
-    // The lease was taken from another server, so the lane has to be looked up.
+    // The lease was taken from another server, so the queue has to be looked up.
     let Some(first) = recorded.first().map(|first| first.id) else {
         return;
     };
@@ -125,8 +125,8 @@ fn count(state: &AppState, token: Token, recorded: &[Recorded]) {
     tokio::spawn(async move {
         // Where the answer does not come, what was recorded stays uncounted.
         if let Ok(Some(explanation)) = state.store.explain(first).await {
-            let lane = explanation.message.lane;
-            state.tally.recorded(token, &lane, &told);
+            let queue = explanation.message.queue;
+            state.tally.recorded(token, &queue, &told);
         }
         drop(turn);
     });

@@ -7,11 +7,11 @@ use axum::{
     response::IntoResponse,
 };
 use consign_kernel::{
-    By, LaneName, MessageId, Move, Moved, PAGE_ENTRIES_MAX, Resolution, StateKind, nearest,
+    By, MessageId, Move, Moved, PAGE_ENTRIES_MAX, QueueName, Resolution, StateKind, nearest,
 };
 use serde_json::json;
 
-use super::{lanes::unknown, next_link};
+use super::{next_link, queues::unknown};
 use crate::{
     extract::{InPath, Json, MaybeJson, Params},
     gate::access::Caller,
@@ -92,7 +92,7 @@ pub(crate) async fn list(
     let (filter, before, limit) = Selection::from(params);
     let page = state.store.list(&filter, before, limit).await?;
     if page.items.is_empty() {
-        known_lane(&state, filter.lane.as_ref()).await?;
+        known_queue(&state, filter.queue.as_ref()).await?;
     }
     let link = link("/v1/messages", query, page.next);
     let (messages, next) = (page.items, page.next);
@@ -113,23 +113,23 @@ pub(crate) async fn dead(
     let (filter, before, limit) = Selection::from(params);
     let page = state.store.dead(&filter, before, limit).await?;
     if page.items.is_empty() {
-        known_lane(&state, filter.lane.as_ref()).await?;
+        known_queue(&state, filter.queue.as_ref()).await?;
     }
     let link = link("/v1/dead", query, page.next);
     let (dead, next) = (page.items, page.next);
     Ok((link, Answer(DeadPage { dead, next })))
 }
 
-/// Refuses a lane that does not exist: a list of nothing would hide a typing mistake.
-async fn known_lane(state: &AppState, lane: Option<&LaneName>) -> Result<(), Problem> {
-    let Some(name) = lane else {
+/// Refuses a queue that does not exist: a list of nothing would hide a typing mistake.
+async fn known_queue(state: &AppState, queue: Option<&QueueName>) -> Result<(), Problem> {
+    let Some(name) = queue else {
         return Ok(());
     };
-    if state.store.lane(name).await?.is_some() {
+    if state.store.queue(name).await?.is_some() {
         return Ok(());
     }
-    let lanes = state.store.lanes(None, PAGE_ENTRIES_MAX).await?;
-    let names = lanes.iter().map(|(lane, _)| lane.name.as_str());
+    let queues = state.store.queues(None, PAGE_ENTRIES_MAX).await?;
+    let names = queues.iter().map(|(queue, _)| queue.name.as_str());
     Err(unknown(name, nearest(name.as_str(), names)))
 }
 

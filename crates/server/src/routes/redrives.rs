@@ -143,7 +143,7 @@ pub(crate) async fn preview(
     samples: u32,
 ) -> Result<RedrivePreview, Problem> {
     let filter = Filter {
-        lane: plan.lane.clone(),
+        queue: plan.queue.clone(),
         code: plan.code.clone(),
         ..Filter::default()
     };

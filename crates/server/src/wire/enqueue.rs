@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use consign_kernel::{
-    Enqueued, LaneName, MessageId, NewMessage, Payload, Result, StateKind, exact_headers,
+    Enqueued, MessageId, NewMessage, Payload, QueueName, Result, StateKind, exact_headers,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, value::RawValue};
@@ -11,17 +11,17 @@ use utoipa::ToSchema;
 
 use super::shapes;
 
-/// A message for the lane in the path.
+/// A message for the queue in the path.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewMessageBody {
     /// What to deliver: any JSON, kept exactly.
     #[schema(value_type = Value)]
     payload: Box<RawValue>,
-    /// Idempotency key, unique in its lane; the `Idempotency-Key` header says the same.
+    /// Idempotency key, unique in its queue; the `Idempotency-Key` header says the same.
     #[serde(default)]
     pub(crate) key: Option<String>,
-    /// Ordering key, honoured in ordered lanes.
+    /// Ordering key, honoured in ordered queues.
     #[serde(default)]
     group: Option<String>,
     /// What travels beside the payload.
@@ -35,9 +35,9 @@ pub(crate) struct NewMessageBody {
 
 impl NewMessageBody {
     /// The message, if its payload takes no more than `bytes_max`.
-    pub(crate) fn into_message(self, lane: LaneName, bytes_max: usize) -> Result<NewMessage> {
+    pub(crate) fn into_message(self, queue: QueueName, bytes_max: usize) -> Result<NewMessage> {
         Ok(NewMessage {
-            lane,
+            queue,
             key: self.key,
             group: self.group,
             payload: payload(&self.payload, 0, bytes_max)?,
@@ -47,20 +47,20 @@ impl NewMessageBody {
     }
 }
 
-/// A message that names its lane.
+/// A message that names its queue.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct LaneMessageBody {
+pub(crate) struct QueueMessageBody {
     /// Where it goes.
     #[schema(value_type = String)]
-    lane: LaneName,
+    queue: QueueName,
     /// What to deliver: any JSON, kept exactly.
     #[schema(value_type = Value)]
     payload: Box<RawValue>,
-    /// Idempotency key, unique in its lane.
+    /// Idempotency key, unique in its queue.
     #[serde(default)]
     key: Option<String>,
-    /// Ordering key, honoured in ordered lanes.
+    /// Ordering key, honoured in ordered queues.
     #[serde(default)]
     group: Option<String>,
     /// What travels beside the payload.
@@ -74,14 +74,14 @@ pub(crate) struct LaneMessageBody {
 
 /// The messages of a batch, if their payloads take no more than `bytes_max` together.
 pub(crate) fn into_messages(
-    bodies: Vec<LaneMessageBody>,
+    bodies: Vec<QueueMessageBody>,
     mut bytes_max: usize,
 ) -> Result<Vec<NewMessage>> {
-    let message = |(index, body): (usize, LaneMessageBody)| {
+    let message = |(index, body): (usize, QueueMessageBody)| {
         let payload = payload(&body.payload, index, bytes_max)?;
         bytes_max -= payload.as_str().len();
         Ok(NewMessage {
-            lane: body.lane,
+            queue: body.queue,
             key: body.key,
             group: body.group,
             payload,
@@ -103,8 +103,8 @@ fn payload(raw: &RawValue, index: usize, bytes_max: usize) -> Result<Payload> {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BatchBody {
-    /// The messages, of any lanes.
-    pub(crate) messages: Vec<LaneMessageBody>,
+    /// The messages, of any queues.
+    pub(crate) messages: Vec<QueueMessageBody>,
 }
 
 /// What became of a message.

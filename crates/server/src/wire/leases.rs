@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use consign_kernel::{
-    ClaimedMessage, EndedLease, Fence, LaneName, Lease, LeaseView, Message, MessageId, Outcome,
-    Payload, Recorded, Report, Token,
+    ClaimedMessage, EndedLease, Fence, Lease, LeaseView, Message, MessageId, Outcome, Payload,
+    QueueName, Recorded, Report, Token,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -17,18 +17,18 @@ use super::shapes;
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ClaimBody {
-    /// The lane to take from.
+    /// The queue to take from.
     #[schema(value_type = String)]
-    pub(crate) lane: LaneName,
+    pub(crate) queue: QueueName,
     /// A name people recognise in leases and attempts; the caller's own unless said.
     pub(crate) owner: Option<String>,
     /// At most this many messages; 1 unless said.
     #[serde(default = "one")]
     pub(crate) limit: u32,
-    /// How long the lease shall live; the lane's policy decides unless said, and refuses more than
+    /// How long the lease shall live; the queue's policy decides unless said, and refuses more than
     /// its `lease_ttl_max_ms`.
     pub(crate) ttl_ms: Option<u64>,
-    /// At most this many bytes of payloads and headers, but one message at least; the lane's
+    /// At most this many bytes of payloads and headers, but one message at least; the queue's
     /// `claim_max_bytes` unless less is said.
     pub(crate) bytes_max: Option<u64>,
     /// How long to wait for messages if there are none; not at all unless said.
@@ -78,7 +78,7 @@ pub(crate) struct ClaimedBody {
     #[schema(value_type = i64)]
     id: MessageId,
     #[schema(value_type = String)]
-    lane: LaneName,
+    queue: QueueName,
     key: Option<String>,
     group: Option<String>,
     #[schema(value_type = Value)]
@@ -88,7 +88,7 @@ pub(crate) struct ClaimedBody {
     created_at: Timestamp,
     /// The number its attempt will get.
     attempt_no: u32,
-    /// Earlier attempts that count toward the lane's limit.
+    /// Earlier attempts that count toward the queue's limit.
     tries: u32,
     /// Whether an earlier delivery may have happened: ask the far side before sending.
     in_doubt: bool,
@@ -98,7 +98,7 @@ impl From<ClaimedMessage> for ClaimedBody {
     fn from(claimed: ClaimedMessage) -> Self {
         let Message {
             id,
-            lane,
+            queue,
             key,
             group,
             payload,
@@ -107,7 +107,7 @@ impl From<ClaimedMessage> for ClaimedBody {
         } = claimed.message;
         Self {
             id,
-            lane,
+            queue,
             key,
             group,
             payload,
@@ -185,7 +185,7 @@ pub(crate) struct ReportBody {
     /// What the far side answered, if worth keeping.
     #[serde(default)]
     result: Option<Value>,
-    /// When to try again; the lane's policy decides unless said.
+    /// When to try again; the queue's policy decides unless said.
     #[serde(default)]
     retry_in_ms: Option<u64>,
 }
@@ -226,7 +226,7 @@ pub(crate) struct EndedBody {
     #[schema(value_type = i64)]
     fence: Fence,
     #[schema(value_type = String)]
-    lane: LaneName,
+    queue: QueueName,
     /// Who held it.
     owner: String,
     /// Messages it held.
@@ -237,7 +237,7 @@ impl From<EndedLease> for EndedBody {
     fn from(ended: EndedLease) -> Self {
         Self {
             fence: ended.fence,
-            lane: ended.lane,
+            queue: ended.queue,
             owner: ended.owner,
             messages: ended.messages,
         }

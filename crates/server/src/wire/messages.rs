@@ -1,8 +1,8 @@
 //! Reading messages.
 
 use consign_kernel::{
-    Attempt, AttemptOutcome, AuditEntry, Cursor, Fence, Filter, LaneName, LateResult, Listed,
-    Message, MessageId, Outcome, State, StateKind,
+    Attempt, AttemptOutcome, AuditEntry, Cursor, Fence, Filter, LateResult, Listed, Message,
+    MessageId, Outcome, QueueName, State, StateKind,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -104,9 +104,9 @@ pub(crate) struct AttemptList {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ListParams {
-    /// Only this lane.
+    /// Only this queue.
     #[param(value_type = Option<String>)]
-    lane: Option<LaneName>,
+    queue: Option<QueueName>,
     /// Only messages in this place.
     #[param(value_type = Option<shapes::StateWord>)]
     state: Option<StateKind>,
@@ -127,9 +127,9 @@ pub(crate) struct ListParams {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct DeadParams {
-    /// Only this lane.
+    /// Only this queue.
     #[param(value_type = Option<String>)]
-    lane: Option<LaneName>,
+    queue: Option<QueueName>,
     /// Only this code.
     code: Option<String>,
     /// Only messages below this id: the `next` of the page before.
@@ -153,7 +153,7 @@ pub(crate) type Selection = (Filter, Option<Cursor>, u32);
 impl From<ListParams> for Selection {
     fn from(params: ListParams) -> Self {
         let filter = Filter {
-            lane: params.lane,
+            queue: params.queue,
             state: params.state,
             key: params.key,
             correlation_id: params.correlation_id,
@@ -170,7 +170,7 @@ impl From<ListParams> for Selection {
 impl From<DeadParams> for Selection {
     fn from(params: DeadParams) -> Self {
         let filter = Filter {
-            lane: params.lane,
+            queue: params.queue,
             code: params.code,
             ..Filter::default()
         };

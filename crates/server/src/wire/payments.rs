@@ -75,7 +75,7 @@ macro_rules! payment_shape {
         #[derive(Serialize, ToSchema)]
         pub(crate) struct $name {
             outbox_id: String,
-            /// Its message in the lane `payments`.
+            /// Its message in the queue `payments`.
             message_id: i64,
             instruction_id: String,
             idempotency_key: String,

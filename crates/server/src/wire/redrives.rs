@@ -1,6 +1,6 @@
 //! Requeueing dead messages by filter.
 
-use consign_kernel::{DeadLetter, LaneName, Redrive, RedrivePlan};
+use consign_kernel::{DeadLetter, QueueName, Redrive, RedrivePlan};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -10,10 +10,10 @@ use super::shapes;
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct StartRedriveBody {
-    /// Only this lane.
+    /// Only this queue.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
-    lane: Option<LaneName>,
+    queue: Option<QueueName>,
     /// Only messages dead with this code.
     #[serde(default)]
     code: Option<String>,
@@ -35,7 +35,7 @@ impl StartRedriveBody {
     /// What it asks for, apart from the reason.
     pub(crate) fn plan(&self) -> RedrivePlan {
         RedrivePlan {
-            lane: self.lane.clone(),
+            queue: self.queue.clone(),
             code: self.code.clone(),
             rate_per_second: self.rate_per_second,
             limit: self.limit,

@@ -43,7 +43,7 @@ pub(crate) enum AttemptOutcomeWord {
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Message {
     id: i64,
-    lane: String,
+    queue: String,
     key: Option<String>,
     group: Option<String>,
     payload: Value,
@@ -83,7 +83,7 @@ pub(crate) enum State {
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Listed {
     id: i64,
-    lane: String,
+    queue: String,
     key: Option<String>,
     group: Option<String>,
     created_at: Timestamp,
@@ -95,7 +95,7 @@ pub(crate) struct Listed {
 #[derive(Serialize, ToSchema)]
 pub(crate) struct DeadLetter {
     message_id: i64,
-    lane: String,
+    queue: String,
     at: Timestamp,
     attempt_no: u32,
     code: String,
@@ -108,7 +108,7 @@ pub(crate) struct LeaseView {
     fence: i64,
     /// The first characters of its token, to end it by.
     token_prefix: String,
-    lane: String,
+    queue: String,
     owner: String,
     ids: Vec<i64>,
     begun: Vec<i64>,
@@ -123,8 +123,8 @@ pub(crate) struct AuditEntry {
     at: Timestamp,
     actor: String,
     action: String,
-    /// None for a redrive of all lanes.
-    lane: Option<String>,
+    /// None for a redrive of all queues.
+    queue: Option<String>,
     message_id: Option<i64>,
     reason: String,
 }
@@ -170,7 +170,7 @@ pub(crate) struct By {
 /// Which dead messages to requeue, and how fast.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct RedrivePlan {
-    lane: Option<String>,
+    queue: Option<String>,
     code: Option<String>,
     rate_per_second: Option<u32>,
     limit: Option<u64>,
@@ -205,9 +205,9 @@ pub(crate) struct Redrive {
     finished_at: Option<Timestamp>,
 }
 
-/// The rules of a lane.
+/// The rules of a queue.
 #[derive(Serialize, ToSchema)]
-pub(crate) struct LanePolicy {
+pub(crate) struct QueuePolicy {
     lease_ttl_ms: u64,
     lease_ttl_max_ms: u64,
     attempts_max: u32,
@@ -224,9 +224,9 @@ pub(crate) struct LanePolicy {
     record_begin: bool,
 }
 
-/// Some rules of a lane. What is left out of a PUT has its default, of a PATCH keeps its value.
+/// Some rules of a queue. What is left out of a PUT has its default, of a PATCH keeps its value.
 #[derive(Serialize, ToSchema)]
-pub(crate) struct LanePolicyChange {
+pub(crate) struct QueuePolicyChange {
     lease_ttl_ms: Option<u64>,
     lease_ttl_max_ms: Option<u64>,
     attempts_max: Option<u32>,

@@ -1,11 +1,11 @@
 //! The worker of this process.
 
-use consign_kernel::LaneName;
-use consign_worker::{BreakerState, LaneStatus, WorkerStatus};
+use consign_kernel::QueueName;
+use consign_worker::{BreakerState, QueueStatus, WorkerStatus};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// A worker and its lanes.
+/// A worker and its queues.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct WorkerBody {
     /// Whether a worker runs in this process.
@@ -14,30 +14,30 @@ pub(crate) struct WorkerBody {
     owner: Option<String>,
     /// Whether it has stopped claiming.
     draining: bool,
-    lanes: Vec<LaneWorkerView>,
+    queues: Vec<QueueWorkerView>,
 }
 
 impl From<Option<WorkerStatus>> for WorkerBody {
     fn from(status: Option<WorkerStatus>) -> Self {
         let running = status.is_some();
-        let (owner, draining, lanes) = match status {
-            Some(status) => (Some(status.owner), status.draining, status.lanes),
+        let (owner, draining, queues) = match status {
+            Some(status) => (Some(status.owner), status.draining, status.queues),
             None => (None, false, Vec::new()),
         };
         Self {
             running,
             owner,
             draining,
-            lanes: lanes.into_iter().map(LaneWorkerView::from).collect(),
+            queues: queues.into_iter().map(QueueWorkerView::from).collect(),
         }
     }
 }
 
-/// One lane as its worker sees it.
+/// One queue as its worker sees it.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct LaneWorkerView {
+pub(crate) struct QueueWorkerView {
     #[schema(value_type = String)]
-    pub(crate) lane: LaneName,
+    pub(crate) queue: QueueName,
     /// The kind of its sink.
     sink: &'static str,
     /// Where its sink delivers to.
@@ -61,10 +61,10 @@ pub(crate) struct LaneWorkerView {
     database_error: Option<String>,
 }
 
-impl From<LaneStatus> for LaneWorkerView {
-    fn from(status: LaneStatus) -> Self {
+impl From<QueueStatus> for QueueWorkerView {
+    fn from(status: QueueStatus) -> Self {
         Self {
-            lane: status.lane,
+            queue: status.queue,
             sink: status.sink,
             destination: status.destination,
             in_flight: status.in_flight,

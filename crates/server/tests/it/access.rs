@@ -23,7 +23,7 @@ const ROUTES: &[(&str, &str, &[Scope])] = {
         ("GET", "/healthz", OPEN),
         ("GET", "/readyz", OPEN),
         ("GET", "/metrics", READ),
-        ("POST", "/v1/lanes/{lane}/messages", ENQUEUE),
+        ("POST", "/v1/queues/{queue}/messages", ENQUEUE),
         ("POST", "/v1/messages", ENQUEUE),
         ("POST", "/do/order", ENQUEUE),
         ("GET", "/do/order/{key}", ENQUEUE),
@@ -61,8 +61,8 @@ const ROUTES: &[(&str, &str, &[Scope])] = {
         ("GET", "/v1/messages/{id}", READ),
         ("GET", "/v1/messages/{id}/attempts", READ),
         ("GET", "/v1/dead", READ),
-        ("GET", "/v1/lanes", READ),
-        ("GET", "/v1/lanes/{lane}", READ),
+        ("GET", "/v1/queues", READ),
+        ("GET", "/v1/queues/{queue}", READ),
         ("GET", "/v1/leases", READ),
         ("GET", "/v1/redrives", READ),
         ("GET", "/v1/redrives/{id}", READ),
@@ -76,10 +76,10 @@ const ROUTES: &[(&str, &str, &[Scope])] = {
         ("POST", "/v1/messages/requeue", OPERATE),
         ("POST", "/v1/messages/hold", OPERATE),
         ("POST", "/v1/messages/unhold", OPERATE),
-        ("PUT", "/v1/lanes/{lane}", OPERATE),
-        ("PATCH", "/v1/lanes/{lane}", OPERATE),
-        ("POST", "/v1/lanes/{lane}/pause", OPERATE),
-        ("POST", "/v1/lanes/{lane}/resume", OPERATE),
+        ("PUT", "/v1/queues/{queue}", OPERATE),
+        ("PATCH", "/v1/queues/{queue}", OPERATE),
+        ("POST", "/v1/queues/{queue}/pause", OPERATE),
+        ("POST", "/v1/queues/{queue}/resume", OPERATE),
         ("POST", "/v1/redrives", OPERATE),
         ("POST", "/v1/redrives/{id}/stop", OPERATE),
         ("POST", "/v1/redrives/{id}/resume", OPERATE),
@@ -173,7 +173,7 @@ fn options() -> ServerOptions {
 }
 
 fn filled_in(path: &str) -> String {
-    path.replace("{lane}", "mail")
+    path.replace("{queue}", "mail")
         .replace("{id}", "1")
         .replace("{code}", "internal")
         .replace("{key}", "order-0001")
@@ -287,7 +287,7 @@ async fn tokens_are_asked_for_even_on_this_machine(bench: Bench) {
             );
         }
     }
-    let mut small = request(Method::GET, "/v1/lanes", None);
+    let mut small = request(Method::GET, "/v1/queues", None);
     let bearer = format!("bearer   {}", secret(Scope::Auditor));
     set(&mut small, &[("authorization", &bearer)]);
     bench.call(small).await.is(200);
@@ -295,12 +295,12 @@ async fn tokens_are_asked_for_even_on_this_machine(bench: Bench) {
 
 async fn without_tokens_only_this_machine_is_served(bench: Bench) {
     for address in [LOCAL, "127.3.2.1:5", "[::1]:5", "[::ffff:127.0.0.1]:5"] {
-        let mut request = request(Method::GET, "/v1/lanes", None);
+        let mut request = request(Method::GET, "/v1/queues", None);
         request.extensions_mut().insert(peer(address));
         bench.call(request).await.is(200);
     }
     for address in ["192.0.2.7:5", "[2001:db8::1]:5", "10.0.0.1:5"] {
-        let mut request = request(Method::GET, "/v1/lanes", None);
+        let mut request = request(Method::GET, "/v1/queues", None);
         request.extensions_mut().insert(peer(address));
         bench.call(request).await.is_problem(403, "not_local");
     }
@@ -316,7 +316,7 @@ async fn without_tokens_only_this_machine_is_served(bench: Bench) {
         "x-azure-clientip",
         "x-envoy-external-address",
     ] {
-        let mut request = request(Method::GET, "/v1/lanes", None);
+        let mut request = request(Method::GET, "/v1/queues", None);
         set(&mut request, &[(header, "192.0.2.7")]);
         bench.call(request).await.is_problem(403, "not_local");
     }
@@ -324,7 +324,7 @@ async fn without_tokens_only_this_machine_is_served(bench: Bench) {
         allow_anonymous: true,
         ..ServerOptions::default()
     });
-    let mut request = request(Method::GET, "/v1/lanes", None);
+    let mut request = request(Method::GET, "/v1/queues", None);
     request.extensions_mut().insert(peer("192.0.2.7:5"));
     open.call(request).await.is(200);
 }
@@ -343,7 +343,7 @@ async fn names_a_web_page_could_use_are_refused(bench: Bench) {
         "[::1]:8787",
         "10.1.2.3",
     ] {
-        ask(&bench, host, "/v1/lanes").await.is(200);
+        ask(&bench, host, "/v1/queues").await.is(200);
     }
     for host in [
         "evil.example",
@@ -352,7 +352,7 @@ async fn names_a_web_page_could_use_are_refused(bench: Bench) {
         "localhost.",
         "",
     ] {
-        for path in ["/v1/lanes", "/metrics"] {
+        for path in ["/v1/queues", "/metrics"] {
             ask(&bench, host, path)
                 .await
                 .is_problem(403, "host_not_allowed");
@@ -363,13 +363,13 @@ async fn names_a_web_page_could_use_are_refused(bench: Bench) {
         allowed_hosts: vec!["queue.internal".into()],
         ..ServerOptions::default()
     });
-    ask(&bench, "Queue.Internal:8787", "/v1/lanes")
+    ask(&bench, "Queue.Internal:8787", "/v1/queues")
         .await
         .is(200);
-    let evil = ask(&bench, "evil.example", "/v1/lanes").await;
+    let evil = ask(&bench, "evil.example", "/v1/queues").await;
     evil.is_problem(403, "host_not_allowed");
     let bench = bench.with_options(&options());
-    let mut request = request(Method::GET, "/v1/lanes", None);
+    let mut request = request(Method::GET, "/v1/queues", None);
     let bearer = format!("Bearer {}", secret(Scope::Auditor));
     set(
         &mut request,
@@ -451,7 +451,7 @@ async fn the_audit_names_the_token(bench: Bench) {
         (Some("Ada"), "the operator, Ada (as said)"),
     ] {
         let body = json!({"reason": "x"});
-        let mut request = request(Method::POST, "/v1/lanes/mail/pause", Some(body));
+        let mut request = request(Method::POST, "/v1/queues/mail/pause", Some(body));
         set(&mut request, &[("authorization", &bearer)]);
         if let Some(said) = said {
             set(&mut request, &[("x-consign-actor", said)]);

@@ -7,7 +7,7 @@ use axum::{
     body::{Body, to_bytes},
     http::{HeaderMap, HeaderName, Method, Request, StatusCode},
 };
-use consign_kernel::{By, LaneName, LanePolicy, ManualClock, ReferenceStore, Store};
+use consign_kernel::{By, ManualClock, QueueName, QueuePolicy, ReferenceStore, Store};
 use consign_memory::{Embedded, Logbook, MemoryOptions, MemoryService};
 use consign_orders::{Ledger, OrderService, OrdersOptions};
 use consign_payments::{PaymentService, Payments, PaymentsOptions};
@@ -23,7 +23,7 @@ use crate::contract;
 
 pub(crate) const LOCAL: &str = "127.0.0.1:50000";
 
-/// A store with two lanes, `default` and `mail`, and the server in front of it.
+/// A store with two queues, `default` and `mail`, and the server in front of it.
 pub(crate) struct Bench {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: ManualClock,
@@ -80,9 +80,9 @@ impl Bench {
         options: MemoryOptions,
     ) -> Self {
         let by = By::new("test", "set up");
-        let policy = consign_memory::lane_policy(&options);
-        let lane = consign_memory::lane();
-        self.store.put_lane(&lane, &policy, &by).await.unwrap();
+        let policy = consign_memory::queue_policy(&options);
+        let queue = consign_memory::queue();
+        self.store.put_queue(&queue, &policy, &by).await.unwrap();
         let backend = Arc::new(Embedded::new(Arc::clone(&logbook)));
         let service = MemoryService::new(Arc::clone(&logbook), backend, options.clone());
         let here = MemoryHere {
@@ -104,9 +104,9 @@ impl Bench {
     ) -> Self {
         let by = By::new("test", "set up");
         let options = PaymentsOptions::default();
-        let policy = consign_payments::lane_policy(&options);
-        let lane = consign_payments::lane();
-        self.store.put_lane(&lane, &policy, &by).await.unwrap();
+        let policy = consign_payments::queue_policy(&options);
+        let queue = consign_payments::queue();
+        self.store.put_queue(&queue, &policy, &by).await.unwrap();
         let here = PaymentsHere {
             service: PaymentService::new(Arc::clone(&payments), options),
             store: Arc::clone(&payments),
@@ -125,9 +125,9 @@ impl Bench {
         options: &OrdersOptions,
     ) -> Self {
         let by = By::new("test", "set up");
-        let policy = consign_orders::lane_policy(options);
-        let lane = name(consign_orders::LANE);
-        self.store.put_lane(&lane, &policy, &by).await.unwrap();
+        let policy = consign_orders::queue_policy(options);
+        let queue = name(consign_orders::QUEUE);
+        self.store.put_queue(&queue, &policy, &by).await.unwrap();
         let broker = consign_orders::broker(options).await.unwrap();
         let service = OrderService::new(Arc::clone(&ledger), broker, options);
         let wait_max = options.wait_max();
@@ -138,16 +138,16 @@ impl Bench {
         }
     }
 
-    /// On any store whose lanes are there, or can be created.
+    /// On any store whose queues are there, or can be created.
     pub(crate) async fn on(
         store: Arc<dyn Store>,
         clock: ManualClock,
         directory: Option<TempDir>,
     ) -> Self {
-        for lane in ["default", "mail"] {
+        for queue in ["default", "mail"] {
             let by = By::new("test", "set up");
-            let policy = LanePolicy::default();
-            store.put_lane(&name(lane), &policy, &by).await.unwrap();
+            let policy = QueuePolicy::default();
+            store.put_queue(&name(queue), &policy, &by).await.unwrap();
         }
         let ages = clock.clone();
         let state = AppState::new(Arc::clone(&store)).with_clock(move || ages.now());
@@ -237,25 +237,25 @@ impl Bench {
     }
 
     /// Enqueues one message and returns its id.
-    pub(crate) async fn enqueue(&self, lane: &str, payload: Value) -> i64 {
-        let path = format!("/v1/lanes/{lane}/messages");
+    pub(crate) async fn enqueue(&self, queue: &str, payload: Value) -> i64 {
+        let path = format!("/v1/queues/{queue}/messages");
         let answer = self.post(&path, json!({ "payload": payload })).await;
         assert_eq!(answer.status, 202, "{}", answer.text);
         answer.json["id"].as_i64().unwrap()
     }
 
     /// Claims up to `limit` messages and returns the lease.
-    pub(crate) async fn claim(&self, lane: &str, limit: u32) -> Value {
-        let body = json!({"lane": lane, "owner": "w1", "limit": limit});
+    pub(crate) async fn claim(&self, queue: &str, limit: u32) -> Value {
+        let body = json!({"queue": queue, "owner": "w1", "limit": limit});
         let answer = self.post("/v1/claims", body).await;
         assert_eq!(answer.status, 200, "{}", answer.text);
         answer.json
     }
 
     /// Enqueues a message and makes it dead with this code.
-    pub(crate) async fn bury(&self, lane: &str, code: &str) -> i64 {
-        let id = self.enqueue(lane, json!("poison")).await;
-        let lease = self.claim(lane, 1).await;
+    pub(crate) async fn bury(&self, queue: &str, code: &str) -> i64 {
+        let id = self.enqueue(queue, json!("poison")).await;
+        let lease = self.claim(queue, 1).await;
         let path = format!("/v1/leases/{}/settle", lease["token"].as_str().unwrap());
         let report = json!({"id": id, "outcome": "dead", "code": code, "detail": "no use"});
         let answer = self.post(&path, json!({"reports": [report]})).await;
@@ -348,8 +348,8 @@ pub(crate) fn peer(address: &str) -> Peer {
     Peer(address.parse::<SocketAddr>().unwrap())
 }
 
-pub(crate) fn name(lane: &str) -> LaneName {
-    lane.parse().unwrap()
+pub(crate) fn name(queue: &str) -> QueueName {
+    queue.parse().unwrap()
 }
 
 fn clock() -> ManualClock {

@@ -27,7 +27,7 @@ on_stores!(
     numbers_of_few_bytes_cannot_fill_the_memory,
 );
 
-const PATH: &str = "/v1/lanes/default/messages";
+const PATH: &str = "/v1/queues/default/messages";
 
 async fn a_message_is_accepted_and_can_be_read(bench: Bench) {
     let body = json!({
@@ -73,7 +73,7 @@ async fn a_key_for_another_payload_is_a_conflict(bench: Bench) {
     other.is_problem(422, "key_conflict");
     assert_eq!(other.json["id"], first.json["id"]);
     assert_eq!(other.json["key"], "k");
-    assert_eq!(other.json["lane"], "default");
+    assert_eq!(other.json["queue"], "default");
 }
 
 async fn keys_in_header_and_body_must_agree(bench: Bench) {
@@ -87,30 +87,30 @@ async fn keys_in_header_and_body_must_agree(bench: Bench) {
 
 async fn a_batch_is_all_or_none(bench: Bench) {
     let bad = json!({"messages": [
-        {"lane": "default", "payload": 1}, {"lane": "mial", "payload": 2},
+        {"queue": "default", "payload": 1}, {"queue": "mial", "payload": 2},
     ]});
     let answer = bench.post("/v1/messages", bad).await;
-    answer.is_problem(404, "unknown_lane");
+    answer.is_problem(404, "unknown_queue");
     assert_eq!(answer.json["suggestion"], "mail");
     let listed = bench.get("/v1/messages").await;
     assert_eq!(listed.json["messages"], json!([]));
     let good = json!({"messages": [
-        {"lane": "default", "payload": 1}, {"lane": "mail", "payload": 2},
+        {"queue": "default", "payload": 1}, {"queue": "mail", "payload": 2},
     ]});
     let answer = bench.post("/v1/messages", good).await;
     answer.is(202);
     assert_eq!(answer.json["messages"].as_array().unwrap().len(), 2);
     let empty = bench.post("/v1/messages", json!({"messages": []})).await;
     empty.is_problem(400, "invalid_input");
-    let many = vec![json!({"lane": "default", "payload": 1}); 1_001];
+    let many = vec![json!({"queue": "default", "payload": 1}); 1_001];
     let many = bench.post("/v1/messages", json!({"messages": many})).await;
     many.is_problem(413, "batch_too_large");
 }
 
 async fn a_batchs_key_makes_its_repetition_harmless(bench: Bench) {
     let body = json!({"messages": [
-        {"lane": "default", "payload": 1},
-        {"lane": "default", "payload": 2, "key": "own"},
+        {"queue": "default", "payload": 1},
+        {"queue": "default", "payload": 2, "key": "own"},
     ]});
     let headers = [("idempotency-key", "\"batch 1\"")];
     let first = bench
@@ -131,11 +131,11 @@ async fn a_batchs_key_makes_its_repetition_harmless(bench: Bench) {
 }
 
 async fn a_batch_may_come_line_by_line(bench: Bench) {
-    let lines = "{\"lane\":\"default\",\"payload\":1}\n\n{\"lane\":\"mail\",\"payload\":2}\r\n";
+    let lines = "{\"queue\":\"default\",\"payload\":1}\n\n{\"queue\":\"mail\",\"payload\":2}\r\n";
     let answer = bench.call(ndjson(lines)).await;
     answer.is(202);
     assert_eq!(messages(&answer.json).len(), 2);
-    let wrong = "{\"lane\":\"default\",\"payload\":1}\n{\"lane\":\"default\"}\n";
+    let wrong = "{\"queue\":\"default\",\"payload\":1}\n{\"queue\":\"default\"}\n";
     let answer = bench.call(ndjson(wrong)).await;
     answer.is_problem(400, "bad_json");
     assert_eq!(answer.json["line"], 2);
@@ -171,7 +171,7 @@ async fn mistakes_are_pointed_at(bench: Bench) {
     let answer = bench.post(PATH, json!({"payload": 1, "dealy_ms": 5})).await;
     answer.is_problem(400, "unknown_field");
     assert_eq!(answer.json["suggestion"], "delay_ms");
-    let body = json!({"messages": [{"lane": "default", "payload": 1, "delay_ms": "soon"}]});
+    let body = json!({"messages": [{"queue": "default", "payload": 1, "delay_ms": "soon"}]});
     let answer = bench.post("/v1/messages", body).await;
     answer.is_problem(400, "bad_json");
     assert_eq!(answer.json["path"], "messages[0].delay_ms");
@@ -179,13 +179,13 @@ async fn mistakes_are_pointed_at(bench: Bench) {
     missing.is_problem(400, "bad_json");
     assert!(missing.detail().contains("payload"), "{}", missing.text);
     let answer = bench
-        .post("/v1/lanes/No%20Lane/messages", json!({"payload": 1}))
+        .post("/v1/queues/No%20Queue/messages", json!({"payload": 1}))
         .await;
     answer.is_problem(400, "invalid_input");
     let answer = bench
-        .post("/v1/lanes/mial/messages", json!({"payload": 1}))
+        .post("/v1/queues/mial/messages", json!({"payload": 1}))
         .await;
-    answer.is_problem(404, "unknown_lane");
+    answer.is_problem(404, "unknown_queue");
     let nothing = bench.get("/v1/nothing").await;
     nothing.is_problem(404, "not_found");
     let wrong = bench
@@ -207,7 +207,7 @@ async fn only_what_is_declared_as_json_is_read(bench: Bench) {
         "multipart/form-data",
         "",
     ] {
-        for path in [PATH, "/v1/messages", "/v1/claims", "/v1/lanes/mail/pause"] {
+        for path in [PATH, "/v1/messages", "/v1/claims", "/v1/queues/mail/pause"] {
             let mut request = request(
                 Method::POST,
                 path,
@@ -281,13 +281,13 @@ pub(crate) async fn payloads_keep_every_digit(bench: Bench) {
         .is(200);
     let other = bench.call(raw(PATH, &one.replace("123}", "124}"))).await;
     other.is_problem(422, "key_conflict");
-    let line = format!(r#"{{"lane": "default", "payload": {EXACT}}}"#);
+    let line = format!(r#"{{"queue": "default", "payload": {EXACT}}}"#);
     let batch = format!(r#"{{"messages": [{line}]}}"#);
     bench.call(raw("/v1/messages", &batch)).await.is(202);
     bench.call(ndjson(&line)).await.is(202);
     let payload = format!(r#""payload":{EXACT}"#);
     let claimed = bench
-        .post("/v1/claims", json!({"lane": "default", "limit": 9}))
+        .post("/v1/claims", json!({"queue": "default", "limit": 9}))
         .await;
     assert_eq!(
         claimed.text.matches(&payload).count(),
@@ -322,7 +322,7 @@ async fn what_no_payload_can_be_is_refused_with_its_place(bench: Bench) {
             .await;
         one.is_problem(400, "invalid_input");
         assert!(one.detail().starts_with(place), "{}", one.detail());
-        let line = format!(r#"{{"lane": "default", "payload": {payload}}}"#);
+        let line = format!(r#"{{"queue": "default", "payload": {payload}}}"#);
         bench
             .call(ndjson(&line))
             .await
@@ -367,7 +367,7 @@ async fn numbers_of_few_bytes_cannot_fill_the_memory(bench: Bench) {
         one.detail()
     );
     let half = format!("[{}1]", "1e131071,".repeat(40));
-    let line = format!("{{\"lane\": \"default\", \"payload\": {half}}}\n");
+    let line = format!("{{\"queue\": \"default\", \"payload\": {half}}}\n");
     let batch = bench.call(ndjson(&line.repeat(3))).await;
     batch.is_problem(400, "invalid_input");
     assert!(

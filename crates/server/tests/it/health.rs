@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::{
     bench::{Bench, on_stores},
     faults::{Fault, Faulty},
-    lanes::status,
+    queues::status,
 };
 
 on_stores!(a_healthy_server_is_ready, a_draining_server_is_not_ready);
@@ -122,7 +122,7 @@ async fn a_worker_whose_claim_loop_stands_still_is_a_reason() {
     let stuck = ticking.with_state(|state| {
         state.with_worker(|| {
             let mut status = status("mail");
-            status.lanes[0].last_tick_age = Duration::from_secs(31);
+            status.queues[0].last_tick_age = Duration::from_secs(31);
             status
         })
     });
@@ -130,7 +130,7 @@ async fn a_worker_whose_claim_loop_stands_still_is_a_reason() {
     answer.is(503);
     let reason = answer.json["reasons"][0].as_str().unwrap();
     assert!(
-        reason.contains("lane mail was last seen 31 s ago"),
+        reason.contains("queue mail was last seen 31 s ago"),
         "{reason}"
     );
     let draining = stuck.with_state(|state| {

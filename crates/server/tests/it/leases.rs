@@ -30,7 +30,7 @@ on_stores!(
     claims_are_checked,
     a_lease_of_another_server_is_settled_without_a_wait,
     an_operator_ends_a_lease,
-    a_lease_cannot_outlast_its_lane,
+    a_lease_cannot_outlast_its_queue,
 );
 
 async fn under(bench: &Bench, lease: &Value, action: &str, body: Value) -> Answer {
@@ -42,7 +42,7 @@ async fn under(bench: &Bench, lease: &Value, action: &str, body: Value) -> Answe
 
 async fn an_operator_ends_a_lease(bench: Bench) {
     let id = bench.enqueue("mail", json!({"n": 1})).await;
-    let claim = json!({"lane": "mail", "owner": "w1"});
+    let claim = json!({"queue": "mail", "owner": "w1"});
     let lease = bench.post("/v1/claims", claim).await.json;
     let shown = bench.get("/v1/leases").await.json;
     let prefix = shown["leases"][0]["token_prefix"]
@@ -75,14 +75,17 @@ async fn an_operator_ends_a_lease(bench: Bench) {
     assert_eq!(audit["audit"][0]["action"], "end_lease", "{audit}");
 }
 
-async fn a_lease_cannot_outlast_its_lane(bench: Bench) {
+async fn a_lease_cannot_outlast_its_queue(bench: Bench) {
     bench.enqueue("mail", json!({"n": 1})).await;
-    let long = json!({"lane": "mail", "ttl_ms": 24 * 3_600_000});
+    let long = json!({"queue": "mail", "ttl_ms": 24 * 3_600_000});
     bench
         .post("/v1/claims", long)
         .await
         .is_problem(400, "invalid_input");
-    let lease = bench.post("/v1/claims", json!({"lane": "mail"})).await.json;
+    let lease = bench
+        .post("/v1/claims", json!({"queue": "mail"}))
+        .await
+        .json;
     let long = json!({"ttl_ms": 24 * 3_600_000});
     under(&bench, &lease, "renew", long)
         .await
@@ -92,7 +95,7 @@ async fn a_lease_cannot_outlast_its_lane(bench: Bench) {
 async fn a_worker_claims_and_settles(bench: Bench) {
     let one = bench.enqueue("mail", json!({"n": 1})).await;
     let two = bench.enqueue("mail", json!({"n": 2})).await;
-    let body = json!({"lane": "mail", "owner": "w1", "limit": 10, "ttl_ms": 60_000});
+    let body = json!({"queue": "mail", "owner": "w1", "limit": 10, "ttl_ms": 60_000});
     let lease = bench.post("/v1/claims", body).await.json;
     assert_eq!(lease["expires_in_ms"], 60_000);
     assert!(lease["fence"].is_i64());
@@ -121,7 +124,7 @@ async fn a_worker_claims_and_settles(bench: Bench) {
 }
 
 async fn nothing_to_do_is_no_content(bench: Bench) {
-    let answer = bench.post("/v1/claims", json!({"lane": "mail"})).await;
+    let answer = bench.post("/v1/claims", json!({"queue": "mail"})).await;
     answer.is(204);
     assert_eq!(answer.text, "");
 }
@@ -236,26 +239,26 @@ async fn leases_are_listed_without_their_tokens(bench: Bench) {
 
 async fn claims_are_checked(bench: Bench) {
     for body in [
-        json!({"lane": "mail", "limit": 0}),
-        json!({"lane": "mail", "limit": 100_000}),
-        json!({"lane": "mail", "ttl_ms": 0}),
-        json!({"lane": "mail", "owner": ""}),
+        json!({"queue": "mail", "limit": 0}),
+        json!({"queue": "mail", "limit": 100_000}),
+        json!({"queue": "mail", "ttl_ms": 0}),
+        json!({"queue": "mail", "owner": ""}),
     ] {
         let answer = bench.post("/v1/claims", body).await;
         answer.is_problem(400, "invalid_input");
     }
-    let answer = bench.post("/v1/claims", json!({"lane": "nowhere"})).await;
-    answer.is_problem(404, "unknown_lane");
+    let answer = bench.post("/v1/claims", json!({"queue": "nowhere"})).await;
+    answer.is_problem(404, "unknown_queue");
     let anonymous = bench.enqueue("mail", json!(1)).await;
     bench
-        .post("/v1/claims", json!({"lane": "mail"}))
+        .post("/v1/claims", json!({"queue": "mail"}))
         .await
         .is(200);
     let story = bench.get(&format!("/v1/messages/{anonymous}")).await.json;
     assert_eq!(story["state"]["owner"], "anonymous@127.0.0.1");
 }
 
-/// Only the rates need to know the lane, and they are not worth a wait.
+/// Only the rates need to know the queue, and they are not worth a wait.
 async fn a_lease_of_another_server_is_settled_without_a_wait(bench: Bench) {
     let ids = [
         bench.enqueue("mail", json!(1)).await,

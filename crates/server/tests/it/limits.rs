@@ -15,7 +15,7 @@ use crate::{
 };
 
 const SOON: Duration = Duration::from_secs(20);
-const PATH: &str = "/v1/lanes/mail/messages";
+const PATH: &str = "/v1/queues/mail/messages";
 
 /// Slow clients are let go long before this.
 async fn within(reading: impl Future<Output = String>) -> String {
@@ -235,17 +235,17 @@ async fn one_client_calling_too_often_is_told_to_wait() {
         ..ServerOptions::default()
     };
     let bench = Bench::reference().await.with_options(&options);
-    let first = bench.get("/v1/lanes").await;
+    let first = bench.get("/v1/queues").await;
     assert_eq!(first.header("ratelimit-policy"), "\"client\";q=2;w=2");
     assert!(first.header("ratelimit").starts_with("\"client\";r=1;"));
-    bench.get("/v1/lanes").await.is(200);
-    let refused = bench.get("/v1/lanes").await;
+    bench.get("/v1/queues").await.is(200);
+    let refused = bench.get("/v1/queues").await;
     refused.is_problem(429, "rate_limited");
     assert_eq!(refused.header("retry-after"), "1");
     assert!(refused.header("ratelimit").starts_with("\"client\";r=0;"));
     bench.get("/healthz").await.is(200);
     bench.get("/readyz").await.is(200);
-    let mut other = request(Method::GET, "/v1/lanes", None);
+    let mut other = request(Method::GET, "/v1/queues", None);
     other
         .extensions_mut()
         .insert(crate::bench::peer("127.0.0.2:1"));

@@ -64,7 +64,7 @@ async fn a_failure_is_one_line_without_secrets() {
     bench.post(&path, reports).await.is(503);
     store.inject("enqueue", Fault::Panics);
     let body = json!({"payload": "top-secret-payload"});
-    bench.post("/v1/lanes/mail/messages", body).await.is(500);
+    bench.post("/v1/queues/mail/messages", body).await.is(500);
     store.inject("probe", Fault::Refused);
     bench.get("/readyz").await.is(503);
     bench.get("/v1/messages/99").await.is(404);
@@ -107,7 +107,7 @@ async fn unknown_tokens_are_limited_and_logged_without_the_token() {
     };
     for (path, address) in [
         ("/memory/spaces", "192.0.2.7:1"),
-        ("/v1/lanes/mail/pause", "192.0.2.8:1"),
+        ("/v1/queues/mail/pause", "192.0.2.8:1"),
     ] {
         let mut refused = (0, 0);
         for _ in 0..40 {

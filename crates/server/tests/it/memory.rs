@@ -206,7 +206,7 @@ async fn the_gateways_tokens_cover_all_of_it_and_nothing_else() {
         tokens: vec![entry("shop", &[Scope::Operator])],
         ..ServerOptions::default()
     });
-    let mut other = request(Method::GET, "/v1/lanes", None);
+    let mut other = request(Method::GET, "/v1/queues", None);
     set(
         &mut other,
         &[("authorization", "Bearer everybodys-0123456789")],
@@ -237,7 +237,7 @@ async fn where_agents_have_tokens_nothing_else_is_open() {
     let id = bench.enqueue("default", json!("x")).await;
     let bench = gateway_on(bench, tokens()).await;
     let message = format!("/v1/messages/{id}");
-    let claim = json!({"lane": "memory", "owner": "w", "limit": 1});
+    let claim = json!({"queue": "memory", "owner": "w", "limit": 1});
     let mut bench = bench;
     for allow_anonymous in [false, true] {
         bench = bench.with_options(&ServerOptions {
@@ -251,7 +251,7 @@ async fn where_agents_have_tokens_nothing_else_is_open() {
         ] {
             for (method, path, body) in [
                 (Method::GET, message.as_str(), None),
-                (Method::GET, "/v1/lanes", None),
+                (Method::GET, "/v1/queues", None),
                 (Method::GET, "/v1/audit", None),
                 (Method::POST, "/v1/claims", Some(claim.clone())),
             ] {
@@ -464,7 +464,7 @@ async fn tokens_that_cannot_be_read_close_the_gateway() {
     }
 }
 
-/// A message in the lane would be a memory that no policy has seen.
+/// A message in the queue would be a memory that no policy has seen.
 #[tokio::test]
 async fn memories_come_in_through_the_gateway_only() {
     let bench = gateway(MemoryOptions::default()).await;
@@ -473,14 +473,14 @@ async fn memories_come_in_through_the_gateway_only() {
     let payload = json!({"target_space": space, "payload_sha": sha, "payload_md": text});
     let key = consign_memory::message_key(space, &sha);
     let message = json!({"key": key, "payload": payload});
-    let refused = bench.post("/v1/lanes/memory/messages", message).await;
+    let refused = bench.post("/v1/queues/memory/messages", message).await;
     refused.is_problem(400, "invalid_input");
     assert!(
         refused.detail().contains("/memory/store"),
         "{}",
         refused.text
     );
-    let batch = json!({"messages": [{"lane": "memory", "key": key, "payload": payload}]});
+    let batch = json!({"messages": [{"queue": "memory", "key": key, "payload": payload}]});
     bench
         .post("/v1/messages", batch)
         .await

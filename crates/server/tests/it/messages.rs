@@ -7,7 +7,7 @@ use crate::bench::{Bench, on_stores};
 on_stores!(
     a_message_tells_its_story,
     unknown_messages_are_not_found,
-    a_list_of_an_unknown_lane_is_refused,
+    a_list_of_an_unknown_queue_is_refused,
     pages_follow_each_other_to_the_end,
     lists_can_be_narrowed,
     the_dead_can_be_listed_and_requeued,
@@ -34,16 +34,20 @@ async fn a_message_tells_its_story(bench: Bench) {
     assert_eq!(attempts.json["attempts"], story.json["attempts"]);
 }
 
-async fn a_list_of_an_unknown_lane_is_refused(bench: Bench) {
-    for path in ["/v1/messages?lane=defualt", "/v1/dead?lane=defualt"] {
+async fn a_list_of_an_unknown_queue_is_refused(bench: Bench) {
+    for path in ["/v1/messages?queue=defualt", "/v1/dead?queue=defualt"] {
         let answer = bench.get(path).await;
-        answer.is_problem(404, "unknown_lane");
+        answer.is_problem(404, "unknown_queue");
         assert_eq!(answer.json["suggestion"], "default");
-        for words in ["PUT /v1/lanes/defualt", "GET /v1/lanes", "`consign serve`"] {
+        for words in [
+            "PUT /v1/queues/defualt",
+            "GET /v1/queues",
+            "`consign serve`",
+        ] {
             assert!(answer.detail().contains(words), "{}", answer.text);
         }
     }
-    bench.get("/v1/dead?lane=default").await.is(200);
+    bench.get("/v1/dead?queue=default").await.is(200);
 }
 
 async fn unknown_messages_are_not_found(bench: Bench) {
@@ -64,7 +68,7 @@ async fn pages_follow_each_other_to_the_end(bench: Bench) {
     }
     expected.reverse();
     let mut seen = Vec::new();
-    let mut path = "/v1/messages?lane=default&limit=3&state=ready".to_owned();
+    let mut path = "/v1/messages?queue=default&limit=3&state=ready".to_owned();
     for _ in 0..10 {
         let page = bench.get(&path).await;
         let ids = page.json["messages"].as_array().unwrap().iter();
@@ -78,7 +82,7 @@ async fn pages_follow_each_other_to_the_end(bench: Bench) {
         assert_eq!(relation, "; rel=\"next\"");
         path = target.trim_start_matches('<').to_owned();
         assert!(
-            path.contains("lane=default&limit=3&state=ready&before="),
+            path.contains("queue=default&limit=3&state=ready&before="),
             "{path}"
         );
     }
@@ -88,15 +92,15 @@ async fn pages_follow_each_other_to_the_end(bench: Bench) {
 async fn lists_can_be_narrowed(bench: Bench) {
     bench.enqueue("default", json!(1)).await;
     let body = json!({"payload": 1, "key": "k"});
-    let keyed = bench.post("/v1/lanes/mail/messages", body).await;
-    let found = bench.get("/v1/messages?lane=mail&key=k").await;
+    let keyed = bench.post("/v1/queues/mail/messages", body).await;
+    let found = bench.get("/v1/messages?queue=mail&key=k").await;
     assert_eq!(found.json["messages"][0]["id"], keyed.json["id"]);
     assert_eq!(found.json["messages"].as_array().unwrap().len(), 1);
     for (query, suggestion) in [
         ("stat=ready", json!("state")),
         ("state=redy", json!(null)),
         ("limit=many", json!(null)),
-        ("lane=No", json!(null)),
+        ("queue=No", json!(null)),
     ] {
         let answer = bench.get(&format!("/v1/messages?{query}")).await;
         answer.is_problem(400, "bad_query");
@@ -109,7 +113,7 @@ async fn the_dead_can_be_listed_and_requeued(bench: Bench) {
     bench.bury("mail", "http_500").await;
     let all = bench.get("/v1/dead").await;
     assert_eq!(all.json["dead"].as_array().unwrap().len(), 2);
-    let one = bench.get("/v1/dead?lane=default&code=http_410").await;
+    let one = bench.get("/v1/dead?queue=default&code=http_410").await;
     assert_eq!(one.json["dead"][0]["message_id"], id);
     assert_eq!(one.json["dead"].as_array().unwrap().len(), 1);
     let path = format!("/v1/messages/{id}/requeue");
@@ -216,8 +220,8 @@ async fn nothing_is_done_without_a_reason(bench: Bench) {
         format!("/v1/messages/{id}/requeue"),
         format!("/v1/messages/{id}/hold"),
         format!("/v1/messages/{id}/unhold"),
-        "/v1/lanes/default/pause".to_owned(),
-        "/v1/lanes/default/resume".to_owned(),
+        "/v1/queues/default/pause".to_owned(),
+        "/v1/queues/default/resume".to_owned(),
         "/v1/redrives".to_owned(),
         "/v1/redrives/1/stop".to_owned(),
         "/v1/redrives/1/resume".to_owned(),
@@ -258,7 +262,7 @@ async fn the_audit_names_who_and_why(bench: Bench) {
 async fn the_audit_has_pages(bench: Bench) {
     for n in 0..5 {
         let reason = json!({"reason": format!("pause {n}")});
-        bench.post("/v1/lanes/mail/pause", reason).await.is(200);
+        bench.post("/v1/queues/mail/pause", reason).await.is(200);
     }
     let mut seen = Vec::new();
     let mut path = "/v1/audit?limit=2".to_owned();

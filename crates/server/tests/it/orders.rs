@@ -6,7 +6,7 @@ use axum::{
     body::Body,
     http::{Method, Request},
 };
-use consign_kernel::{Claim, LaneName, Outcome, Report};
+use consign_kernel::{Claim, Outcome, QueueName, Report};
 use consign_orders::{Ledger, OrdersOptions};
 use consign_postgres::{PostgresOptions, PostgresStore};
 use consign_server::{RateLimit, Scope, ServerOptions, Token, TokenEntry};
@@ -59,8 +59,8 @@ async fn with_options(bench: Bench, change: impl FnOnce(&mut OrdersOptions)) -> 
 
 /// Ends the one order that is ready as a worker would.
 async fn end(bench: &Bench, outcome: Outcome, code: &str, http_status: u16) -> String {
-    let lane: LaneName = consign_orders::LANE.parse().unwrap();
-    let claim = Claim::new(lane, "w1", 1);
+    let queue: QueueName = consign_orders::QUEUE.parse().unwrap();
+    let claim = Claim::new(queue, "w1", 1);
     let lease = bench.store.claim(&claim).await.unwrap().unwrap();
     let failure = match outcome {
         Outcome::Delivered => json!(null),

@@ -54,10 +54,10 @@ async fn completions_have_their_answers(bench: &Bench) {
     assert_eq!(lease["payments"][0]["in_doubt"], false);
     assert_eq!(lease["payments"][0]["payload"]["amount_minor"], 1250);
     assert_eq!(claim(bench, "w2", &[]).await, None, "it is held");
-    let plain = json!({"lane": "payments", "limit": 1});
+    let plain = json!({"queue": "payments", "limit": 1});
     let refused = bench.post("/v1/claims", plain).await;
     refused.is(400);
-    assert_eq!(refused.json["what"], "lane", "{}", refused.text);
+    assert_eq!(refused.json["what"], "queue", "{}", refused.text);
     let complete = async |body: Value| under(bench, &lease, "complete", body).await;
 
     for state in ["DISPATCHING", "ZOMBIE_REQUEUE", "paid", ""] {

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use axum::http::Method;
-use consign_kernel::{Claim, LaneName};
+use consign_kernel::{Claim, QueueName};
 use consign_payments::{Completion, OutboxId, Payments, PaymentsOptions};
 use consign_postgres::{PostgresOptions, PostgresStore};
 use consign_server::{Scope, ServerOptions, Token, TokenEntry};
@@ -59,8 +59,8 @@ pub(crate) async fn postgres() -> (TestDatabase, Bench) {
 
 /// Ends the one payment that is ready as a worker would.
 async fn dispatch(bench: &Bench, id: &str) {
-    let lane: LaneName = consign_payments::LANE.parse().unwrap();
-    let claim = Claim::new(lane, "w1", 1);
+    let queue: QueueName = consign_payments::QUEUE.parse().unwrap();
+    let claim = Claim::new(queue, "w1", 1);
     let lease = bench.store.claim(&claim).await.unwrap().unwrap();
     let id: OutboxId = id.parse().unwrap();
     let completion = Completion::dispatched(id, "RAIL-1");
@@ -141,7 +141,7 @@ async fn every_bad_field_is_named() {
     assert_eq!(list.json["payments"], json!([]), "nothing was taken");
 }
 
-/// The way of other lanes does not dispatch a payment under no reference.
+/// The way of other queues does not dispatch a payment under no reference.
 #[tokio::test]
 async fn a_settle_without_the_rails_reference_is_refused() {
     let bench = Bench::sqlite().await;

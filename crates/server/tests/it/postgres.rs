@@ -34,7 +34,7 @@ async fn a_messages_whole_life() {
     let database = database().await;
     let bench = bench(database.url()).await;
     let body = json!({"payload": {"n": 1}, "key": "k"});
-    let path = "/v1/lanes/mail/messages";
+    let path = "/v1/queues/mail/messages";
     let id = bench.post(path, body.clone()).await.json["id"].clone();
     let again = bench.post(path, body).await;
     again.is(200);
@@ -61,7 +61,7 @@ async fn a_messages_whole_life() {
     .await;
     stepper.abort();
     bench.get("/v1/audit").await.is(200);
-    bench.get("/v1/lanes").await.is(200);
+    bench.get("/v1/queues").await.is(200);
     bench.get("/readyz").await.is(200);
 }
 
@@ -77,7 +77,7 @@ async fn an_enqueue_wakes_a_waiting_claim() {
     let bench = Arc::new(bench(database.url()).await);
     let claim = tokio::spawn({
         let bench = Arc::clone(&bench);
-        let body = json!({"lane": "mail", "wait_ms": 30_000});
+        let body = json!({"queue": "mail", "wait_ms": 30_000});
         async move { bench.post("/v1/claims", body).await }
     });
     let id = bench.enqueue("mail", json!(1)).await;
@@ -93,7 +93,7 @@ async fn a_database_that_goes_away_and_comes_back() {
     bench.get("/readyz").await.is(200);
     proxy.cut().await;
     let body = json!({"payload": 1, "key": "k"});
-    let path = "/v1/lanes/mail/messages";
+    let path = "/v1/queues/mail/messages";
     let away = bench.post(path, body.clone()).await;
     away.is_problem(503, "database_unavailable");
     assert!(["unknown", "not_done"].contains(&away.json["outcome"].as_str().unwrap()));

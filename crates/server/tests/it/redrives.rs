@@ -24,7 +24,7 @@ on_stores!(
 async fn a_preview_moves_nothing(bench: Bench) {
     let dead = bench.bury("mail", "http_500").await;
     bench.bury("mail", "http_410").await;
-    let body = json!({"lane": "mail", "code": "http_500", "dry_run": true});
+    let body = json!({"queue": "mail", "code": "http_500", "dry_run": true});
     let preview = bench.post("/v1/redrives", body).await;
     preview.is(200);
     assert_eq!(preview.json["count"], 1);
@@ -44,7 +44,7 @@ async fn a_redrive_moves_what_it_covers(bench: Bench) {
     let stepper = tokio::spawn(redrive::run(bench.state.clone(), async {
         stopped.await.unwrap_or_default();
     }));
-    let body = json!({"lane": "mail", "code": "http_500", "reason": "the endpoint is back"});
+    let body = json!({"queue": "mail", "code": "http_500", "reason": "the endpoint is back"});
     let started = bench.post("/v1/redrives", body).await;
     started.is(202);
     let path = format!("/v1/redrives/{}", started.json["id"]);
@@ -68,7 +68,7 @@ async fn a_redrive_moves_what_it_covers(bench: Bench) {
 
 async fn a_redrive_is_stopped_and_resumed(bench: Bench) {
     bench.bury("mail", "x").await;
-    let body = json!({"lane": "mail", "rate_per_second": 1, "reason": "slowly"});
+    let body = json!({"queue": "mail", "rate_per_second": 1, "reason": "slowly"});
     let started = bench.post("/v1/redrives", body).await.json;
     assert_eq!(started["state"], "running");
     let path = format!("/v1/redrives/{}", started["id"]);
@@ -96,9 +96,9 @@ async fn plans_are_checked(bench: Bench) {
         let answer = bench.post("/v1/redrives", body).await;
         answer.is_problem(400, "invalid_input");
     }
-    let body = json!({"lane": "nowhere", "reason": "x"});
+    let body = json!({"queue": "nowhere", "reason": "x"});
     let answer = bench.post("/v1/redrives", body).await;
-    answer.is_problem(404, "unknown_lane");
+    answer.is_problem(404, "unknown_queue");
 }
 
 #[tokio::test(start_paused = true)]

@@ -26,7 +26,7 @@ use crate::{
 };
 
 const SOON: Duration = Duration::from_secs(20);
-const PATH: &str = "/v1/lanes/mail/messages";
+const PATH: &str = "/v1/queues/mail/messages";
 const CLOSE: &str = "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
 
 #[tokio::test]
@@ -146,7 +146,7 @@ async fn the_peer_of_a_connection_is_who_counts() {
     let bench = Bench::reference().await;
     let server = Running::start(bench.router.clone(), &ServerOptions::default()).await;
     let mut stream = server.connect().await;
-    let request = "GET /v1/lanes HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    let request = "GET /v1/queues HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     let text = send(&mut stream, request).await;
     assert!(text.starts_with("HTTP/1.1 200"), "{text}");
     let mut rebound = server.connect().await;

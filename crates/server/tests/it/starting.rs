@@ -34,7 +34,7 @@ async fn probes_are_told_that_the_process_lives() {
 #[tokio::test]
 async fn every_contract_is_answered_in_its_own_shape() {
     let bench = waiting().await;
-    let problem = bench.get("/v1/lanes").await;
+    let problem = bench.get("/v1/queues").await;
     problem.is_problem(503, "database_unavailable");
     assert_eq!(problem.json["outcome"], "not_done");
     assert_eq!(problem.header("retry-after"), "1");
@@ -49,7 +49,7 @@ async fn every_contract_is_answered_in_its_own_shape() {
         assert_eq!(agents.json["retryable"], true);
     }
     // Pages are not described to programs.
-    let page = request(Method::GET, "/ui/lanes", None);
+    let page = request(Method::GET, "/ui/queues", None);
     let page = bench.router.clone().oneshot(page).await.unwrap();
     assert_eq!(page.status(), 503);
     let kind = &page.headers()["content-type"];

@@ -20,7 +20,7 @@ use crate::{
 const SOON: Duration = Duration::from_secs(20);
 
 fn patient() -> serde_json::Value {
-    json!({"lane": "mail", "owner": "w1", "wait_ms": 30_000})
+    json!({"queue": "mail", "owner": "w1", "wait_ms": 30_000})
 }
 
 /// A bench whose store counts its calls.
@@ -57,7 +57,7 @@ async fn an_enqueue_wakes_a_waiting_claim() {
 async fn a_wait_is_as_long_as_asked_and_capped() {
     let (_, bench) = watched().await;
     let started = Instant::now();
-    let body = json!({"lane": "mail", "wait_ms": 100});
+    let body = json!({"queue": "mail", "wait_ms": 100});
     bench.post("/v1/claims", body).await.is(204);
     assert!(started.elapsed() >= Duration::from_millis(100));
     let bench = bench.with_options(&ServerOptions {
@@ -66,7 +66,7 @@ async fn a_wait_is_as_long_as_asked_and_capped() {
     });
     timeout(
         SOON,
-        bench.post("/v1/claims", json!({"lane": "mail", "wait_ms": u64::MAX})),
+        bench.post("/v1/claims", json!({"queue": "mail", "wait_ms": u64::MAX})),
     )
     .await
     .unwrap()
@@ -91,7 +91,7 @@ async fn a_client_that_hangs_up_while_waiting_gets_no_lease() {
     let waits = store.calls("wait");
     drop(stream);
     eventually("its place to wait is free", SOON, || async {
-        let body = json!({"lane": "mail", "wait_ms": 1});
+        let body = json!({"queue": "mail", "wait_ms": 1});
         bench.post("/v1/claims", body).await.is(204);
         store.calls("wait") > waits
     })
@@ -133,7 +133,7 @@ async fn a_lease_nobody_hears_of_is_given_back() {
 /// Claims at once; a lease nobody holds would keep the message for its whole time.
 async fn eventually_claimable(bench: &Bench) -> serde_json::Value {
     consign_testkit::eventually_some("the message can be claimed", SOON, || async {
-        let answer = bench.post("/v1/claims", json!({"lane": "mail"})).await;
+        let answer = bench.post("/v1/claims", json!({"queue": "mail"})).await;
         (answer.status == 200).then_some(answer.json)
     })
     .await
@@ -171,7 +171,7 @@ async fn waiting_claims_take_no_place_from_work_and_are_limited_themselves() {
         store.calls("wait") > 0
     })
     .await;
-    bench.get("/v1/lanes").await.is(200);
+    bench.get("/v1/queues").await.is(200);
     let other = bench.post("/v1/claims", patient()).await;
     other.is(204);
     bench.state.drain();

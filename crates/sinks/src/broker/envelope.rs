@@ -1,6 +1,6 @@
 //! A message with what travels beside it, for brokers whose messages have headers.
 
-use consign_kernel::{LaneName, Message};
+use consign_kernel::{Message, QueueName};
 use consign_worker::Delivery;
 
 use crate::{
@@ -37,15 +37,15 @@ pub(crate) struct Enclosed {
 
 impl Envelope {
     pub(crate) fn new(
-        lane: &LaneName,
+        queue: &QueueName,
         mode: Option<EventMode>,
         source: Option<&str>,
         event_type: Option<&str>,
         forward_headers: &[String],
     ) -> Result<Self, SinkError> {
         let defaults = EventDefaults {
-            source: source.map_or_else(|| format!("/consign/{lane}"), str::to_owned),
-            event_type: event_type.map_or_else(|| format!("consign.{lane}"), str::to_owned),
+            source: source.map_or_else(|| format!("/consign/{queue}"), str::to_owned),
+            event_type: event_type.map_or_else(|| format!("consign.{queue}"), str::to_owned),
         };
         let mut forwarded = Vec::new();
         for entry in forward_headers {

@@ -1,4 +1,4 @@
-//! Names of places in a broker, in which the lane and the group of a message may stand.
+//! Names of places in a broker, in which the queue and the group of a message may stand.
 
 use consign_worker::Delivery;
 
@@ -7,7 +7,7 @@ use crate::SinkError;
 /// Stands for the group of a message that has none.
 const NO_GROUP: &str = "-";
 
-/// Text with `{lane}` and `{group}`.
+/// Text with `{queue}` and `{group}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Template {
     parts: Vec<Part>,
@@ -16,7 +16,7 @@ pub(crate) struct Template {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Text(String),
-    Lane,
+    Queue,
     Group,
 }
 
@@ -35,9 +35,9 @@ impl Template {
                 parts.push(Part::Text(before.to_owned()));
             }
             let (part, length) = match from {
-                _ if from.starts_with("{lane}") => (Part::Lane, "{lane}".len()),
+                _ if from.starts_with("{queue}") => (Part::Queue, "{queue}".len()),
                 _ if from.starts_with("{group}") => (Part::Group, "{group}".len()),
-                _ => return refuse("may hold {lane} and {group}, and no other braces".into()),
+                _ => return refuse("may hold {queue} and {group}, and no other braces".into()),
             };
             parts.push(part);
             rest = &from[length..];
@@ -51,13 +51,13 @@ impl Template {
     /// The name for a message; `spell` turns its group into what may stand in a name.
     pub(crate) fn fill(&self, delivery: &Delivery, spell: impl Fn(&str) -> String) -> String {
         let message = &*delivery.message;
-        self.fill_with(message.lane.as_str(), message.group.as_deref(), spell)
+        self.fill_with(message.queue.as_str(), message.group.as_deref(), spell)
     }
 
-    /// The same for any lane and group.
+    /// The same for any queue and group.
     pub(crate) fn fill_with(
         &self,
-        lane: &str,
+        queue: &str,
         group: Option<&str>,
         spell: impl Fn(&str) -> String,
     ) -> String {
@@ -65,7 +65,7 @@ impl Template {
         for part in &self.parts {
             match part {
                 Part::Text(text) => filled.push_str(text),
-                Part::Lane => filled.push_str(lane),
+                Part::Queue => filled.push_str(queue),
                 Part::Group => match group {
                     Some(group) => filled.push_str(&spell(group)),
                     None => filled.push_str(NO_GROUP),
@@ -86,15 +86,23 @@ mod tests {
     }
 
     #[test]
-    fn lane_and_group_take_their_places() {
+    fn queue_and_group_take_their_places() {
         assert_eq!(filled("plain", Some("g")), "plain");
-        assert_eq!(filled("a.{lane}.{group}.z", Some("g")), "a.mail.G.z");
-        assert_eq!(filled("{lane}{group}", None), "mail-");
+        assert_eq!(filled("a.{queue}.{group}.z", Some("g")), "a.mail.G.z");
+        assert_eq!(filled("{queue}{group}", None), "mail-");
     }
 
     #[test]
     fn other_braces_and_emptiness_are_refused() {
-        for text in ["", " ", "{key}", "{lane", "lane}", "{{lane}}", "{ lane }"] {
+        for text in [
+            "",
+            " ",
+            "{key}",
+            "{queue",
+            "queue}",
+            "{{queue}}",
+            "{ queue }",
+        ] {
             let error = Template::parse("subject", text).unwrap_err().to_string();
             assert!(error.starts_with("sink option `subject` m"), "{error}");
         }

@@ -33,10 +33,10 @@ pub struct HttpConfig {
     /// Whether and how requests are CloudEvents.
     #[serde(default)]
     pub cloudevents: Option<EventMode>,
-    /// The `source` of events that do not bring one; `/consign/<lane>` unless given.
+    /// The `source` of events that do not bring one; `/consign/<queue>` unless given.
     #[serde(default)]
     pub event_source: Option<String>,
-    /// The `type` of events that do not bring one; `consign.<lane>` unless given.
+    /// The `type` of events that do not bring one; `consign.<queue>` unless given.
     #[serde(default)]
     pub event_type: Option<String>,
     /// Addresses (`10.0.0.0/8`, `127.0.0.1`) and names that may be reached although not public.
@@ -72,7 +72,7 @@ pub struct HttpConfig {
     /// Statuses that mean uncertain, besides the usual ones.
     #[serde(default)]
     pub uncertain_statuses: Vec<u16>,
-    /// Where to ask whether a message has arrived; `{key}`, `{id}` and `{lane}` stand for its own.
+    /// Where to ask whether a message has arrived; `{key}`, `{id}` and `{queue}` stand for its own.
     #[serde(default, serialize_with = "shown_if_any")]
     pub probe_url: Option<Secret>,
 }

@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout_at};
 use super::{HttpConfig, answer, config::parse_url, headers};
 use crate::{SinkError, text::url_component};
 
-/// Where to ask. The places for `{key}`, `{id}` and `{lane}` are filled for each message.
+/// Where to ask. The places for `{key}`, `{id}` and `{queue}` are filled for each message.
 pub(super) struct Prober {
     template: String,
     keep_response: bool,
@@ -44,7 +44,7 @@ impl Prober {
         Ok(Some(prober))
     }
 
-    fn fill(&self, key: &str, id: &str, lane: &str) -> String {
+    fn fill(&self, key: &str, id: &str, queue: &str) -> String {
         // In one pass: a key may itself look like a place to fill.
         let mut filled = String::new();
         let mut rest = self.template.as_str();
@@ -53,7 +53,7 @@ impl Prober {
             let (text, length) = match &rest[start..] {
                 place if place.starts_with("{key}") => (key, 5),
                 place if place.starts_with("{id}") => (id, 4),
-                place if place.starts_with("{lane}") => (lane, 6),
+                place if place.starts_with("{queue}") => (queue, 6),
                 _ => ("%7B", 1),
             };
             filled.push_str(text);
@@ -66,7 +66,7 @@ impl Prober {
     fn url(&self, delivery: &Delivery) -> Result<Url, String> {
         let message = &*delivery.message;
         let key = url_component(&headers::idempotency_key(delivery));
-        let filled = self.fill(&key, &message.id.to_string(), message.lane.as_str());
+        let filled = self.fill(&key, &message.id.to_string(), message.queue.as_str());
         filled
             .parse()
             .map_err(|_| "`probe_url` is not a URL for this message".to_owned())

@@ -12,7 +12,7 @@ use crate::{Secret, broker, cloudevents::EventMode};
 pub struct NatsConfig {
     /// Where to connect: `nats://host:4222` or `tls://host`, any number of a cluster's nodes.
     pub servers: Vec<String>,
-    /// The subject; `{lane}` and `{group}` stand for the message's own.
+    /// The subject; `{queue}` and `{group}` stand for the message's own.
     pub subject: String,
     /// Put before each `Nats-Msg-Id`. Needed when several databases publish to one stream.
     #[serde(default)]
@@ -50,10 +50,10 @@ pub struct NatsConfig {
     /// Whether and how messages are CloudEvents.
     #[serde(default)]
     pub cloudevents: Option<EventMode>,
-    /// The `source` of events that do not bring one; `/consign/<lane>` unless given.
+    /// The `source` of events that do not bring one; `/consign/<queue>` unless given.
     #[serde(default)]
     pub event_source: Option<String>,
-    /// The `type` of events that do not bring one; `consign.<lane>` unless given.
+    /// The `type` of events that do not bring one; `consign.<queue>` unless given.
     #[serde(default)]
     pub event_type: Option<String>,
 }

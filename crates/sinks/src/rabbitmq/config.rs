@@ -21,7 +21,7 @@ pub struct RabbitmqConfig {
     /// The exchange; empty is the default one, which routes to the queue named by the key.
     #[serde(default)]
     pub exchange: String,
-    /// The routing key; `{lane}` and `{group}` stand for the message's own.
+    /// The routing key; `{queue}` and `{group}` stand for the message's own.
     pub routing_key: String,
     /// Certificates to trust besides the system's, as PEM.
     #[serde(default)]
@@ -41,10 +41,10 @@ pub struct RabbitmqConfig {
     /// Whether and how messages are CloudEvents.
     #[serde(default)]
     pub cloudevents: Option<EventMode>,
-    /// The `source` of events that do not bring one; `/consign/<lane>` unless given.
+    /// The `source` of events that do not bring one; `/consign/<queue>` unless given.
     #[serde(default)]
     pub event_source: Option<String>,
-    /// The `type` of events that do not bring one; `consign.<lane>` unless given.
+    /// The `type` of events that do not bring one; `consign.<queue>` unless given.
     #[serde(default)]
     pub event_type: Option<String>,
 }

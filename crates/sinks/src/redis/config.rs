@@ -18,7 +18,7 @@ pub struct RedisConfig {
     /// The user's password.
     #[serde(default)]
     pub password: Option<Secret>,
-    /// The key of the stream; `{lane}` and `{group}` stand for the message's own.
+    /// The key of the stream; `{queue}` and `{group}` stand for the message's own.
     pub stream: String,
     /// About how many entries the stream keeps; all of them unless given.
     #[serde(default)]

@@ -3,11 +3,11 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use consign_kernel::{
-    AttemptOutcome, By, LanePolicy, ManualClock, MessageId, NewMessage, ReferenceStore,
+    AttemptOutcome, By, ManualClock, MessageId, NewMessage, QueuePolicy, ReferenceStore,
     RetrySchedule, StateKind, Store,
 };
 use consign_testkit::{NatsServer, RedisServer, eventually};
-use consign_worker::{LaneWork, Sink, Worker, WorkerHandle, WorkerOptions};
+use consign_worker::{QueueWork, Sink, Worker, WorkerHandle, WorkerOptions};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use tokio::time::Instant;
@@ -35,20 +35,20 @@ fn running_store() -> Arc<dyn Store> {
 
 /// A worker that delivers messages 1 to 500, which say their numbers.
 async fn deliver(store: &Arc<dyn Store>, sink: Arc<dyn Sink>) -> WorkerHandle {
-    let lane: consign_kernel::LaneName = "orders".parse().unwrap();
-    let policy = LanePolicy {
+    let queue: consign_kernel::QueueName = "orders".parse().unwrap();
+    let policy = QueuePolicy {
         concurrency: 16,
         attempts_max: 1_000,
         retry: RetrySchedule::Fixed { delay_ms: 50 },
-        ..LanePolicy::default()
+        ..QueuePolicy::default()
     };
     let by = By::new("test", "test");
-    store.put_lane(&lane, &policy, &by).await.unwrap();
-    let message = |n: i64| NewMessage::new(lane.clone(), json!({ "number": n }));
+    store.put_queue(&queue, &policy, &by).await.unwrap();
+    let message = |n: i64| NewMessage::new(queue.clone(), json!({ "number": n }));
     let messages: Vec<NewMessage> = (1..=COUNT).map(message).collect();
     let enqueued = store.enqueue(&messages).await.unwrap();
     assert_eq!(enqueued[0].id, MessageId(1), "a message's number is its id");
-    let work = LaneWork::new(lane, sink);
+    let work = QueueWork::new(queue, sink);
     Worker::start(store.clone(), vec![work], WorkerOptions::new("tester"))
 }
 

@@ -92,7 +92,7 @@ async fn the_payload_is_the_input_and_the_environment_tells_the_rest() {
         let (name, value) = line.split_once('=').unwrap();
         let expected = match name {
             "CONSIGN_MESSAGE_ID" => "7",
-            "CONSIGN_LANE" => "orders",
+            "CONSIGN_QUEUE" => "orders",
             "CONSIGN_KEY" => "orders:order-7",
             "CONSIGN_GROUP" => "g",
             "CONSIGN_FENCE" => "41",

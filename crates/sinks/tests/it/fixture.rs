@@ -25,7 +25,7 @@ pub(crate) fn delivery_of(
 ) -> Delivery {
     let mut message = Message {
         id: MessageId(7),
-        lane: "orders".parse().unwrap(),
+        queue: "orders".parse().unwrap(),
         key: Some("order-7".into()),
         group: None,
         payload: payload.into(),
@@ -67,8 +67,8 @@ pub(crate) async fn sink(text: &str) -> Arc<dyn Sink> {
 
 /// The sink that `text` describes, or why there is none.
 pub(crate) async fn try_sink(text: &str) -> Result<Arc<dyn Sink>, SinkError> {
-    let lane = "orders".parse().unwrap();
-    config(text).unwrap().build(&lane).await
+    let queue = "orders".parse().unwrap();
+    config(text).unwrap().build(&queue).await
 }
 
 /// An http sink to a server of the tests, which is on loopback and so has to be allowed.

@@ -14,7 +14,7 @@ use crate::{
 async fn the_far_side_is_asked_by_key() {
     let server = Server::start(|_, _| status(404)).await;
     let probe_url = format!(
-        "http://{}/seen/{{lane}}/{{id}}?key={{key}}&x={{y",
+        "http://{}/seen/{{queue}}/{{id}}?key={{key}}&x={{y",
         server.address
     );
     let options = format!("bearer_token = \"tulip\"\nprobe_url = \"{probe_url}\"");

@@ -64,7 +64,7 @@ async fn a_line_says_which_message_it_was_and_the_payload_only_if_asked() {
     assert_eq!(
         lines[0],
         json!({
-            "lane": "orders", "message_id": 7, "idempotency_key": "orders:order-7", "group": "g",
+            "queue": "orders", "message_id": 7, "idempotency_key": "orders:order-7", "group": "g",
             "attempt_no": 3, "fence": 41, "created_at": "2026-11-16T00:00:00Z",
         })
     );

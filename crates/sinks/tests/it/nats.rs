@@ -99,7 +99,7 @@ async fn message(client: &Client, sequence: u64) -> Stored {
 
 pub(crate) async fn nats_sink(url: &str, more: &str) -> Arc<dyn Sink> {
     sink(&format!(
-        "kind = \"nats\"\nservers = [\"{url}\"]\nsubject = \"orders.{{lane}}.{{group}}\"\n{more}"
+        "kind = \"nats\"\nservers = [\"{url}\"]\nsubject = \"orders.{{queue}}.{{group}}\"\n{more}"
     ))
     .await
 }

@@ -23,7 +23,7 @@ async fn a_cluster_that_loses_the_leader_of_a_stream_loses_no_message() {
     .await;
 
     let sink = sink(&format!(
-        "kind = \"nats\"\nservers = {urls:?}\nsubject = \"orders.{{lane}}\""
+        "kind = \"nats\"\nservers = {urls:?}\nsubject = \"orders.{{queue}}\""
     ))
     .await;
     let run = Run::of(1_000);

@@ -107,7 +107,7 @@ async fn what_rabbitmq_confirms_returns_and_refuses_is_told_apart() {
 async fn it_publishes(server: &RabbitmqServer, channel: &Channel) {
     let sink = rabbitmq_sink(
         server.address(),
-        "routing_key = \"{lane}\"\ncloudevents = \"binary\"",
+        "routing_key = \"{queue}\"\ncloudevents = \"binary\"",
     )
     .await;
     let verdict = sink.deliver(&exact(|_| ())).await;
@@ -161,7 +161,7 @@ async fn it_routes(server: &RabbitmqServer, channel: &Channel) {
         )
         .await
         .unwrap();
-    let more = "exchange = \"shop\"\nrouting_key = \"{lane}.{group}\"";
+    let more = "exchange = \"shop\"\nrouting_key = \"{queue}.{group}\"";
     let sink = rabbitmq_sink(server.address(), more).await;
     // Both kinds at once: each delivery must hear of its own fate.
     let paid = |id| {

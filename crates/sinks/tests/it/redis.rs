@@ -38,7 +38,7 @@ pub(crate) async fn stored(connection: &mut MultiplexedConnection) -> Vec<i64> {
 
 pub(crate) async fn redis_sink(url: &str, more: &str) -> Arc<dyn Sink> {
     sink(&format!(
-        "kind = \"redis\"\nurl = \"{url}\"\nstream = \"{{lane}}\"\n{more}"
+        "kind = \"redis\"\nurl = \"{url}\"\nstream = \"{{queue}}\"\n{more}"
     ))
     .await
 }
@@ -60,7 +60,7 @@ async fn a_message_becomes_an_entry() {
     assert_eq!(verdict.result, Some(json!({ "entry": entry })));
     let expected = [
         ("id", "7"),
-        ("lane", "orders"),
+        ("queue", "orders"),
         ("key", "order-7"),
         ("group", "g"),
         ("payload", EXACT),

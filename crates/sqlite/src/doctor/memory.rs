@@ -1,6 +1,6 @@
 //! The outbox of memories and its audits tell the same story.
 
-use consign_kernel::{LaneName, MessageId, NewMessage, Payload};
+use consign_kernel::{MessageId, NewMessage, Payload, QueueName};
 use consign_memory::setting_for;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -59,7 +59,7 @@ pub(super) async fn examine(
 
 /// A memory's key and hash are its own: so no text is in a space twice.
 async fn examine_texts(connection: &mut SqliteConnection, report: &mut Report) -> Result<()> {
-    let lane: LaneName = consign_memory::lane();
+    let queue: QueueName = consign_memory::queue();
     let mut last = 0;
     loop {
         type Columns = (i64, Option<String>, Option<String>, String);
@@ -77,7 +77,7 @@ async fn examine_texts(connection: &mut SqliteConnection, report: &mut Report) -
             let message = NewMessage {
                 key,
                 group,
-                ..NewMessage::new(lane.clone(), payload)
+                ..NewMessage::new(queue.clone(), payload)
             };
             if let Err(error) = check_memory(&message) {
                 report.add(
@@ -148,7 +148,7 @@ async fn examine_audits(connection: &mut SqliteConnection, report: &mut Report) 
         for id in missing {
             report.add(
                 "memory_outcome_unaudited",
-                format!("message {id} of lane memory is {word}, and no audit says so"),
+                format!("message {id} of queue memory is {word}, and no audit says so"),
                 "run `consign reconcile`, which writes it",
                 Some(MessageId(id)),
             );

@@ -25,7 +25,7 @@ pub(super) async fn examine(connection: &mut SqliteConnection, report: &mut Repo
             ),
             None => report.add(
                 "order_not_in_ledger",
-                format!("message {id} of lane orders has no row in the ledger"),
+                format!("message {id} of queue orders has no row in the ledger"),
                 "restore idempo_ledger from a backup; if nobody ordered it, leave it to the worker, \
                  which does not send it",
                 message,

@@ -32,7 +32,7 @@ async fn check_rows(connection: &mut SqliteConnection, report: &mut Report) -> R
         match code.as_str() {
             "message_without_payment" => report.add(
                 "message_without_payment",
-                format!("message {id} of lane payments has no payment beside it"),
+                format!("message {id} of queue payments has no payment beside it"),
                 "restore payment from a backup; find out who could bypass the trigger payments_only",
                 message,
             ),

@@ -18,7 +18,7 @@ pub(super) struct Place {
     /// In words: `ready run 7`.
     name: String,
     kind: Kind,
-    lane: String,
+    queue: String,
     attempts: u32,
 }
 
@@ -32,7 +32,7 @@ enum Kind {
 /// A message that is not plainly delivered.
 pub(super) struct Suspect {
     pub(super) id: MessageId,
-    pub(super) lane: String,
+    pub(super) queue: String,
     pub(super) group: Option<String>,
     /// Whether it is in a ready run or a lease.
     pub(super) is_active: bool,
@@ -58,7 +58,7 @@ pub(super) async fn examine(
         check_message(&row, &found, report);
         suspects.push(Suspect {
             id: MessageId(row.0),
-            lane: row.1,
+            queue: row.1,
             group: row.2,
             is_active: found.iter().any(|place| place.kind != Kind::Parked),
         });
@@ -69,11 +69,11 @@ pub(super) async fn examine(
     Ok(suspects)
 }
 
-/// id, lane, group, attempts, whether numbered densely, delivered attempts, the last of those.
+/// id, queue, group, attempts, whether numbered densely, delivered attempts, the last of those.
 type MessageRow = (i64, String, Option<String>, i64, bool, i64, i64);
 
 fn check_message(row: &MessageRow, found: &[Place], report: &mut Report) {
-    let (id, lane, _, attempts, dense, delivered, delivered_no) = row;
+    let (id, queue, _, attempts, dense, delivered, delivered_no) = row;
     let message = Some(MessageId(*id));
     if !dense {
         report.add(
@@ -115,8 +115,8 @@ fn check_message(row: &MessageRow, found: &[Place], report: &mut Report) {
             "place",
             format!("message {id} is in no place: it would never be delivered"),
             format!(
-                "put it back: INSERT INTO ready (lane, due_at, apart, ids, tries, attempts) VALUES \
-                 ('{lane}', 0, 0, '[{id}]', '[0]', '[{attempts}]')"
+                "put it back: INSERT INTO ready (queue, due_at, apart, ids, tries, attempts) VALUES \
+                 ('{queue}', 0, 0, '[{id}]', '[0]', '[{attempts}]')"
             ),
             message,
         ),
@@ -132,12 +132,12 @@ fn check_message(row: &MessageRow, found: &[Place], report: &mut Report) {
         ),
     }
     for place in found {
-        check_carried(*id, lane, *attempts, place, report);
+        check_carried(*id, queue, *attempts, place, report);
     }
 }
 
 /// What a message carries must be what its rows say.
-fn check_carried(id: i64, lane: &str, attempts: i64, place: &Place, report: &mut Report) {
+fn check_carried(id: i64, queue: &str, attempts: i64, place: &Place, report: &mut Report) {
     let name = &place.name;
     if i64::from(place.attempts) != attempts {
         report.add(
@@ -150,14 +150,14 @@ fn check_carried(id: i64, lane: &str, attempts: i64, place: &Place, report: &mut
             Some(MessageId(id)),
         );
     }
-    if place.lane != lane {
+    if place.queue != queue {
         report.add(
-            "lane",
+            "queue",
             format!(
-                "message {id} of lane {lane} is in {name} of lane {}",
-                place.lane
+                "message {id} of queue {queue} is in {name} of queue {}",
+                place.queue
             ),
-            format!("set the lane of {name} to {lane}"),
+            format!("set the queue of {name} to {queue}"),
             Some(MessageId(id)),
         );
     }
@@ -171,7 +171,7 @@ async fn collect_runs(
     let runs: Vec<(i64, String, String, String, String)> = sqlx::query_as(sql!("doctor_runs"))
         .fetch_all(connection)
         .await?;
-    for (run, lane, ids, tries, attempts) in runs {
+    for (run, queue, ids, tries, attempts) in runs {
         let name = format!("ready run {run}");
         let Some(entries) = take_apart(&name, [&ids, &tries, &attempts], report) else {
             continue;
@@ -187,7 +187,7 @@ async fn collect_runs(
                 None,
             );
         }
-        file(places, &name, Kind::Ready, &lane, &entries);
+        file(places, &name, Kind::Ready, &queue, &entries);
     }
     Ok(())
 }
@@ -201,7 +201,7 @@ async fn collect_leases(
     let leases: Vec<Columns> = sqlx::query_as(sql!("doctor_leases"))
         .fetch_all(connection)
         .await?;
-    for (fence, lane, ids, tries, attempts, begun) in leases {
+    for (fence, queue, ids, tries, attempts, begun) in leases {
         let name = format!("lease {fence}");
         let Some(entries) = take_apart(&name, [&ids, &tries, &attempts], report) else {
             continue;
@@ -218,7 +218,7 @@ async fn collect_leases(
                 Some(MessageId(*id)),
             );
         }
-        file(places, &name, Kind::Leased, &lane, &entries);
+        file(places, &name, Kind::Leased, &queue, &entries);
     }
     Ok(())
 }
@@ -227,9 +227,9 @@ async fn collect_singles(connection: &mut SqliteConnection, places: &mut Places)
     let singles: Vec<(String, i64, String, i64)> = sqlx::query_as(sql!("doctor_singles"))
         .fetch_all(connection)
         .await?;
-    for (name, id, lane, attempts) in singles {
+    for (name, id, queue, attempts) in singles {
         let entry = Entry::new(id, 0, attempts)?;
-        file(places, &name, Kind::Parked, &lane, &[entry]);
+        file(places, &name, Kind::Parked, &queue, &[entry]);
     }
     Ok(())
 }
@@ -260,12 +260,12 @@ fn take_apart(name: &str, arrays: [&str; 3], report: &mut Report) -> Option<Vec<
     }
 }
 
-fn file(places: &mut Places, name: &str, kind: Kind, lane: &str, entries: &[Entry]) {
+fn file(places: &mut Places, name: &str, kind: Kind, queue: &str, entries: &[Entry]) {
     for entry in entries {
         places.entry(entry.id.0).or_default().push(Place {
             name: name.to_owned(),
             kind,
-            lane: lane.to_owned(),
+            queue: queue.to_owned(),
             attempts: entry.attempts,
         });
     }

@@ -6,7 +6,7 @@ use consign_kernel::MessageId;
 use sqlx::SqliteConnection;
 
 use super::{Report, places::Suspect};
-use crate::{error::Result, lanes, rows::lane_name, sql};
+use crate::{error::Result, queues, rows::queue_name, sql};
 
 pub(super) async fn examine(
     connection: &mut SqliteConnection,
@@ -18,8 +18,8 @@ pub(super) async fn examine(
         .await?;
     let unfinished: BTreeMap<i64, &Suspect> = messages.iter().map(|m| (m.id.0, m)).collect();
     let mut holders: BTreeMap<(&str, &str), i64> = BTreeMap::new();
-    for (lane, group, id, is_member, others_wait) in &turns {
-        holders.insert((lane, group), *id);
+    for (queue, group, id, is_member, others_wait) in &turns {
+        holders.insert((queue, group), *id);
         if !is_member || !unfinished.contains_key(id) {
             let stuck = if *others_wait {
                 ", and others wait for it"
@@ -29,12 +29,12 @@ pub(super) async fn examine(
             report.add(
                 "turn",
                 format!(
-                    "group {group:?} of lane {lane} has the turn of message {id}, which is \
+                    "group {group:?} of queue {queue} has the turn of message {id}, which is \
                          delivered or not of this group{stuck}"
                 ),
                 format!(
                     "give the turn to the first who waits, or delete it: DELETE FROM turn \
-                         WHERE lane = '{lane}' AND message_id = {id}"
+                         WHERE queue = '{queue}' AND message_id = {id}"
                 ),
                 Some(MessageId(*id)),
             );
@@ -44,7 +44,7 @@ pub(super) async fn examine(
     check_waiting(connection, report).await
 }
 
-/// Whoever is ready or leased in an ordered lane must have its group's turn.
+/// Whoever is ready or leased in an ordered queue must have its group's turn.
 async fn check_active(
     connection: &mut SqliteConnection,
     messages: &[Suspect],
@@ -56,17 +56,17 @@ async fn check_active(
         let Some(group) = &message.group else {
             continue;
         };
-        let lane = message.lane.as_str();
-        if !ordered.contains_key(lane) {
-            let found = lanes::lane(connection, &lane_name(lane)?).await?;
-            ordered.insert(lane, found.is_some_and(|lane| lane.policy.ordered));
+        let queue = message.queue.as_str();
+        if !ordered.contains_key(queue) {
+            let found = queues::queue(connection, &queue_name(queue)?).await?;
+            ordered.insert(queue, found.is_some_and(|queue| queue.policy.ordered));
         }
-        let holder = holders.get(&(lane, group.as_str())).copied();
-        if ordered[lane] && holder != Some(message.id.0) {
+        let holder = holders.get(&(queue, group.as_str())).copied();
+        if ordered[queue] && holder != Some(message.id.0) {
             let id = message.id;
             report.add(
                 "turn",
-                format!("message {id} is out of turn in group {group:?} of lane {lane}"),
+                format!("message {id} is out of turn in group {group:?} of queue {queue}"),
                 format!(
                     "run `consign hold {id}`, and `consign unhold {id}` once the group is \
                          empty"
@@ -83,11 +83,11 @@ async fn check_waiting(connection: &mut SqliteConnection, report: &mut Report) -
     let stuck: Vec<(String, String, i64)> = sqlx::query_as(sql!("doctor_waiting_alone"))
         .fetch_all(connection)
         .await?;
-    for (lane, group, id) in stuck {
+    for (queue, group, id) in stuck {
         report.add(
             "turn",
             format!(
-                "message {id} waits in group {group:?} of lane {lane}, though it is nobody's \
+                "message {id} waits in group {group:?} of queue {queue}, though it is nobody's \
                      turn there"
             ),
             format!("run `consign hold {id}` and then `consign unhold {id}`"),

@@ -4,7 +4,7 @@
 //! it, and a trigger's failure is its statement's.
 
 use consign_kernel::{AttemptOutcome, MessageId, Token, codes};
-use consign_memory::{Action, AuditStatus, LANE};
+use consign_memory::{Action, AuditStatus, QUEUE};
 use serde_json::{Value, json};
 use sqlx::Row;
 
@@ -24,7 +24,7 @@ impl Work<'_> {
         lease: &LeaseRow,
         attempts: &[NewAttempt],
     ) -> Result<()> {
-        if lease.lane.as_str() != LANE {
+        if lease.queue.as_str() != QUEUE {
             return Ok(());
         }
         let told = attempts.iter().filter_map(|attempt| tell(lease, attempt));
@@ -37,7 +37,7 @@ impl Work<'_> {
         lease: &LeaseRow,
         dead: &[(MessageId, u32, String, Option<String>)],
     ) -> Result<()> {
-        if lease.lane.as_str() != LANE {
+        if lease.queue.as_str() != QUEUE {
             return Ok(());
         }
         let told = dead.iter().map(|(id, attempt_no, code, detail)| Told {

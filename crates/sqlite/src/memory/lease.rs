@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use consign_kernel::{Claim, Error, MessageId, Outcome, RenewAnswer, Report, Token};
-use consign_memory::{OutboxRow, lane};
+use consign_memory::{OutboxRow, queue};
 use jiff::Timestamp;
 use serde_json::json;
 use uuid::Uuid;
@@ -30,13 +30,13 @@ impl Work<'_> {
     ) -> Result<Vec<OutboxRow>> {
         // None at all asks for the shortest there is.
         let ttl = ttl.max(TTL_MIN);
-        let claim = Claim::new(lane(), worker_id, 1).with_ttl(ttl);
+        let claim = Claim::new(queue(), worker_id, 1).with_ttl(ttl);
         claim.validate()?;
         if limit > logbook::ROWS_MAX {
             let why = format!("must be at most {}", logbook::ROWS_MAX);
             return Err(Error::invalid("limit", why).into());
         }
-        self.make_lane().await?;
+        self.make_queue().await?;
         let mut ids = Vec::new();
         for _ in 0..limit {
             // The memory server may be called from now on, and nobody will say so before.
@@ -132,7 +132,7 @@ impl Work<'_> {
             return Ok(false);
         };
         if report.outcome == Outcome::Retry {
-            // The caller says how often: one try is left, whatever the lane's limit.
+            // The caller says how often: one try is left, whatever the queue's limit.
             let left = lease.policy.attempts_max.saturating_sub(2);
             for entry in lease
                 .entries

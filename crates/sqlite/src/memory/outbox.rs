@@ -1,11 +1,11 @@
-//! The outbox: memories on their way, as messages of the lane `memory`.
+//! The outbox: memories on their way, as messages of the queue `memory`.
 
 use std::collections::BTreeSet;
 
 use consign_kernel::{By, Enqueued, Error, MessageId, NewMessage, StateKind};
 use consign_memory::{
-    AuditEnd, Deferred, EnqueuedMemory, LANE, MemoryOptions, NewMemory, OutboxRow, OutboxStatus,
-    Twin, is_key, lane, lane_policy, nth_key, payload_sha,
+    AuditEnd, Deferred, EnqueuedMemory, MemoryOptions, NewMemory, OutboxRow, OutboxStatus, QUEUE,
+    Twin, is_key, nth_key, payload_sha, queue, queue_policy,
 };
 use sqlx::{Row, SqliteConnection, sqlite::SqliteRow};
 
@@ -13,7 +13,7 @@ use super::{audit::check_end, rows as logbook};
 use crate::{
     error::{Failure, Result},
     job::Work,
-    lanes, rows, sql,
+    queues, rows, sql,
 };
 
 /// A key holds the space and the hash.
@@ -21,7 +21,7 @@ const SPACE_BYTES_MAX: usize = 440;
 
 /// Refuses what is no memory, or not under its own key.
 pub(crate) fn check_memory(message: &NewMessage) -> consign_kernel::Result<()> {
-    let refuse = |why: &str| Err(Error::invalid(format!("lane {LANE}"), why));
+    let refuse = |why: &str| Err(Error::invalid(format!("queue {QUEUE}"), why));
     let fields = message.payload.members();
     let text = |name: &str| fields.as_ref()?.get(name)?.text();
     let (Some(space), Some(sha), Some(md)) = (
@@ -80,7 +80,7 @@ impl Work<'_> {
             let why = format!("must be 1 to {SPACE_BYTES_MAX} bytes without control characters");
             return Err(Error::invalid("target_space", why).into());
         }
-        self.make_lane().await?;
+        self.make_queue().await?;
         let sha = memory.payload_sha();
         for n in 1.. {
             let message = memory.message().with_key(nth_key(space, &sha, n));
@@ -134,11 +134,11 @@ impl Work<'_> {
         })))
     }
 
-    /// The lane; made with the protocol's policy by whoever needs it first.
-    pub(super) async fn make_lane(&mut self) -> Result<()> {
-        if lanes::lane(self.connection, &lane()).await?.is_none() {
+    /// The queue; made with the protocol's policy by whoever needs it first.
+    pub(super) async fn make_queue(&mut self) -> Result<()> {
+        if queues::queue(self.connection, &queue()).await?.is_none() {
             let by = By::new("consign", "the first memory");
-            self.put_lane(&lane(), &lane_policy(&MemoryOptions::default()), &by)
+            self.put_queue(&queue(), &queue_policy(&MemoryOptions::default()), &by)
                 .await?;
         }
         Ok(())

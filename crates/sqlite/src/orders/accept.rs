@@ -2,8 +2,8 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use consign_kernel::{Error, LaneName, MessageId, NewMessage};
-use consign_orders::{Accepted, LANE, LedgerEntry, LedgerStatus, NewOrder, Sent};
+use consign_kernel::{Error, MessageId, NewMessage, QueueName};
+use consign_orders::{Accepted, LedgerEntry, LedgerStatus, NewOrder, QUEUE, Sent};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
@@ -23,8 +23,8 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// How an order travels.
 #[derive(Clone, Copy)]
 enum Way {
-    /// By a message of the lane `orders`.
-    Lane,
+    /// By a message of the queue `orders`.
+    Queue,
     /// Within the request, which is given up after this time.
     Direct { give_up_after: Duration },
 }
@@ -40,7 +40,7 @@ struct Known {
 impl Work<'_> {
     pub(super) async fn accept(&mut self, orders: &[NewOrder]) -> Result<Vec<Accepted>> {
         orders.iter().try_for_each(validate)?;
-        self.take_in(orders, Way::Lane).await
+        self.take_in(orders, Way::Queue).await
     }
 
     pub(super) async fn open_direct(
@@ -77,10 +77,10 @@ impl Work<'_> {
         };
         let fresh: Vec<&NewOrder> = orders.iter().filter(is_new).collect();
         let messages = match way {
-            Way::Lane => fresh.iter().map(|order| message_of(order)).collect(),
+            Way::Queue => fresh.iter().map(|order| message_of(order)).collect(),
             Way::Direct { .. } => Vec::new(),
         };
-        // The row before the message: the lane takes what is in the ledger and nothing else.
+        // The row before the message: the queue takes what is in the ledger and nothing else.
         let entries = if messages.is_empty() {
             let ids = vec![None; fresh.len()];
             self.append_to_ledger(&fresh, &ids, way).await?
@@ -125,7 +125,7 @@ impl Work<'_> {
             let expires_at = rows::micros(entry.expires_at);
             let order_expires_at = entry.order_expires_at.map(rows::micros);
             let (give_up_at, facts) = match way {
-                Way::Lane => (None, None),
+                Way::Queue => (None, None),
                 Way::Direct { give_up_after } => {
                     let facts = order.payload.get("order").unwrap_or(&Value::Null);
                     let give_up_at = rows::micros(later(now, give_up_after));
@@ -252,10 +252,10 @@ fn validate(order: &NewOrder) -> consign_kernel::Result<()> {
 }
 
 fn message_of(order: &NewOrder) -> NewMessage {
-    let lane: LaneName = LANE.parse().expect("invariant: a plain name");
+    let queue: QueueName = QUEUE.parse().expect("invariant: a plain name");
     NewMessage {
         headers: order.headers.clone(),
-        ..NewMessage::new(lane, order.payload.clone()).with_key(order.message_key())
+        ..NewMessage::new(queue, order.payload.clone()).with_key(order.message_key())
     }
 }
 

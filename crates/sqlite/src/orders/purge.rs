@@ -1,7 +1,7 @@
 //! Purging: rows past their time go with their finished messages, and an audit entry says so.
 
-use consign_kernel::{By, Error, LaneName};
-use consign_orders::{LANE, PurgeReport, Restless};
+use consign_kernel::{By, Error, QueueName};
+use consign_orders::{PurgeReport, QUEUE, Restless};
 use sqlx::Row as _;
 
 use super::rows::parsed;
@@ -121,14 +121,14 @@ impl Work<'_> {
 
     /// The audit entry without which nothing can be removed.
     async fn record_purge(&mut self, report: &PurgeReport, by: &By) -> Result<()> {
-        let lane: LaneName = LANE.parse().expect("invariant: a plain name");
+        let queue: QueueName = QUEUE.parse().expect("invariant: a plain name");
         let PurgeReport {
             succeeded, failed, ..
         } = report;
         let numbers = format!("{succeeded} succeeded and {failed} failed orders");
         let reason = format!("{} ({numbers})", by.reason);
         let by = By::new(&by.actor, reason);
-        self.record_actions(&by, "purge", &[(Some(&lane), None)])
+        self.record_actions(&by, "purge", &[(Some(&queue), None)])
             .await
     }
 

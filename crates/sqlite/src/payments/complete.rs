@@ -7,7 +7,7 @@ use std::{
 
 use consign_kernel::{AttemptOutcome, Error, MessageId, Recorded, Report, Token};
 use consign_payments::{
-    AttemptState, CompleteAnswer, Completed, Completion, OutboxId, Repaired, lane,
+    AttemptState, CompleteAnswer, Completed, Completion, OutboxId, Repaired, queue,
 };
 use serde_json::Value;
 
@@ -155,7 +155,7 @@ impl Work<'_> {
     pub(super) async fn repair(&mut self, limit: u32) -> Result<Vec<Repaired>> {
         let over: Vec<LeaseColumns> = sqlx::query_as(sql!("lease_ended"))
             .bind(rows::micros(self.now))
-            .bind(lane().as_str())
+            .bind(queue().as_str())
             .bind(limit)
             .fetch_all(&mut *self.connection)
             .await?;
@@ -167,7 +167,7 @@ impl Work<'_> {
         if attempts.is_empty() {
             return Ok(Vec::new());
         }
-        self.expire(limit, Some(&lane()), REST).await?;
+        self.expire(limit, Some(&queue()), REST).await?;
         self.repaired(&attempts).await
     }
 

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use consign_kernel::{By, LanePolicy, MessageId, NewMessage};
+use consign_kernel::{By, MessageId, NewMessage, QueuePolicy};
 use consign_payments::{
-    EnqueueAnswer, Enqueued, NewPayment, OutboxId, PaymentState, PaymentsOptions, Stored, lane,
-    lane_policy,
+    EnqueueAnswer, Enqueued, NewPayment, OutboxId, PaymentState, PaymentsOptions, Stored, queue,
+    queue_policy,
 };
 use jiff::Timestamp;
 use sqlx::FromRow;
@@ -105,7 +105,7 @@ impl Work<'_> {
 
     /// Gives each payment its identity, its number and its message, and refuses what cannot be kept.
     async fn prepare<'p>(&mut self, payments: &[&'p NewPayment]) -> Result<Vec<Fresh<'p>>> {
-        let policy = match self.policies([&lane()]).await?.remove(&lane()) {
+        let policy = match self.policies([&queue()]).await?.remove(&queue()) {
             Some(policy) => policy,
             None => first_policy(),
         };
@@ -160,9 +160,9 @@ impl Work<'_> {
     }
 
     async fn write_payments(&mut self, fresh: &[Fresh<'_>]) -> Result<()> {
-        if self.policies([&lane()]).await?.is_empty() {
+        if self.policies([&queue()]).await?.is_empty() {
             let by = By::new("consign", "the first payment");
-            self.put_lane(&lane(), &first_policy(), &by).await?;
+            self.put_queue(&queue(), &first_policy(), &by).await?;
         }
         let mut next: BTreeMap<&str, i64> = BTreeMap::new();
         for Fresh { stored, .. } in fresh {
@@ -246,7 +246,7 @@ impl Work<'_> {
     }
 }
 
-/// The lane's rules if nobody has made any.
-fn first_policy() -> LanePolicy {
-    lane_policy(&PaymentsOptions::default())
+/// The queue's rules if nobody has made any.
+fn first_policy() -> QueuePolicy {
+    queue_policy(&PaymentsOptions::default())
 }

@@ -3,7 +3,7 @@
 use consign_kernel::{By, Report, Store};
 use jiff::SignedDuration;
 
-use crate::harness::{Bench, claim, lane, messages};
+use crate::harness::{Bench, claim, messages, queue};
 
 #[tokio::test]
 async fn what_was_recorded_cannot_be_changed() {
@@ -16,7 +16,7 @@ async fn what_was_recorded_cannot_be_changed() {
     bench.store.witness(lost.token, &late).await.unwrap();
     bench.store.expire(1).await.unwrap();
     let by = By::new("ada", "a look around");
-    bench.store.pause(&lane(), &by).await.unwrap();
+    bench.store.pause(&queue(), &by).await.unwrap();
 
     let mut connection = bench.connect().await;
     for table in ["message", "attempt", "late", "audit"] {
@@ -29,7 +29,7 @@ async fn what_was_recorded_cannot_be_changed() {
         for statement in statements {
             let statement = match table {
                 "attempt" | "late" => statement.replace("rowid = rowid", "owner = 'mallory'"),
-                _ => statement.replace("rowid = rowid", "lane = 'elsewhere'"),
+                _ => statement.replace("rowid = rowid", "queue = 'elsewhere'"),
             };
             let result = sqlx::query(sqlx::AssertSqlSafe(statement.clone()))
                 .execute(&mut connection)
@@ -52,7 +52,7 @@ async fn a_key_cannot_be_stolen_by_replacing_its_message() {
     bench.store.enqueue(&[keyed]).await.unwrap();
     let mut connection = bench.connect().await;
     let result = sqlx::query(
-        "INSERT OR REPLACE INTO message (id, lane, key, created_at, headers, payload) \
+        "INSERT OR REPLACE INTO message (id, queue, key, created_at, headers, payload) \
          VALUES (99, 'default', 'k', 0, '{}', '{}')",
     )
     .execute(&mut connection)

@@ -6,7 +6,7 @@ use consign_kernel::{Certainty, Claim, Store};
 use consign_sqlite::SqliteStore;
 use sqlx::Connection;
 
-use crate::harness::{Bench, claim, drain, lane, messages};
+use crate::harness::{Bench, claim, drain, messages, queue};
 
 #[tokio::test]
 async fn a_database_that_stays_busy_is_unavailable_and_nothing_was_written() {
@@ -23,7 +23,7 @@ async fn a_database_that_stays_busy_is_unavailable_and_nothing_was_written() {
         assert!(error.is_retryable());
     }
     assert_eq!(
-        store.lanes(None, 1_000).await.unwrap().len(),
+        store.queues(None, 1_000).await.unwrap().len(),
         1,
         "reads go on"
     );
@@ -64,13 +64,13 @@ async fn a_failing_operation_takes_nobody_with_it() {
     let bench = Bench::new().await;
     let store = &bench.store;
     let broken = "broken".parse().unwrap();
-    let by = consign_kernel::By::new("ada", "breaking a lane");
+    let by = consign_kernel::By::new("ada", "breaking a queue");
     store
-        .put_lane(&broken, &Default::default(), &by)
+        .put_queue(&broken, &Default::default(), &by)
         .await
         .unwrap();
     let mut connection = bench.connect().await;
-    let ghost = "INSERT INTO ready (lane, due_at, apart, ids, tries, attempts) \
+    let ghost = "INSERT INTO ready (queue, due_at, apart, ids, tries, attempts) \
                  VALUES ('broken', 0, 0, '[999]', '[0]', '[0]')";
     sqlx::query(ghost).execute(&mut connection).await.unwrap();
 
@@ -87,7 +87,7 @@ async fn a_failing_operation_takes_nobody_with_it() {
         assert_ne!(first.unwrap()[0].id, second.unwrap()[0].id);
     }
     assert_eq!(drain(store, 100).await.len(), 40);
-    let (lost, refused) = (claim(0), Claim::new(lane(), "worker-1", 1));
+    let (lost, refused) = (claim(0), Claim::new(queue(), "worker-1", 1));
     let (lost, refused) = tokio::join!(store.claim(&lost), store.claim(&refused));
     assert_eq!(lost.unwrap_err().code(), "invalid_input");
     assert_eq!(refused.unwrap(), None);

@@ -18,7 +18,7 @@ async fn a_dropped_operation_leaves_nothing_half_done() {
         drop(timeout(patience, bench.store.claim(&claim(10))).await);
         drop(timeout(patience, bench.store.expire(10)).await);
     }
-    let counts: Counts = bench.store.lanes(None, 1_000).await.unwrap()[0].1;
+    let counts: Counts = bench.store.queues(None, 1_000).await.unwrap()[0].1;
     assert_eq!(counts.unfinished() % 50, 0, "whole batches: {counts:?}");
     assert_eq!(bench.store.doctor().await.unwrap(), []);
 
@@ -29,7 +29,7 @@ async fn a_dropped_operation_leaves_nothing_half_done() {
 
     // What dropped claims had leased comes back, and everything is delivered once.
     bench.clock.advance(jiff::SignedDuration::from_mins(1));
-    let total = bench.store.lanes(None, 1_000).await.unwrap()[0]
+    let total = bench.store.queues(None, 1_000).await.unwrap()[0]
         .1
         .unfinished();
     let mut seen = drain(&bench.store, 100).await;

@@ -2,14 +2,14 @@
 
 use std::io::{Seek, SeekFrom, Write};
 
-use consign_kernel::{By, LanePolicy, Store};
+use consign_kernel::{By, QueuePolicy, Store};
 
 use sqlx::Connection;
 
-use crate::harness::{Bench, claim, drain, lane, messages};
+use crate::harness::{Bench, claim, drain, messages, queue};
 
 /// A store in which every table has rows: 1 delivered, 2 dead, 3 held, 4 leased, 5 and 6 ready;
-/// in the ordered lane, 7 has the turn and 8 waits.
+/// in the ordered queue, 7 has the turn and 8 waits.
 async fn busy_store() -> Bench {
     let bench = Bench::new().await;
     let store = &bench.store;
@@ -26,14 +26,14 @@ async fn busy_store() -> Bench {
     store.claim(&claim(1)).await.unwrap().unwrap();
     store.enqueue(&messages(2)).await.unwrap();
     let ordered = "ordered".parse().unwrap();
-    let policy = LanePolicy {
+    let policy = QueuePolicy {
         ordered: true,
-        ..LanePolicy::default()
+        ..QueuePolicy::default()
     };
-    store.put_lane(&ordered, &policy, &by).await.unwrap();
+    store.put_queue(&ordered, &policy, &by).await.unwrap();
     let mut grouped = messages(2);
     for message in &mut grouped {
-        message.lane = ordered.clone();
+        message.queue = ordered.clone();
         message.group = Some("g".into());
     }
     store.enqueue(&grouped).await.unwrap();
@@ -174,7 +174,7 @@ async fn a_run_longer_than_the_cap_is_found() {
         201,
         "harmless, as it says"
     );
-    assert_eq!(lane().as_str(), "default");
+    assert_eq!(queue().as_str(), "default");
 }
 
 /// Overwrites every page of `table` but its first with `fill`.

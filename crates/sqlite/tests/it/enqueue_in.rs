@@ -69,13 +69,13 @@ async fn a_refused_enqueue_leaves_the_callers_transaction_as_it_was() {
         .await
         .unwrap();
     let mut batch = messages(2);
-    batch[1].lane = "nowhere".parse().unwrap();
+    batch[1].queue = "nowhere".parse().unwrap();
     let error = bench
         .store
         .enqueue_in(&mut transaction, &batch)
         .await
         .unwrap_err();
-    assert_eq!(error.code(), "unknown_lane");
+    assert_eq!(error.code(), "unknown_queue");
     transaction.commit().await.unwrap();
     assert_eq!(orders(&mut connection).await, 1, "the order stands");
     assert_eq!(drain(&bench.store, 10).await, [], "the messages do not");

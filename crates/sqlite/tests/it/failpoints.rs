@@ -122,7 +122,7 @@ async fn finish_redrive(bench: &Bench, moved_by_the_victim: u64) {
     assert_eq!(bench.store.doctor().await.unwrap(), []);
     let left = bench.store.redrives(1).await.unwrap().remove(0);
     assert_eq!(left.moved, moved_by_the_victim, "{left:?}");
-    let counts = bench.store.lanes(None, 1_000).await.unwrap()[0].1;
+    let counts = bench.store.queues(None, 1_000).await.unwrap()[0].1;
     assert_eq!(counts.dead, 5 - left.moved, "all of a step or nothing");
     let mut last = left;
     while let Some(redrive) = bench.store.step_redrive(2).await.unwrap() {

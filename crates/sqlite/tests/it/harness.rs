@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use consign_conformance::{Factory, Harness};
 use consign_kernel::{
-    Claim, LaneName, ManualClock, MessageId, NewMessage, Report, Result, SettleAnswer, Store,
+    Claim, ManualClock, MessageId, NewMessage, QueueName, Report, Result, SettleAnswer, Store,
 };
 use consign_memory::Logbook;
 use consign_orders::Ledger;
@@ -200,21 +200,21 @@ impl Harness for Bench {
     }
 }
 
-/// The lane every store is born with.
-pub(crate) fn lane() -> LaneName {
+/// The queue every store is born with.
+pub(crate) fn queue() -> QueueName {
     "default".parse().unwrap()
 }
 
 /// `count` messages for it.
 pub(crate) fn messages(count: usize) -> Vec<NewMessage> {
     (0..count)
-        .map(|n| NewMessage::new(lane(), json!({ "n": n })))
+        .map(|n| NewMessage::new(queue(), json!({ "n": n })))
         .collect()
 }
 
 /// Claims from it.
 pub(crate) fn claim(limit: u32) -> Claim {
-    Claim::new(lane(), "worker-1", limit)
+    Claim::new(queue(), "worker-1", limit)
 }
 
 /// Claims and delivers until nothing is due; answers with what it saw, in order.

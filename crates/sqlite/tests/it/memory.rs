@@ -6,18 +6,18 @@ mod doctor;
 mod guards;
 mod index;
 
-use consign_kernel::{By, LanePolicy, Store};
+use consign_kernel::{By, QueuePolicy, Store};
 use sqlx::SqliteConnection;
 
 use crate::harness::Bench;
 
-/// A fresh store with the lane `memory`.
+/// A fresh store with the queue `memory`.
 pub(crate) async fn bench() -> Bench {
     let bench = Bench::new().await;
     let by = By::new("ada", "testing");
-    let lane = consign_memory::lane();
-    let policy = LanePolicy::default();
-    bench.store.put_lane(&lane, &policy, &by).await.unwrap();
+    let queue = consign_memory::queue();
+    let policy = QueuePolicy::default();
+    bench.store.put_queue(&queue, &policy, &by).await.unwrap();
     bench
 }
 

@@ -48,9 +48,9 @@ async fn migrating_twice_is_migrating_once() {
     assert_eq!(first.pending().count(), 0);
     let store = SqliteStore::open(&options).await.unwrap();
     assert_eq!(
-        store.lanes(None, 1_000).await.unwrap().len(),
+        store.queues(None, 1_000).await.unwrap().len(),
         1,
-        "the lane `default`"
+        "the queue `default`"
     );
 }
 

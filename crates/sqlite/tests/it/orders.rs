@@ -11,7 +11,7 @@ mod view;
 
 use std::time::Duration;
 
-use consign_kernel::{By, Claim, LanePolicy, Lease, MessageId, Outcome, Report, Store};
+use consign_kernel::{By, Claim, Lease, MessageId, Outcome, QueuePolicy, Report, Store};
 use consign_orders::{Accepted, Client, Ended, Ledger, LedgerEntry, NewOrder, OrderKey};
 use consign_sqlite::SqliteStore;
 use serde_json::json;
@@ -19,15 +19,15 @@ use sqlx::SqliteConnection;
 
 use crate::harness::Bench;
 
-/// A store with the lane `orders`, whose messages die at the second failure.
+/// A store with the queue `orders`, whose messages die at the second failure.
 async fn bench() -> Bench {
     let bench = Bench::new().await;
-    let policy = LanePolicy {
+    let policy = QueuePolicy {
         attempts_max: 2,
-        ..LanePolicy::default()
+        ..QueuePolicy::default()
     };
-    let lane = "orders".parse().unwrap();
-    bench.store.put_lane(&lane, &policy, &by()).await.unwrap();
+    let queue = "orders".parse().unwrap();
+    bench.store.put_queue(&queue, &policy, &by()).await.unwrap();
     bench
 }
 

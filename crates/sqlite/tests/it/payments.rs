@@ -2,7 +2,7 @@
 
 use consign_kernel::{Claim, Lease, Store};
 use consign_payments::{
-    AttemptState, Completion, EnqueueAnswer, NewPayment, OutboxId, Payments, lane,
+    AttemptState, Completion, EnqueueAnswer, NewPayment, OutboxId, Payments, queue,
 };
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Column, Connection, Row, SqliteConnection};
@@ -33,7 +33,7 @@ async fn enqueue(bench: &Bench, n: usize) -> OutboxId {
 }
 
 async fn claim(bench: &Bench) -> Lease {
-    let claim = Claim::new(lane(), "worker-1", 1);
+    let claim = Claim::new(queue(), "worker-1", 1);
     bench.store.claim(&claim).await.unwrap().unwrap()
 }
 
@@ -92,7 +92,7 @@ async fn plain_sql_cannot_change_what_was_recorded() {
             "only grows",
         ),
         (
-            "INSERT INTO message (id, lane, key, created_at, headers, payload)
+            "INSERT INTO message (id, queue, key, created_at, headers, payload)
              VALUES (99, 'payments', 'x', 0, '{}', '{}')",
             "takes payments only",
         ),

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use consign_kernel::{By, LanePolicy, Store};
+use consign_kernel::{By, QueuePolicy, Store};
 use consign_sqlite::SqliteStore;
 use jiff::SignedDuration;
 use tokio::time::{Instant, timeout};
 
-use crate::harness::{Bench, lane, messages};
+use crate::harness::{Bench, messages, queue};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -17,8 +17,8 @@ async fn an_enqueue_wakes_who_waits() {
     // Nobody finds it by looking: only the wake-up can tell.
     let options = bench.options().poll_interval(LONG);
     let store = SqliteStore::open(&options).await.unwrap();
-    let lane = lane();
-    let waiting = store.wait(&lane, LONG);
+    let queue = queue();
+    let waiting = store.wait(&queue, LONG);
     let enqueueing = async {
         tokio::task::yield_now().await;
         store.enqueue(&messages(1)).await.unwrap();
@@ -31,15 +31,15 @@ async fn an_enqueue_wakes_who_waits() {
 async fn an_enqueue_of_another_instance_is_noticed() {
     let bench = Bench::new().await;
     let other = bench.open().await;
-    // The same for a lane that does not want to be told.
+    // The same for a queue that does not want to be told.
     let by = By::new("ada", "quiet, please");
-    let quiet = LanePolicy {
+    let quiet = QueuePolicy {
         notify: false,
-        ..LanePolicy::default()
+        ..QueuePolicy::default()
     };
-    other.put_lane(&lane(), &quiet, &by).await.unwrap();
-    let lane = lane();
-    let waiting = bench.store.wait(&lane, LONG);
+    other.put_queue(&queue(), &quiet, &by).await.unwrap();
+    let queue = queue();
+    let waiting = bench.store.wait(&queue, LONG);
     let enqueueing = async {
         tokio::task::yield_now().await;
         other.enqueue(&messages(1)).await.unwrap();
@@ -56,20 +56,20 @@ async fn a_wait_without_work_ends_in_time() {
     let begun = Instant::now();
     let woken = bench
         .store
-        .wait(&lane(), Duration::from_millis(30))
+        .wait(&queue(), Duration::from_millis(30))
         .await
         .unwrap();
     assert!(!woken, "what is due in an hour is no work");
     assert!(begun.elapsed() < LONG / 2);
 
     bench.clock.advance(SignedDuration::from_hours(1));
-    assert!(bench.store.wait(&lane(), LONG).await.unwrap(), "now it is");
+    assert!(bench.store.wait(&queue(), LONG).await.unwrap(), "now it is");
     let by = By::new("ada", "a break");
-    bench.store.pause(&lane(), &by).await.unwrap();
+    bench.store.pause(&queue(), &by).await.unwrap();
     let woken = bench
         .store
-        .wait(&lane(), Duration::from_millis(30))
+        .wait(&queue(), Duration::from_millis(30))
         .await
         .unwrap();
-    assert!(!woken, "a paused lane has none");
+    assert!(!woken, "a paused queue has none");
 }

@@ -1,4 +1,4 @@
-//! A breaker between the lanes of one sink.
+//! A breaker between the queues of one sink.
 
 use std::sync::{
     Mutex, MutexGuard,
@@ -10,13 +10,13 @@ use tokio::{sync::watch, time::Instant};
 use super::{Admission, Breaker};
 use crate::{BreakerOptions, BreakerState, chance::chance};
 
-/// The breaker of a sink, shared by the lanes that deliver to it.
+/// The breaker of a sink, shared by the queues that deliver to it.
 #[derive(Debug)]
 pub(crate) struct SharedBreaker {
     breaker: Mutex<Breaker>,
     /// The state again, to be read before every delivery without a lock.
     state: AtomicU8,
-    /// Wakes lanes that wait for a change.
+    /// Wakes queues that wait for a change.
     changes: watch::Sender<()>,
 }
 

@@ -1,4 +1,4 @@
-use consign_kernel::{LaneName, Message};
+use consign_kernel::{Message, QueueName};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
@@ -9,7 +9,7 @@ fn message(id: i64) -> ClaimedMessage {
     ClaimedMessage {
         message: Message {
             id: MessageId(id),
-            lane: "a".parse::<LaneName>().unwrap(),
+            queue: "a".parse::<QueueName>().unwrap(),
             key: None,
             group: None,
             payload: Value::Null.into(),

@@ -8,18 +8,18 @@ use std::{
     time::Duration,
 };
 
-use consign_kernel::{AttemptOutcome, LanePolicy, NewMessage, StateKind, Store};
+use consign_kernel::{AttemptOutcome, NewMessage, QueuePolicy, StateKind, Store};
 use consign_testkit::eventually;
 use consign_worker::Verdict;
 use serde_json::json;
 
 use crate::support::{
-    Gate, SOON, ScriptedSink, all_are, attempts, end, enqueue, lane, make_lane, number, options,
-    postgres, postgres_database, running_reference, sqlite, work, work_with,
+    Gate, SOON, ScriptedSink, all_are, attempts, end, enqueue, make_queue, number, options,
+    postgres, postgres_database, queue, running_reference, sqlite, work, work_with,
 };
 
 async fn everything_arrives_once(store: Arc<dyn Store>, sink: Arc<ScriptedSink>, count: usize) {
-    make_lane(&*store, "mail", &LanePolicy::default()).await;
+    make_queue(&*store, "mail", &QueuePolicy::default()).await;
     let ids = enqueue(&*store, "mail", count).await;
     let worker = work(&store, "mail", &sink);
     all_are(&*store, &ids, StateKind::Delivered).await;
@@ -54,10 +54,10 @@ async fn everything_arrives_once_over_postgres() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_workers_share_a_lane_without_a_duplicate() {
+async fn two_workers_share_a_queue_without_a_duplicate() {
     let (store, _folder) = sqlite().await;
     let store: Arc<dyn Store> = store;
-    make_lane(&*store, "mail", &LanePolicy::default()).await;
+    make_queue(&*store, "mail", &QueuePolicy::default()).await;
     let ids = enqueue(&*store, "mail", 3_000).await;
     let sink = ScriptedSink::yielding();
     let (one, two) = (work(&store, "mail", &sink), work(&store, "mail", &sink));
@@ -72,11 +72,11 @@ async fn two_workers_share_a_lane_without_a_duplicate() {
 #[tokio::test]
 async fn a_process_without_resources_burns_no_tries() {
     let store: Arc<dyn Store> = Arc::new(running_reference());
-    let policy = LanePolicy {
+    let policy = QueuePolicy {
         attempts_max: 1,
-        ..LanePolicy::default()
+        ..QueuePolicy::default()
     };
-    make_lane(&*store, "mail", &policy).await;
+    make_queue(&*store, "mail", &policy).await;
     let is_short = Arc::new(AtomicBool::new(true));
     let told = Arc::clone(&is_short);
     let sink = ScriptedSink::new(move |_| {
@@ -107,18 +107,18 @@ async fn a_process_without_resources_burns_no_tries() {
 #[tokio::test]
 async fn no_more_deliveries_at_once_than_policy_allows() {
     let store: Arc<dyn Store> = Arc::new(running_reference());
-    let policy = LanePolicy {
+    let policy = QueuePolicy {
         concurrency: 7,
-        ..LanePolicy::default()
+        ..QueuePolicy::default()
     };
-    make_lane(&*store, "mail", &policy).await;
+    make_queue(&*store, "mail", &policy).await;
     let gate = Gate::default();
     let sink = ScriptedSink::gated(&gate);
     let ids = enqueue(&*store, "mail", 50).await;
     let worker = work(&store, "mail", &sink);
     eventually("all slots are taken", SOON, || async { sink.now() == 7 }).await;
-    assert_eq!(worker.status().lanes[0].in_flight, 7);
-    assert_eq!(worker.status().lanes[0].concurrency, 7);
+    assert_eq!(worker.status().queues[0].in_flight, 7);
+    assert_eq!(worker.status().queues[0].concurrency, 7);
     gate.open();
     all_are(&*store, &ids, StateKind::Delivered).await;
     assert_eq!(sink.most(), 7);
@@ -129,11 +129,11 @@ async fn no_more_deliveries_at_once_than_policy_allows() {
 async fn a_slow_delivery_does_not_hold_up_the_records_of_its_neighbours() {
     let store: Arc<dyn Store> = Arc::new(running_reference());
     // Only the gate ends the slow one.
-    let policy = LanePolicy {
+    let policy = QueuePolicy {
         timeout_ms: 600_000,
-        ..LanePolicy::default()
+        ..QueuePolicy::default()
     };
-    make_lane(&*store, "mail", &policy).await;
+    make_queue(&*store, "mail", &policy).await;
     let gate = Gate::default();
     let sink = ScriptedSink::new({
         let gate = gate.clone();
@@ -159,11 +159,11 @@ async fn a_slow_delivery_does_not_hold_up_the_records_of_its_neighbours() {
 #[tokio::test]
 async fn a_panic_is_that_messages_failure_and_nobody_elses() {
     let store: Arc<dyn Store> = Arc::new(running_reference());
-    let policy = LanePolicy {
+    let policy = QueuePolicy {
         attempts_max: 1,
-        ..LanePolicy::default()
+        ..QueuePolicy::default()
     };
-    make_lane(&*store, "mail", &policy).await;
+    make_queue(&*store, "mail", &policy).await;
     // One panics at once, one after a pause: on the quick path and on the slow one.
     let sink = ScriptedSink::new(|delivery| async move {
         match number(&delivery) {
@@ -193,15 +193,15 @@ async fn a_panic_is_that_messages_failure_and_nobody_elses() {
 }
 
 #[tokio::test]
-async fn an_ordered_lane_delivers_each_group_in_order() {
+async fn an_ordered_queue_delivers_each_group_in_order() {
     let store: Arc<dyn Store> = Arc::new(running_reference());
-    let policy = LanePolicy {
+    let policy = QueuePolicy {
         ordered: true,
-        ..LanePolicy::default()
+        ..QueuePolicy::default()
     };
-    make_lane(&*store, "mail", &policy).await;
+    make_queue(&*store, "mail", &policy).await;
     let message = |n: usize| {
-        NewMessage::new(lane("mail"), json!({ "n": n })).with_group(format!("group {}", n % 3))
+        NewMessage::new(queue("mail"), json!({ "n": n })).with_group(format!("group {}", n % 3))
     };
     let messages: Vec<NewMessage> = (0..30).map(message).collect();
     let enqueued = store.enqueue(&messages).await.unwrap();
@@ -222,12 +222,12 @@ async fn an_ordered_lane_delivers_each_group_in_order() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sink_that_blocks_its_thread_does_not_cost_the_lease() {
     let store: Arc<dyn Store> = Arc::new(running_reference());
-    let policy = LanePolicy {
+    let policy = QueuePolicy {
         lease_ttl_ms: 200,
         concurrency: 1,
-        ..LanePolicy::default()
+        ..QueuePolicy::default()
     };
-    make_lane(&*store, "mail", &policy).await;
+    make_queue(&*store, "mail", &policy).await;
     let is_free = Arc::new(AtomicBool::new(false));
     let sink = ScriptedSink::new({
         let is_free = Arc::clone(&is_free);

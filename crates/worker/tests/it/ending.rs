@@ -2,27 +2,27 @@
 
 use std::{sync::Arc, time::Duration};
 
-use consign_kernel::{AttemptOutcome, LanePolicy, OnUncertain, StateKind, Store};
+use consign_kernel::{AttemptOutcome, OnUncertain, QueuePolicy, StateKind, Store};
 use consign_testkit::eventually;
 use consign_worker::WorkerOptions;
 use tokio::time::Instant;
 
 use crate::support::{
     FaultyStore, Gate, SOON, ScriptedSink, all_are, attempts, end, enqueue, frozen_reference,
-    make_lane, options, sqlite, work, work_with,
+    make_queue, options, sqlite, work, work_with,
 };
 
-fn two_at_once() -> LanePolicy {
-    LanePolicy {
+fn two_at_once() -> QueuePolicy {
+    QueuePolicy {
         concurrency: 2,
-        ..LanePolicy::default()
+        ..QueuePolicy::default()
     }
 }
 
 /// A worker with two deliveries under way and more waiting in the same lease.
 async fn busy(
     store: &Arc<dyn Store>,
-    policy: &LanePolicy,
+    policy: &QueuePolicy,
     options: WorkerOptions,
 ) -> (
     consign_worker::WorkerHandle,
@@ -30,7 +30,7 @@ async fn busy(
     Gate,
     Vec<consign_kernel::MessageId>,
 ) {
-    make_lane(&**store, "mail", policy).await;
+    make_queue(&**store, "mail", policy).await;
     let gate = Gate::default();
     gate.open();
     let sink = ScriptedSink::gated(&gate);
@@ -41,7 +41,7 @@ async fn busy(
     gate.close();
     let ids = enqueue(&**store, "mail", 40).await;
     eventually("two are under way, others wait", SOON, || async {
-        sink.now() == 2 && worker.status().lanes[0].prefetched > 0
+        sink.now() == 2 && worker.status().queues[0].prefetched > 0
     })
     .await;
     (worker, sink, gate, ids)
@@ -61,7 +61,7 @@ async fn a_drain_finishes_what_flies_and_releases_the_rest(store: Arc<dyn Store>
                 .unwrap()
                 .iter()
                 .all(|lease| lease.ids.len() <= 2)
-                && worker.status().lanes[0].prefetched == 0
+                && worker.status().queues[0].prefetched == 0
         },
     )
     .await;
@@ -95,7 +95,7 @@ async fn a_drain_over_sqlite_is_the_same() {
 async fn drains_under_load_leave_no_duplicates() {
     let (store, _folder) = sqlite().await;
     let store: Arc<dyn Store> = store;
-    make_lane(&*store, "mail", &LanePolicy::default()).await;
+    make_queue(&*store, "mail", &QueuePolicy::default()).await;
     let sink = ScriptedSink::yielding();
     let ids = enqueue(&*store, "mail", 6_000).await;
     for round in 1..=10 {
@@ -116,7 +116,7 @@ async fn drains_under_load_leave_no_duplicates() {
 async fn what_outlasts_the_grace_is_recorded_as_uncertain() {
     for on_uncertain in [OnUncertain::Resend, OnUncertain::Probe, OnUncertain::Hold] {
         let store: Arc<dyn Store> = Arc::new(frozen_reference().0);
-        let policy = LanePolicy {
+        let policy = QueuePolicy {
             on_uncertain,
             ..two_at_once()
         };
@@ -181,7 +181,7 @@ async fn a_drain_without_a_database_ends_with_the_grace() {
 #[tokio::test]
 async fn an_idle_worker_ends_at_once_as_often_as_asked() {
     let store: Arc<dyn Store> = Arc::new(frozen_reference().0);
-    make_lane(&*store, "mail", &LanePolicy::default()).await;
+    make_queue(&*store, "mail", &QueuePolicy::default()).await;
     let worker = work(&store, "mail", &ScriptedSink::willing());
     let asked = Instant::now();
     worker.drain();
@@ -194,7 +194,7 @@ async fn an_idle_worker_ends_at_once_as_often_as_asked() {
 async fn a_claim_that_comes_home_after_the_order_to_drain_is_given_back() {
     let faulty = FaultyStore::new(Arc::new(frozen_reference().0));
     let store: Arc<dyn Store> = faulty.clone();
-    make_lane(&*store, "mail", &LanePolicy::default()).await;
+    make_queue(&*store, "mail", &QueuePolicy::default()).await;
     let ids = enqueue(&*store, "mail", 5).await;
     let answers = Gate::default();
     faulty.hold_back("claim", &answers);
@@ -214,19 +214,19 @@ async fn a_claim_that_comes_home_after_the_order_to_drain_is_given_back() {
 async fn a_claim_under_way_shows() {
     let faulty = FaultyStore::new(Arc::new(frozen_reference().0));
     let store: Arc<dyn Store> = faulty.clone();
-    make_lane(&*store, "mail", &LanePolicy::default()).await;
+    make_queue(&*store, "mail", &QueuePolicy::default()).await;
     let ids = enqueue(&*store, "mail", 1).await;
     let answers = Gate::default();
     faulty.hold_back("claim", &answers);
     let worker = work(&store, "mail", &ScriptedSink::willing());
     all_are(&*store, &ids, StateKind::Leased).await;
-    let lane = worker.status().lanes.remove(0);
-    assert!(lane.claiming, "{lane:?}");
-    assert_eq!(lane.in_flight + lane.prefetched + lane.unrecorded, 0);
+    let queue = worker.status().queues.remove(0);
+    assert!(queue.claiming, "{queue:?}");
+    assert_eq!(queue.in_flight + queue.prefetched + queue.unrecorded, 0);
     answers.open();
     all_are(&*store, &ids, StateKind::Delivered).await;
     eventually("no claim is under way", SOON, || async {
-        !worker.status().lanes[0].claiming
+        !worker.status().queues[0].claiming
     })
     .await;
     end(&worker, &*store).await;

@@ -8,23 +8,23 @@ use std::{
     time::Duration,
 };
 
-use consign_kernel::{AttemptOutcome, LanePolicy, Outcome, RetrySchedule, StateKind, Store};
+use consign_kernel::{AttemptOutcome, Outcome, QueuePolicy, RetrySchedule, StateKind, Store};
 use consign_testkit::eventually;
 use consign_worker::{
-    About, BreakerOptions, BreakerState, LaneWork, Sink, Verdict, Worker, WorkerHandle,
+    About, BreakerOptions, BreakerState, QueueWork, Sink, Verdict, Worker, WorkerHandle,
 };
 use tokio::time::Instant;
 
 use crate::support::{
-    Gate, SOON, ScriptedSink, all_are, attempts, down, end, enqueue, lane, make_lane, number,
-    options, running_reference, work,
+    Gate, SOON, ScriptedSink, all_are, attempts, down, end, enqueue, make_queue, number, options,
+    queue, running_reference, work,
 };
 
-fn policy() -> LanePolicy {
-    LanePolicy {
+fn policy() -> QueuePolicy {
+    QueuePolicy {
         attempts_max: 100,
         retry: RetrySchedule::Fixed { delay_ms: 1 },
-        ..LanePolicy::default()
+        ..QueuePolicy::default()
     }
 }
 
@@ -37,13 +37,13 @@ fn breaker() -> BreakerOptions {
     }
 }
 
-fn start(store: &Arc<dyn Store>, lanes: &[(&str, &Arc<ScriptedSink>)]) -> WorkerHandle {
-    let work = |(name, sink): &(&str, &Arc<ScriptedSink>)| LaneWork {
+fn start(store: &Arc<dyn Store>, queues: &[(&str, &Arc<ScriptedSink>)]) -> WorkerHandle {
+    let work = |(name, sink): &(&str, &Arc<ScriptedSink>)| QueueWork {
         breaker: breaker(),
-        ..LaneWork::new(lane(name), Arc::clone(sink) as Arc<dyn Sink>)
+        ..QueueWork::new(queue(name), Arc::clone(sink) as Arc<dyn Sink>)
     };
-    let lanes = lanes.iter().map(work).collect();
-    Worker::start(Arc::clone(store), lanes, options())
+    let queues = queues.iter().map(work).collect();
+    Worker::start(Arc::clone(store), queues, options())
 }
 
 /// A sink that is down while the switch is off.
@@ -63,17 +63,17 @@ fn switched(is_up: &Arc<AtomicBool>) -> Arc<ScriptedSink> {
 #[tokio::test]
 async fn a_breaker_opens_without_burning_tries_probes_and_closes() {
     let store: Arc<dyn Store> = Arc::new(running_reference());
-    make_lane(&*store, "mail", &policy()).await;
+    make_queue(&*store, "mail", &policy()).await;
     let is_up = Arc::new(AtomicBool::new(false));
     let sink = switched(&is_up);
     let ids = enqueue(&*store, "mail", 100).await;
     let worker = start(&store, &[("mail", &sink)]);
     eventually("the breaker opens", SOON, || async {
-        worker.status().lanes[0].breaker == BreakerState::Open
+        worker.status().queues[0].breaker == BreakerState::Open
     })
     .await;
     eventually("what was claimed is given back", SOON, || async {
-        store.leases(10).await.unwrap().is_empty() && worker.status().lanes[0].prefetched == 0
+        store.leases(10).await.unwrap().is_empty() && worker.status().queues[0].prefetched == 0
     })
     .await;
     let since = Instant::now();
@@ -90,7 +90,7 @@ async fn a_breaker_opens_without_burning_tries_probes_and_closes() {
     assert_eq!(sink.most(), 1, "probes go one by one");
     is_up.store(true, SeqCst);
     all_are(&*store, &ids, StateKind::Delivered).await;
-    assert_eq!(worker.status().lanes[0].breaker, BreakerState::Closed);
+    assert_eq!(worker.status().queues[0].breaker, BreakerState::Closed);
     let mut burnt = 0;
     for id in ids {
         let failed = |(outcome, _): &(AttemptOutcome, _)| *outcome == AttemptOutcome::Retry;
@@ -108,34 +108,34 @@ async fn a_breaker_opens_without_burning_tries_probes_and_closes() {
 #[tokio::test]
 async fn failures_of_messages_do_not_open_the_breaker() {
     let store: Arc<dyn Store> = Arc::new(running_reference());
-    make_lane(&*store, "mail", &policy()).await;
+    make_queue(&*store, "mail", &policy()).await;
     let sink = ScriptedSink::new(|_| async {
         Verdict::failed(Outcome::Dead, About::Message, "refused", "no such address")
     });
     let ids = enqueue(&*store, "mail", 50).await;
     let worker = start(&store, &[("mail", &sink)]);
     all_are(&*store, &ids, StateKind::Dead).await;
-    assert_eq!(worker.status().lanes[0].breaker, BreakerState::Closed);
+    assert_eq!(worker.status().queues[0].breaker, BreakerState::Closed);
     assert_eq!(sink.seen_ids(), ids);
     end(&worker, &*store).await;
 }
 
 #[tokio::test]
-async fn lanes_of_one_sink_share_its_breaker_and_others_are_not_slowed() {
+async fn queues_of_one_sink_share_its_breaker_and_others_are_not_slowed() {
     let store: Arc<dyn Store> = Arc::new(running_reference());
     for name in ["one", "two", "three"] {
-        make_lane(&*store, name, &policy()).await;
+        make_queue(&*store, name, &policy()).await;
     }
     let (broken, well) = (ScriptedSink::down(), ScriptedSink::yielding());
-    let lanes = [("one", &broken), ("two", &broken), ("three", &well)];
+    let queues = [("one", &broken), ("two", &broken), ("three", &well)];
     enqueue(&*store, "one", 10).await;
-    let worker = start(&store, &lanes);
-    eventually("both lanes see it open", SOON, || async {
+    let worker = start(&store, &queues);
+    eventually("both queues see it open", SOON, || async {
         let status = worker.status();
-        status.lanes[..2]
+        status.queues[..2]
             .iter()
-            .all(|lane| lane.breaker != BreakerState::Closed)
-            && status.lanes[2].breaker == BreakerState::Closed
+            .all(|queue| queue.breaker != BreakerState::Closed)
+            && status.queues[2].breaker == BreakerState::Closed
     })
     .await;
     let waiting = enqueue(&*store, "two", 10).await;
@@ -154,7 +154,7 @@ async fn lanes_of_one_sink_share_its_breaker_and_others_are_not_slowed() {
         .count();
     assert!(
         spared >= 5,
-        "the second lane waits for the first one's experience"
+        "the second queue waits for the first one's experience"
     );
     end(&worker, &*store).await;
 }
@@ -163,23 +163,23 @@ async fn lanes_of_one_sink_share_its_breaker_and_others_are_not_slowed() {
 async fn two_sinks_with_one_destination_share_a_breaker() {
     let store: Arc<dyn Store> = Arc::new(running_reference());
     for name in ["one", "two", "three"] {
-        make_lane(&*store, name, &policy()).await;
+        make_queue(&*store, name, &policy()).await;
     }
-    let work = |name: &str, same_destination_as: Option<&str>| LaneWork {
+    let work = |name: &str, same_destination_as: Option<&str>| QueueWork {
         breaker: breaker(),
-        same_destination_as: same_destination_as.map(lane),
-        ..LaneWork::new(lane(name), ScriptedSink::down() as Arc<dyn Sink>)
+        same_destination_as: same_destination_as.map(queue),
+        ..QueueWork::new(queue(name), ScriptedSink::down() as Arc<dyn Sink>)
     };
-    let lanes = vec![
+    let queues = vec![
         work("one", None),
         work("two", Some("one")),
         work("three", None),
     ];
     enqueue(&*store, "one", 10).await;
-    let worker = Worker::start(Arc::clone(&store), lanes, options());
+    let worker = Worker::start(Arc::clone(&store), queues, options());
     eventually("the first and second see it open", SOON, || async {
-        let lanes = worker.status().lanes;
-        let closed = |n: usize| lanes[n].breaker == BreakerState::Closed;
+        let queues = worker.status().queues;
+        let closed = |n: usize| queues[n].breaker == BreakerState::Closed;
         (closed(0), closed(1), closed(2)) == (false, false, true)
     })
     .await;
@@ -189,17 +189,17 @@ async fn two_sinks_with_one_destination_share_a_breaker() {
 #[tokio::test]
 async fn a_hanging_sink_opens_its_breaker_by_timeouts_and_slows_nobody() {
     let store: Arc<dyn Store> = Arc::new(running_reference());
-    let hanging = LanePolicy {
+    let hanging = QueuePolicy {
         timeout_ms: 50,
         ..policy()
     };
-    make_lane(&*store, "one", &hanging).await;
-    make_lane(&*store, "two", &policy()).await;
+    make_queue(&*store, "one", &hanging).await;
+    make_queue(&*store, "two", &policy()).await;
     let (stuck, well) = (ScriptedSink::hanging(), ScriptedSink::yielding());
     enqueue(&*store, "one", 100).await;
     let worker = start(&store, &[("one", &stuck), ("two", &well)]);
     eventually("the breaker opens", SOON, || async {
-        worker.status().lanes[0].breaker == BreakerState::Open
+        worker.status().queues[0].breaker == BreakerState::Open
     })
     .await;
     let ids = enqueue(&*store, "two", 500).await;
@@ -210,7 +210,7 @@ async fn a_hanging_sink_opens_its_breaker_by_timeouts_and_slows_nobody() {
 #[tokio::test]
 async fn concurrency_adapts_to_what_the_sink_bears() {
     let store: Arc<dyn Store> = Arc::new(running_reference());
-    make_lane(&*store, "mail", &policy()).await;
+    make_queue(&*store, "mail", &policy()).await;
     let gate = Gate::default();
     let sink = ScriptedSink::new({
         let gate = gate.clone();
@@ -228,14 +228,14 @@ async fn concurrency_adapts_to_what_the_sink_bears() {
     let ids = enqueue(&*store, "mail", 300).await;
     let worker = work(&store, "mail", &sink);
     eventually("one failure halves it", SOON, || async {
-        worker.status().lanes[0].concurrency_now == 8
+        worker.status().queues[0].concurrency_now == 8
     })
     .await;
-    assert_eq!(worker.status().lanes[0].concurrency, 16);
+    assert_eq!(worker.status().queues[0].concurrency, 16);
     gate.open();
     all_are(&*store, &ids, StateKind::Delivered).await;
     assert_eq!(
-        worker.status().lanes[0].concurrency_now,
+        worker.status().queues[0].concurrency_now,
         16,
         "success brings it back"
     );
@@ -243,13 +243,13 @@ async fn concurrency_adapts_to_what_the_sink_bears() {
 }
 
 #[tokio::test]
-async fn a_lane_keeps_to_its_rate() {
+async fn a_queue_keeps_to_its_rate() {
     let store: Arc<dyn Store> = Arc::new(running_reference());
-    let limited = LanePolicy {
+    let limited = QueuePolicy {
         rate_per_second: Some(50),
         ..policy()
     };
-    make_lane(&*store, "mail", &limited).await;
+    make_queue(&*store, "mail", &limited).await;
     let sink = ScriptedSink::willing();
     let ids = enqueue(&*store, "mail", 55).await;
     let worker = work(&store, "mail", &sink);
@@ -263,16 +263,16 @@ async fn a_lane_keeps_to_its_rate() {
 }
 
 #[tokio::test]
-async fn a_sinks_wish_is_honoured_for_the_message_and_for_the_lane() {
+async fn a_sinks_wish_is_honoured_for_the_message_and_for_the_queue() {
     let store: Arc<dyn Store> = Arc::new(running_reference());
-    let patient = LanePolicy {
+    let patient = QueuePolicy {
         concurrency: 1,
         retry: RetrySchedule::Fixed {
             delay_ms: 3_600_000,
         },
         ..policy()
     };
-    make_lane(&*store, "mail", &patient).await;
+    make_queue(&*store, "mail", &patient).await;
     let sink = ScriptedSink::new(|delivery| async move {
         if number(&delivery) == Some(0) && delivery.attempt_no == 1 {
             let wish = Duration::from_millis(700);
@@ -293,25 +293,25 @@ async fn a_sinks_wish_is_honoured_for_the_message_and_for_the_lane() {
         21,
         "the retry came long before the schedule's hour"
     );
-    assert_eq!(worker.status().lanes[0].breaker, BreakerState::Closed);
+    assert_eq!(worker.status().queues[0].breaker, BreakerState::Closed);
     end(&worker, &*store).await;
 }
 
 #[tokio::test]
-async fn a_probe_that_finds_nothing_to_send_is_left_to_another_lane() {
+async fn a_probe_that_finds_nothing_to_send_is_left_to_another_queue() {
     let store: Arc<dyn Store> = Arc::new(running_reference());
-    make_lane(&*store, "one", &policy()).await;
-    make_lane(&*store, "two", &policy()).await;
+    make_queue(&*store, "one", &policy()).await;
+    make_queue(&*store, "two", &policy()).await;
     let is_up = Arc::new(AtomicBool::new(false));
     let sink = switched(&is_up);
     let ids = enqueue(&*store, "one", 3).await;
     let worker = start(&store, &[("one", &sink), ("two", &sink)]);
     eventually("the breaker opens", SOON, || async {
-        worker.status().lanes[0].breaker == BreakerState::Open
+        worker.status().queues[0].breaker == BreakerState::Open
     })
     .await;
-    // What opened it goes away; only the other lane has something to try the sink with.
-    eventually("the first lane is empty", SOON, || async {
+    // What opened it goes away; only the other queue has something to try the sink with.
+    eventually("the first queue is empty", SOON, || async {
         !store
             .hold(&ids, &crate::support::by())
             .await
@@ -323,12 +323,12 @@ async fn a_probe_that_finds_nothing_to_send_is_left_to_another_lane() {
     })
     .await;
     eventually("a probe found nothing to send", SOON, || async {
-        worker.status().lanes[0].breaker == BreakerState::HalfOpen
+        worker.status().queues[0].breaker == BreakerState::HalfOpen
     })
     .await;
     is_up.store(true, SeqCst);
     let others = enqueue(&*store, "two", 3).await;
     all_are(&*store, &others, StateKind::Delivered).await;
-    assert_eq!(worker.status().lanes[1].breaker, BreakerState::Closed);
+    assert_eq!(worker.status().queues[1].breaker, BreakerState::Closed);
     end(&worker, &*store).await;
 }

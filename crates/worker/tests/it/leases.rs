@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use consign_kernel::{AttemptOutcome, LanePolicy, Outcome, StateKind, Store};
+use consign_kernel::{AttemptOutcome, Outcome, QueuePolicy, StateKind, Store};
 use consign_testkit::eventually;
 use consign_worker::Verdict;
 use jiff::SignedDuration;
@@ -10,22 +10,22 @@ use tokio::time::Instant;
 
 use crate::support::{
     FaultyStore, Gate, SOON, ScriptedSink, all_are, attempts, end, enqueue, frozen_reference,
-    make_lane, number, options, running_reference, sqlite, work, work_with,
+    make_queue, number, options, running_reference, sqlite, work, work_with,
 };
 
 const TTL_MS: u64 = 300;
 
-fn short_leases(concurrency: u32) -> LanePolicy {
-    LanePolicy {
+fn short_leases(concurrency: u32) -> QueuePolicy {
+    QueuePolicy {
         lease_ttl_ms: TTL_MS,
         concurrency,
-        ..LanePolicy::default()
+        ..QueuePolicy::default()
     }
 }
 
 /// A delivery that outlives its lease many times, with others waiting behind it.
 async fn a_long_delivery_keeps_its_lease(store: Arc<dyn Store>) {
-    make_lane(&*store, "mail", &short_leases(1)).await;
+    make_queue(&*store, "mail", &short_leases(1)).await;
     let gate = Gate::default();
     let sink = ScriptedSink::new({
         let gate = gate.clone();
@@ -43,7 +43,7 @@ async fn a_long_delivery_keeps_its_lease(store: Arc<dyn Store>) {
     let ids = enqueue(&*store, "mail", 20).await;
     let worker = work(&store, "mail", &sink);
     eventually("one is under way, others wait behind it", SOON, || async {
-        sink.now() == 1 && worker.status().lanes[0].prefetched > 0
+        sink.now() == 1 && worker.status().queues[0].prefetched > 0
     })
     .await;
     let since = Instant::now();
@@ -80,7 +80,7 @@ async fn a_long_delivery_keeps_its_lease_over_sqlite() {
 async fn a_lost_lease_cancels_its_deliveries() {
     let (store, clock) = frozen_reference();
     let store: Arc<dyn Store> = Arc::new(store);
-    make_lane(&*store, "mail", &short_leases(4)).await;
+    make_queue(&*store, "mail", &short_leases(4)).await;
     let sink = ScriptedSink::hanging();
     let ids = enqueue(&*store, "mail", 2).await;
     let worker = work(&store, "mail", &sink);
@@ -108,7 +108,7 @@ async fn a_late_result_is_evidence_and_not_an_outcome() {
     let (reference, clock) = frozen_reference();
     let faulty = FaultyStore::new(Arc::new(reference));
     let store: Arc<dyn Store> = faulty.clone();
-    make_lane(&*store, "mail", &short_leases(1)).await;
+    make_queue(&*store, "mail", &short_leases(1)).await;
     let sink = ScriptedSink::willing();
     // The result is known, but cannot be recorded before the lease is over.
     faulty.refuse("settle");
@@ -116,7 +116,7 @@ async fn a_late_result_is_evidence_and_not_an_outcome() {
     let ids = enqueue(&*store, "mail", 1).await;
     let worker = work(&store, "mail", &sink);
     eventually("the result is kept", SOON, || async {
-        worker.status().lanes[0].unrecorded == 1
+        worker.status().queues[0].unrecorded == 1
     })
     .await;
     clock.advance(SignedDuration::from_secs(60));
@@ -150,7 +150,7 @@ async fn a_late_result_is_evidence_and_not_an_outcome() {
 async fn outlived() -> (Arc<FaultyStore>, Arc<ScriptedSink>) {
     let (reference, _clock) = frozen_reference();
     let faulty = FaultyStore::new(Arc::new(reference));
-    make_lane(&*faulty, "mail", &short_leases(2)).await;
+    make_queue(&*faulty, "mail", &short_leases(2)).await;
     let sink = ScriptedSink::new(|delivery| async move {
         if number(&delivery) == Some(0) {
             std::future::pending::<()>().await;
@@ -185,7 +185,7 @@ async fn a_delivery_does_not_outlive_its_lease_while_the_database_is_cut_off() {
     let ttl = Duration::from_millis(TTL_MS);
     assert!((ttl..ttl * 3).contains(&took), "{took:?}");
     assert_eq!(
-        worker.status().lanes[0].unrecorded,
+        worker.status().queues[0].unrecorded,
         2,
         "both results are kept"
     );
@@ -206,7 +206,7 @@ async fn nothing_starts_under_a_lease_that_may_be_over() {
     let (reference, clock) = frozen_reference();
     let faulty = FaultyStore::new(Arc::new(reference));
     let store: Arc<dyn Store> = faulty.clone();
-    make_lane(&*store, "mail", &short_leases(1)).await;
+    make_queue(&*store, "mail", &short_leases(1)).await;
     let gate = Gate::default();
     gate.open();
     let sink = ScriptedSink::gated(&gate);
@@ -218,13 +218,13 @@ async fn nothing_starts_under_a_lease_that_may_be_over() {
     faulty.refuse("renew");
     enqueue(&*store, "mail", 3).await;
     eventually("one is under way, two wait", SOON, || async {
-        sink.now() == 1 && worker.status().lanes[0].prefetched == 2
+        sink.now() == 1 && worker.status().queues[0].prefetched == 2
     })
     .await;
     faulty.refuse("claim");
     let begun = sink.seen().len();
     eventually("what waited is given back", SOON, || async {
-        worker.status().lanes[0].prefetched == 0
+        worker.status().queues[0].prefetched == 0
     })
     .await;
     assert_eq!(sink.now(), 0, "what was under way is cut off");
@@ -244,11 +244,11 @@ async fn nothing_starts_under_a_lease_that_may_be_over() {
 #[tokio::test]
 async fn a_sink_that_becomes_slow_gives_back_what_it_will_not_get_to() {
     let store: Arc<dyn Store> = Arc::new(running_reference());
-    let policy = LanePolicy {
+    let policy = QueuePolicy {
         concurrency: 2,
-        ..LanePolicy::default()
+        ..QueuePolicy::default()
     };
-    make_lane(&*store, "mail", &policy).await;
+    make_queue(&*store, "mail", &policy).await;
     let gate = Gate::default();
     gate.open();
     let sink = ScriptedSink::gated(&gate);
@@ -258,11 +258,11 @@ async fn a_sink_that_becomes_slow_gives_back_what_it_will_not_get_to() {
     gate.close();
     let ids = enqueue(&*store, "mail", 200).await;
     eventually("many were claimed", SOON, || async {
-        sink.now() == 2 && worker.status().lanes[0].prefetched > 100
+        sink.now() == 2 && worker.status().queues[0].prefetched > 100
     })
     .await;
     eventually("most of them are given back", SOON, || async {
-        worker.status().lanes[0].prefetched <= 2
+        worker.status().queues[0].prefetched <= 2
     })
     .await;
     gate.open();

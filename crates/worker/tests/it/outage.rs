@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use consign_kernel::{AttemptOutcome, LanePolicy, Outcome, StateKind, Store};
+use consign_kernel::{AttemptOutcome, Outcome, QueuePolicy, StateKind, Store};
 use consign_testkit::{ChaosProxy, eventually};
 use consign_worker::{About, Verdict};
 use serde_json::json;
@@ -10,13 +10,13 @@ use tokio::time::Instant;
 
 use crate::support::{
     FaultyStore, Gate, SOON, ScriptedSink, all_are, attempts, end, enqueue, frozen_reference,
-    make_lane, postgres, postgres_database, work,
+    make_queue, postgres, postgres_database, work,
 };
 
 async fn faulty() -> (Arc<FaultyStore>, Arc<dyn Store>) {
     let faulty = FaultyStore::new(Arc::new(frozen_reference().0));
     let store: Arc<dyn Store> = faulty.clone();
-    make_lane(&*store, "mail", &LanePolicy::default()).await;
+    make_queue(&*store, "mail", &QueuePolicy::default()).await;
     (faulty, store)
 }
 
@@ -31,16 +31,16 @@ async fn a_result_is_kept_while_the_database_is_gone_and_recorded_once() {
     faulty.set_down(true);
     gate.open();
     eventually("the results are kept", SOON, || async {
-        worker.status().lanes[0].unrecorded == 3 && faulty.calls("settle") >= 3
+        worker.status().queues[0].unrecorded == 3 && faulty.calls("settle") >= 3
     })
     .await;
-    let error = worker.status().lanes[0].database_error.clone().unwrap();
+    let error = worker.status().queues[0].database_error.clone().unwrap();
     assert!(error.contains("a fault of the test"), "{error}");
     faulty.set_down(false);
     all_are(&*store, &ids, StateKind::Delivered).await;
     assert_eq!(sink.seen_ids(), ids, "not redone");
     eventually("the trouble is forgotten", SOON, || async {
-        let status = &worker.status().lanes[0];
+        let status = &worker.status().queues[0];
         status.database_error.is_none() && status.unrecorded == 0
     })
     .await;
@@ -72,12 +72,12 @@ async fn a_settle_whose_answer_is_lost_is_repeated_and_recorded_once() {
 #[tokio::test]
 async fn answers_of_begin_and_release_may_be_lost_too() {
     let (faulty, store) = faulty().await;
-    let policy = LanePolicy {
+    let policy = QueuePolicy {
         concurrency: 1,
         record_begin: true,
-        ..LanePolicy::default()
+        ..QueuePolicy::default()
     };
-    make_lane(&*store, "mail", &policy).await;
+    make_queue(&*store, "mail", &policy).await;
     faulty.lose_answer("begin");
     faulty.lose_answer("release");
     let gate = Gate::default();
@@ -89,7 +89,7 @@ async fn answers_of_begin_and_release_may_be_lost_too() {
     gate.close();
     let ids = enqueue(&*store, "mail", 5).await;
     eventually("one is under way, others wait", SOON, || async {
-        sink.now() == 1 && worker.status().lanes[0].prefetched == 4
+        sink.now() == 1 && worker.status().queues[0].prefetched == 4
     })
     .await;
     worker.drain();
@@ -137,7 +137,7 @@ async fn results_do_not_pile_up_without_bound() {
     enqueue(&*store, "mail", 5_000).await;
     let worker = work(&store, "mail", &sink);
     eventually("as many are held as may be", SOON, || async {
-        worker.status().lanes[0].unrecorded >= 1_500
+        worker.status().queues[0].unrecorded >= 1_500
     })
     .await;
     let claims = faulty.calls("claim");
@@ -147,7 +147,7 @@ async fn results_do_not_pile_up_without_bound() {
     })
     .await;
     assert_eq!(faulty.calls("claim"), claims, "nothing more is claimed");
-    assert!(worker.status().lanes[0].unrecorded <= 2_000);
+    assert!(worker.status().queues[0].unrecorded <= 2_000);
     faulty.allow("settle");
     eventually("everything is delivered", SOON, || async {
         sink.seen().len() == 5_000
@@ -186,7 +186,7 @@ async fn a_lease_the_store_refuses_for_good_is_left_to_run_out() {
     let refused = enqueue(&*store, "mail", 1).await;
     let worker = work(&store, "mail", &sink);
     eventually("it is given up", SOON, || async {
-        faulty.calls("settle") == 8 && worker.status().lanes[0].unrecorded == 0
+        faulty.calls("settle") == 8 && worker.status().queues[0].unrecorded == 0
     })
     .await;
     all_are(&*store, &refused, StateKind::Leased).await;
@@ -203,7 +203,7 @@ async fn postgres_cut_in_mid_delivery_costs_nothing_while_the_lease_lives() {
     let proxy = ChaosProxy::start(database.address().await).await;
     let direct = postgres(database.url()).await;
     let store: Arc<dyn Store> = postgres(&database.url_via(proxy.address())).await;
-    make_lane(&*direct, "mail", &LanePolicy::default()).await;
+    make_queue(&*direct, "mail", &QueuePolicy::default()).await;
     let gate = Gate::default();
     let sink = ScriptedSink::gated(&gate);
     let ids = enqueue(&*direct, "mail", 5).await;
@@ -212,7 +212,7 @@ async fn postgres_cut_in_mid_delivery_costs_nothing_while_the_lease_lives() {
     proxy.cut().await;
     gate.open();
     eventually("the results are kept", SOON, || async {
-        worker.status().lanes[0].unrecorded == 5
+        worker.status().queues[0].unrecorded == 5
     })
     .await;
     all_are(&*direct, &ids, StateKind::Leased).await;
@@ -242,13 +242,13 @@ async fn a_settle_whose_answer_is_lost_is_recorded_once_over_postgres() {
     let direct = postgres(database.url()).await;
     let faulty = FaultyStore::new(direct.clone());
     let store: Arc<dyn Store> = faulty.clone();
-    make_lane(&*direct, "mail", &LanePolicy::default()).await;
+    make_queue(&*direct, "mail", &QueuePolicy::default()).await;
     faulty.lose_answer("settle");
     let sink = ScriptedSink::willing();
     let ids = enqueue(&*direct, "mail", 5).await;
     let worker = work(&store, "mail", &sink);
     eventually("the worker knows", SOON, || async {
-        faulty.calls("settle") >= 2 && worker.status().lanes[0].unrecorded == 0
+        faulty.calls("settle") >= 2 && worker.status().queues[0].unrecorded == 0
     })
     .await;
     let summary = end(&worker, &*direct).await;

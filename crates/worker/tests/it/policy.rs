@@ -2,30 +2,30 @@
 
 use std::{sync::Arc, time::Duration};
 
-use consign_kernel::{LanePolicy, Outcome, StateKind, Store};
+use consign_kernel::{Outcome, QueuePolicy, StateKind, Store};
 use consign_testkit::eventually;
 use consign_worker::{About, Verdict, WorkerOptions};
 use tokio::time::Instant;
 
 use crate::support::{
-    FaultyStore, Gate, SOON, ScriptedSink, all_are, by, end, enqueue, lane, make_lane, options,
-    postgres, postgres_database, running_reference, sqlite, state, work, work_with,
+    FaultyStore, Gate, SOON, ScriptedSink, all_are, by, end, enqueue, make_queue, options,
+    postgres, postgres_database, queue, running_reference, sqlite, state, work, work_with,
 };
 
 #[tokio::test]
 async fn concurrency_changes_while_the_worker_runs() {
     let store: Arc<dyn Store> = Arc::new(running_reference());
-    let at_once = |concurrency| LanePolicy {
+    let at_once = |concurrency| QueuePolicy {
         concurrency,
-        ..LanePolicy::default()
+        ..QueuePolicy::default()
     };
-    make_lane(&*store, "mail", &at_once(2)).await;
+    make_queue(&*store, "mail", &at_once(2)).await;
     let gate = Gate::default();
     let sink = ScriptedSink::gated(&gate);
     let ids = enqueue(&*store, "mail", 30).await;
     let worker = work(&store, "mail", &sink);
     eventually("two at once", SOON, || async { sink.now() == 2 }).await;
-    make_lane(&*store, "mail", &at_once(9)).await;
+    make_queue(&*store, "mail", &at_once(9)).await;
     eventually("nine at once", SOON, || async { sink.now() == 9 }).await;
     gate.open();
     all_are(&*store, &ids, StateKind::Delivered).await;
@@ -34,44 +34,44 @@ async fn concurrency_changes_while_the_worker_runs() {
 }
 
 #[tokio::test]
-async fn a_paused_lane_rests_until_it_is_resumed() {
+async fn a_paused_queue_rests_until_it_is_resumed() {
     let store: Arc<dyn Store> = Arc::new(running_reference());
-    make_lane(&*store, "mail", &LanePolicy::default()).await;
-    store.pause(&lane("mail"), &by()).await.unwrap();
+    make_queue(&*store, "mail", &QueuePolicy::default()).await;
+    store.pause(&queue("mail"), &by()).await.unwrap();
     let sink = ScriptedSink::willing();
     let worker = work(&store, "mail", &sink);
     eventually("the worker knows", SOON, || async {
-        worker.status().lanes[0].paused
+        worker.status().queues[0].paused
     })
     .await;
     let ids = enqueue(&*store, "mail", 5).await;
     assert_eq!(state(&*store, ids[0]).await, StateKind::Ready);
     assert_eq!(sink.seen().len(), 0);
-    store.resume(&lane("mail"), &by()).await.unwrap();
+    store.resume(&queue("mail"), &by()).await.unwrap();
     all_are(&*store, &ids, StateKind::Delivered).await;
     eventually("the worker knows", SOON, || async {
-        !worker.status().lanes[0].paused
+        !worker.status().queues[0].paused
     })
     .await;
     end(&worker, &*store).await;
 }
 
 #[tokio::test]
-async fn a_lane_that_is_created_later_is_worked_from_then_on() {
+async fn a_queue_that_is_created_later_is_worked_from_then_on() {
     let store: Arc<dyn Store> = Arc::new(running_reference());
     let sink = ScriptedSink::willing();
     let worker = work(&store, "mail", &sink);
-    make_lane(&*store, "mail", &LanePolicy::default()).await;
+    make_queue(&*store, "mail", &QueuePolicy::default()).await;
     let ids = enqueue(&*store, "mail", 5).await;
     all_are(&*store, &ids, StateKind::Delivered).await;
     end(&worker, &*store).await;
 }
 
 /// Store calls of an idle worker with default options in `seconds`.
-async fn calls_when_idle(inner: Arc<dyn Store>, policy: &LanePolicy, seconds: u64) -> usize {
+async fn calls_when_idle(inner: Arc<dyn Store>, policy: &QueuePolicy, seconds: u64) -> usize {
     let faulty = FaultyStore::new(inner);
     let store: Arc<dyn Store> = faulty.clone();
-    make_lane(&*store, "mail", policy).await;
+    make_queue(&*store, "mail", policy).await;
     let ids = enqueue(&*store, "mail", 10).await;
     let sink = ScriptedSink::willing();
     let worker = work_with(&store, "mail", &sink, WorkerOptions::new("idler"));
@@ -92,21 +92,21 @@ async fn calls_when_idle(inner: Arc<dyn Store>, policy: &LanePolicy, seconds: u6
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_idle_lane_costs_less_than_two_queries_a_second() {
+async fn an_idle_queue_costs_less_than_two_queries_a_second() {
     let database = postgres_database().await;
     let store = postgres(database.url()).await;
-    let calls = calls_when_idle(store.clone(), &LanePolicy::default(), 6).await;
+    let calls = calls_when_idle(store.clone(), &QueuePolicy::default(), 6).await;
     assert!(calls < 9, "{calls} in 6 s where wake-ups come");
-    let silent = LanePolicy {
+    let silent = QueuePolicy {
         notify: false,
-        ..LanePolicy::default()
+        ..QueuePolicy::default()
     };
     let calls = calls_when_idle(store, &silent, 4).await;
     assert!(calls < 8, "{calls} in 4 s where none come");
 }
 
 async fn pickup_is_quick(store: Arc<dyn Store>, limit: Duration) {
-    make_lane(&*store, "mail", &LanePolicy::default()).await;
+    make_queue(&*store, "mail", &QueuePolicy::default()).await;
     let sink = ScriptedSink::willing();
     let worker = work_with(&store, "mail", &sink, options());
     let first = enqueue(&*store, "mail", 1).await;
@@ -152,11 +152,11 @@ async fn an_idle_worker_picks_up_at_once_over_sqlite() {
 async fn a_retry_is_delivered_at_its_time_though_the_next_poll_is_far() {
     let database = postgres_database().await;
     let store: Arc<dyn Store> = postgres(database.url()).await;
-    let silent = LanePolicy {
+    let silent = QueuePolicy {
         notify: false,
-        ..LanePolicy::default()
+        ..QueuePolicy::default()
     };
-    make_lane(&*store, "mail", &silent).await;
+    make_queue(&*store, "mail", &silent).await;
     let ids = enqueue(&*store, "mail", 1).await;
     let gate = Gate::default();
     let passed = gate.clone();

@@ -8,10 +8,10 @@ mod stores;
 use std::{sync::Arc, time::Duration};
 
 use consign_kernel::{
-    Attempt, AttemptOutcome, By, LaneName, LanePolicy, MessageId, NewMessage, StateKind, Store,
+    Attempt, AttemptOutcome, By, MessageId, NewMessage, QueueName, QueuePolicy, StateKind, Store,
 };
 use consign_testkit::eventually;
-use consign_worker::{Delivery, LaneWork, Sink, Summary, Worker, WorkerHandle, WorkerOptions};
+use consign_worker::{Delivery, QueueWork, Sink, Summary, Worker, WorkerHandle, WorkerOptions};
 use serde_json::{Value, json};
 
 pub(crate) use faulty::FaultyStore;
@@ -22,7 +22,7 @@ pub(crate) use stores::{frozen_reference, postgres, postgres_database, running_r
 /// Generous: a busy machine must not fail a test.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
-pub(crate) fn lane(name: &str) -> LaneName {
+pub(crate) fn queue(name: &str) -> QueueName {
     name.parse().unwrap()
 }
 
@@ -30,14 +30,14 @@ pub(crate) fn by() -> By {
     By::new("test", "test")
 }
 
-/// A lane with this policy.
-pub(crate) async fn make_lane(store: &dyn Store, name: &str, policy: &LanePolicy) {
-    store.put_lane(&lane(name), policy, &by()).await.unwrap();
+/// A queue with this policy.
+pub(crate) async fn make_queue(store: &dyn Store, name: &str, policy: &QueuePolicy) {
+    store.put_queue(&queue(name), policy, &by()).await.unwrap();
 }
 
 /// Enqueues messages numbered from 0; answers with their ids.
 pub(crate) async fn enqueue(store: &dyn Store, name: &str, count: usize) -> Vec<MessageId> {
-    let message = |n: usize| NewMessage::new(lane(name), json!({ "n": n }));
+    let message = |n: usize| NewMessage::new(queue(name), json!({ "n": n }));
     let messages: Vec<NewMessage> = (0..count).map(message).collect();
     let mut ids = Vec::new();
     for chunk in messages.chunks(500) {
@@ -64,7 +64,7 @@ pub(crate) fn options() -> WorkerOptions {
     }
 }
 
-/// A worker on one lane with default test options.
+/// A worker on one queue with default test options.
 pub(crate) fn work(store: &Arc<dyn Store>, name: &str, sink: &Arc<ScriptedSink>) -> WorkerHandle {
     work_with(store, name, sink, options())
 }
@@ -75,7 +75,7 @@ pub(crate) fn work_with(
     sink: &Arc<ScriptedSink>,
     options: WorkerOptions,
 ) -> WorkerHandle {
-    let work = LaneWork::new(lane(name), Arc::clone(sink) as Arc<dyn Sink>);
+    let work = QueueWork::new(queue(name), Arc::clone(sink) as Arc<dyn Sink>);
     Worker::start(Arc::clone(store), vec![work], options)
 }
 

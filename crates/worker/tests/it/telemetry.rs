@@ -5,26 +5,26 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering::SeqCst},
 };
 
-use consign_kernel::{LanePolicy, NewMessage, Outcome, StateKind, Store};
+use consign_kernel::{NewMessage, Outcome, QueuePolicy, StateKind, Store};
 use consign_worker::{About, Verdict, WorkerOptions};
 use serde_json::json;
 
 use crate::support::{
-    FaultyStore, Recorded, ScriptedSink, Traced, all_are, end, enqueue, lane, make_lane, number,
-    options, running_reference, work, work_with,
+    FaultyStore, Recorded, ScriptedSink, Traced, all_are, end, enqueue, make_queue, number,
+    options, queue, running_reference, work, work_with,
 };
 
-/// A timeout is uncertain, and sent again where the lane says so: that is a retry too.
+/// A timeout is uncertain, and sent again where the queue says so: that is a retry too.
 #[tokio::test]
 async fn what_is_sent_again_counts_as_a_retry_whatever_it_was_recorded_as() {
     let recorded = Recorded::install();
     let store: Arc<dyn Store> = Arc::new(running_reference());
-    let policy = LanePolicy {
+    let policy = QueuePolicy {
         retry: consign_kernel::RetrySchedule::Fixed { delay_ms: 1 },
         on_uncertain: consign_kernel::OnUncertain::Resend,
-        ..LanePolicy::default()
+        ..QueuePolicy::default()
     };
-    make_lane(&*store, "mail", &policy).await;
+    make_queue(&*store, "mail", &policy).await;
     let sink = ScriptedSink::new(|delivery| async move {
         let (outcome, code) = match delivery.attempt_no {
             1 => (Outcome::Uncertain, "timeout"),
@@ -37,7 +37,7 @@ async fn what_is_sent_again_counts_as_a_retry_whatever_it_was_recorded_as() {
     let worker = work(&store, "mail", &sink);
     all_are(&*store, &ids, StateKind::Delivered).await;
     end(&worker, &*store).await;
-    assert_eq!(recorded.of("consign_retries_total{lane=mail}"), 2);
+    assert_eq!(recorded.of("consign_retries_total{queue=mail}"), 2);
 }
 
 #[tokio::test]
@@ -45,7 +45,7 @@ async fn counters_tell_what_happened() {
     let recorded = Recorded::install();
     let faulty = FaultyStore::new(Arc::new(running_reference()));
     let store: Arc<dyn Store> = faulty.clone();
-    make_lane(&*store, "mail", &LanePolicy::default()).await;
+    make_queue(&*store, "mail", &QueuePolicy::default()).await;
     faulty.lose_answer("settle");
     let sink = ScriptedSink::new(|delivery| async move {
         match number(&delivery) {
@@ -59,18 +59,18 @@ async fn counters_tell_what_happened() {
     all_are(&*store, &ids[..1], StateKind::Dead).await;
     end(&worker, &*store).await;
     let table = [
-        ("consign_claimed_total{lane=mail}", 30),
-        ("consign_attempts_total{lane=mail,outcome=delivered}", 29),
-        ("consign_attempts_total{lane=mail,outcome=dead}", 1),
-        ("consign_attempts_total{lane=mail,outcome=retry}", 0),
-        ("consign_retries_total{lane=mail}", 0),
-        ("consign_delivery_seconds{lane=mail,outcome=delivered}", 29),
-        ("consign_delivery_seconds{lane=mail,outcome=dead}", 1),
-        ("consign_database_errors_total{lane=mail}", 1),
-        ("consign_leases_lost_total{lane=mail}", 0),
-        ("consign_late_results_total{lane=mail}", 0),
-        ("consign_in_flight{lane=mail}", 0),
-        ("consign_breaker_state{lane=mail,sink=scripted}", 0),
+        ("consign_claimed_total{queue=mail}", 30),
+        ("consign_attempts_total{queue=mail,outcome=delivered}", 29),
+        ("consign_attempts_total{queue=mail,outcome=dead}", 1),
+        ("consign_attempts_total{queue=mail,outcome=retry}", 0),
+        ("consign_retries_total{queue=mail}", 0),
+        ("consign_delivery_seconds{queue=mail,outcome=delivered}", 29),
+        ("consign_delivery_seconds{queue=mail,outcome=dead}", 1),
+        ("consign_database_errors_total{queue=mail}", 1),
+        ("consign_leases_lost_total{queue=mail}", 0),
+        ("consign_late_results_total{queue=mail}", 0),
+        ("consign_in_flight{queue=mail}", 0),
+        ("consign_breaker_state{queue=mail,sink=scripted}", 0),
     ];
     for (name, expected) in table {
         assert_eq!(recorded.of(name), expected, "{name}");
@@ -81,7 +81,7 @@ async fn counters_tell_what_happened() {
         "settle_seconds",
         "pickup_seconds",
     ] {
-        let name = format!("consign_{name}{{lane=mail}}");
+        let name = format!("consign_{name}{{queue=mail}}");
         assert!(recorded.of(&name) > 0, "{name}");
     }
 }
@@ -90,8 +90,8 @@ async fn counters_tell_what_happened() {
 async fn a_delivery_is_a_span_and_a_failure_is_one_line_without_its_payload() {
     let traced = Traced::install();
     let store: Arc<dyn Store> = Arc::new(running_reference());
-    make_lane(&*store, "mail", &LanePolicy::default()).await;
-    let secret = NewMessage::new(lane("mail"), json!({"password": "hunter2"}));
+    make_queue(&*store, "mail", &QueuePolicy::default()).await;
+    let secret = NewMessage::new(queue("mail"), json!({"password": "hunter2"}));
     let ids = [store.enqueue(&[secret]).await.unwrap()[0].id];
     let sink = ScriptedSink::new(|_| async {
         Verdict::failed(Outcome::Dead, About::Message, "http_410", "gone")
@@ -129,7 +129,7 @@ async fn a_delivery_is_a_span_and_a_failure_is_one_line_without_its_payload() {
         .filter(|line| line.starts_with("WARN"))
         .collect();
     assert_eq!(failures.len(), 1, "{lines:?}");
-    let said = format!("lane mail: message {id} was not delivered (http_410): gone");
+    let said = format!("queue mail: message {id} was not delivered (http_410): gone");
     assert!(failures[0].contains(&said), "{failures:?}");
     assert!(!format!("{spans}{lines:?}").contains("hunter2"));
 }

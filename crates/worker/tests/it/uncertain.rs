@@ -7,7 +7,7 @@ use std::sync::{
 
 use consign_kernel::{
     AttemptOutcome::{self, Delivered, Uncertain},
-    LanePolicy, MessageId, OnUncertain, Outcome, RetrySchedule, StateKind, Store,
+    MessageId, OnUncertain, Outcome, QueuePolicy, RetrySchedule, StateKind, Store,
 };
 use consign_testkit::eventually;
 use consign_worker::{About, Delivery, Probe, Verdict};
@@ -15,16 +15,16 @@ use serde_json::json;
 
 use crate::support::{
     FaultyStore, Gate, SOON, ScriptedSink, all_are, attempts, end, enqueue, frozen_reference,
-    make_lane, running_reference, work,
+    make_queue, running_reference, work,
 };
 
-fn policy(on_uncertain: OnUncertain) -> LanePolicy {
-    LanePolicy {
+fn policy(on_uncertain: OnUncertain) -> QueuePolicy {
+    QueuePolicy {
         on_uncertain,
         timeout_ms: 50,
         attempts_max: 3,
         retry: RetrySchedule::Fixed { delay_ms: 1 },
-        ..LanePolicy::default()
+        ..QueuePolicy::default()
     }
 }
 
@@ -36,14 +36,14 @@ async fn silent_at_first(delivery: Delivery) -> Verdict {
     Verdict::delivered()
 }
 
-/// Works off one message in a lane of this kind; answers with its attempts.
+/// Works off one message in a queue of this kind; answers with its attempts.
 async fn run(
     on_uncertain: OnUncertain,
     sink: &Arc<ScriptedSink>,
     ends: StateKind,
 ) -> Vec<(AttemptOutcome, String)> {
     let store: Arc<dyn Store> = Arc::new(running_reference());
-    make_lane(&*store, "mail", &policy(on_uncertain)).await;
+    make_queue(&*store, "mail", &policy(on_uncertain)).await;
     let ids: Vec<MessageId> = enqueue(&*store, "mail", 1).await;
     let worker = work(&store, "mail", sink);
     all_are(&*store, &ids, ends).await;
@@ -165,11 +165,11 @@ async fn a_delivery_is_recorded_as_begun_before_it_starts() {
     let (reference, _clock) = frozen_reference();
     let faulty = FaultyStore::new(Arc::new(reference));
     let store: Arc<dyn Store> = faulty.clone();
-    let lane = LanePolicy {
+    let queue = QueuePolicy {
         timeout_ms: 60_000,
         ..policy(OnUncertain::Hold)
     };
-    make_lane(&*store, "mail", &lane).await;
+    make_queue(&*store, "mail", &queue).await;
     let unbegun = Arc::new(AtomicUsize::new(0));
     let gate = Gate::default();
     let sink = ScriptedSink::new({

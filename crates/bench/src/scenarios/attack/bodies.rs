@@ -40,7 +40,7 @@ impl Attack for Bodies {
 async fn hold(target: &Target) -> Result<()> {
     let mut stream = TcpStream::connect(&target.address).await?;
     let head = format!(
-        "POST /v1/lanes/attacked/messages HTTP/1.1\r\nHost: {}\r\n\
+        "POST /v1/queues/attacked/messages HTTP/1.1\r\nHost: {}\r\n\
          Content-Type: application/json\r\nContent-Length: {BYTES}\r\n\r\n",
         target.address
     );

@@ -45,7 +45,7 @@ impl Attack for HalfOpen {
 /// Stays until the server closes the connection.
 async fn open(target: &Target) -> Result<()> {
     let mut stream = TcpStream::connect(&target.address).await?;
-    stream.write_all(b"POST /v1/lanes/attac").await?;
+    stream.write_all(b"POST /v1/queues/attac").await?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).await?;
     Ok(())

@@ -1,4 +1,4 @@
-//! A backlog of 700 messages of a mebibyte in a lane that the process delivers.
+//! A backlog of 700 messages of a mebibyte in a queue that the process delivers.
 
 use anyhow::Result;
 use async_trait::async_trait;
@@ -18,7 +18,7 @@ impl Attack for Large {
     }
 
     fn settings(&self, receiver: &Receiver) -> String {
-        receiver.lane("large", "")
+        receiver.queue("large", "")
     }
 
     async fn run(&self, target: &Target) -> Result<()> {

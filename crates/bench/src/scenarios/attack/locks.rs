@@ -25,7 +25,7 @@ impl Attack for LockedKey {
         let _producer = holding(target, include_str!("../../../sql/attack_key.sql")).await?;
         let body = json!({"payload": 1, "key": "same"}).to_string();
         target
-            .flood(CLIENTS, "/v1/lanes/attacked/messages", &body)
+            .flood(CLIENTS, "/v1/queues/attacked/messages", &body)
             .await;
         Ok(())
     }

@@ -19,7 +19,7 @@ impl Attack for Objects {
         let as_headers = format!("{{\"payload\": 0, \"headers\": {{\"x\": [{objects}0]}}}}");
         let as_arguments =
             format!("{{\"tool\": \"memory_store\", \"arguments\": {{\"x\": [{objects}0]}}}}");
-        let path = "/v1/lanes/attacked/messages";
+        let path = "/v1/queues/attacked/messages";
         tokio::join!(
             target.flood(4, path, &as_payload),
             target.flood(4, path, &as_headers),

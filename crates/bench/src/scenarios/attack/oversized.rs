@@ -1,4 +1,4 @@
-//! Payloads eight times as large as the lane allows, as large as a body may be.
+//! Payloads eight times as large as the queue allows, as large as a body may be.
 
 use anyhow::Result;
 use async_trait::async_trait;
@@ -15,7 +15,9 @@ impl Attack for Oversized {
 
     async fn run(&self, target: &Target) -> Result<()> {
         let body = zeros(8 * 1024 * 1024 - 100);
-        target.flood(10, "/v1/lanes/attacked/messages", &body).await;
+        target
+            .flood(10, "/v1/queues/attacked/messages", &body)
+            .await;
         Ok(())
     }
 }

@@ -73,7 +73,7 @@ async fn asked(address: String, request: Request) -> (Request, Duration, Result<
         match request {
             Request::Enqueue => {
                 let body = json!({"payload": payload()}).to_string();
-                let answer = client.post("/v1/lanes/other/messages", &body).await;
+                let answer = client.post("/v1/queues/other/messages", &body).await;
                 answer.map(drop)
             }
             Request::Health => client.page("/healthz").await.map(drop),

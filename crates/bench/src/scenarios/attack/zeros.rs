@@ -15,7 +15,9 @@ impl Attack for Zeros {
 
     async fn run(&self, target: &Target) -> Result<()> {
         let body = zeros(960_000);
-        target.flood(16, "/v1/lanes/attacked/messages", &body).await;
+        target
+            .flood(16, "/v1/queues/attacked/messages", &body)
+            .await;
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, ensure};
-use consign_kernel::{By, Claim, LaneName, LanePolicy, NewMessage, Store};
+use consign_kernel::{By, Claim, NewMessage, QueueName, QueuePolicy, Store};
 use serde_json::json;
 use sqlx::{Connection, SqliteConnection, sqlite::SqliteConnectOptions};
 
@@ -11,7 +11,7 @@ use crate::{scenarios::sqlite, scratch::Scratch};
 
 /// What each call enqueues.
 const BATCH: usize = 1_000;
-/// In a lane where others are many.
+/// In a queue where others are many.
 const QUIET: usize = 20;
 const GROUPS: usize = 10;
 const LEASED: u32 = 400;
@@ -56,11 +56,11 @@ pub(super) async fn sqlite(path: &Path, messages: u32, dead: u32) -> Result<()> 
     lively(store).await
 }
 
-fn lane(name: &str) -> Result<LaneName> {
+fn queue(name: &str) -> Result<QueueName> {
     Ok(name.parse()?)
 }
 
-/// The lanes.
+/// The queues.
 async fn quiet(store: &dyn Store) -> Result<()> {
     let by = By::new("bench", "the dashboard is measured");
     for name in [
@@ -72,31 +72,31 @@ async fn quiet(store: &dyn Store) -> Result<()> {
         super::THROUGH,
     ] {
         store
-            .put_lane(&lane(name)?, &LanePolicy::default(), &by)
+            .put_queue(&queue(name)?, &QueuePolicy::default(), &by)
             .await?;
     }
-    let ordered = LanePolicy {
+    let ordered = QueuePolicy {
         ordered: true,
-        ..LanePolicy::default()
+        ..QueuePolicy::default()
     };
-    store.put_lane(&lane("steps")?, &ordered, &by).await?;
+    store.put_queue(&queue("steps")?, &ordered, &by).await?;
     Ok(())
 }
 
-/// What the store itself makes better than a statement: what is leased, what waits, and a lane with little in it.
+/// What the store itself makes better than a statement: what is leased, what waits, and a queue with little in it.
 async fn lively(store: Arc<dyn Store>) -> Result<()> {
     let step = |n: usize| {
-        let message = NewMessage::new(lane("steps")?, json!({ "number": n }));
+        let message = NewMessage::new(queue("steps")?, json!({ "number": n }));
         anyhow::Ok(message.with_group(format!("group-{}", n % GROUPS)))
     };
     let steps: Vec<NewMessage> = (0..BATCH).map(step).collect::<Result<_>>()?;
     store.enqueue(&steps).await?;
-    let few = (0..QUIET).map(|n| Ok(NewMessage::new(lane("quiet")?, json!(n))));
+    let few = (0..QUIET).map(|n| Ok(NewMessage::new(queue("quiet")?, json!(n))));
     store.enqueue(&few.collect::<Result<Vec<_>>>()?).await?;
     for owner in ["worker-1", "worker-2"] {
         let claim = Claim {
             ttl: Some(HELD_FOR),
-            ..Claim::new(lane("mail")?, owner, LEASED / 2)
+            ..Claim::new(queue("mail")?, owner, LEASED / 2)
         };
         ensure!(
             store.claim(&claim).await?.is_some(),

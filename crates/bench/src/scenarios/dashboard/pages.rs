@@ -24,10 +24,10 @@ fn pages(messages: u32) -> Vec<(String, String)> {
     let ready = messages - messages / 40;
     // As `fill_dashboard.sql` has it: dead.
     let dead = old / 100 * 100 + 7;
-    let lane = ["waiting", "ready", "leased", "held", "dead", "delivered"].map(|state| {
+    let queue = ["waiting", "ready", "leased", "held", "dead", "delivered"].map(|state| {
         (
-            format!("lane, {state}"),
-            format!("/ui/lanes/mail?state={state}"),
+            format!("queue, {state}"),
+            format!("/ui/queues/mail?state={state}"),
         )
     });
     let search =
@@ -36,13 +36,13 @@ fn pages(messages: u32) -> Vec<(String, String)> {
     let mut pages = vec![
         plain("overview", "/"),
         plain("overview, last day", "/?window=day"),
-        plain("lane", "/ui/lanes/mail"),
-        plain("lane with little in it", "/ui/lanes/quiet"),
+        plain("queue", "/ui/queues/mail"),
+        plain("queue with little in it", "/ui/queues/quiet"),
         plain(
-            "lane with little delivered",
-            "/ui/lanes/steps?state=delivered",
+            "queue with little delivered",
+            "/ui/queues/steps?state=delivered",
         ),
-        plain("lane, search by code", "/ui/lanes/mail?q=code_2"),
+        plain("queue, search by code", "/ui/queues/mail?q=code_2"),
         plain("messages", "/ui/messages"),
         plain("messages, ready", "/ui/messages?state=ready"),
         plain("messages, delivered", "/ui/messages?state=delivered"),
@@ -67,16 +67,16 @@ fn pages(messages: u32) -> Vec<(String, String)> {
         ("message, ready".to_owned(), format!("/ui/messages/{ready}")),
         plain("leases", "/ui/leases"),
         plain("dead", "/ui/dead"),
-        plain("dead, filtered", "/ui/dead?lane=billing&code=code_2"),
+        plain("dead, filtered", "/ui/dead?queue=billing&code=code_2"),
         plain(
             "preview of a redrive",
-            "/ui/dead/preview?lane=billing&code=code_2&limit=500",
+            "/ui/dead/preview?queue=billing&code=code_2&limit=500",
         ),
         plain("audit", "/ui/audit"),
-        plain("audit, filtered", "/ui/audit?action=hold&lane=reports"),
+        plain("audit, filtered", "/ui/audit?action=hold&queue=reports"),
         plain("memory", "/ui/memory"),
     ];
-    pages.extend(lane);
+    pages.extend(queue);
     pages
 }
 
@@ -133,7 +133,7 @@ pub(super) async fn measure(
 /// Messages come and go while pages are asked for, until it is stopped.
 fn load(mut client: Client) -> JoinHandle<Result<()>> {
     tokio::spawn(async move {
-        let message = json!({"lane": THROUGH, "payload": payload()});
+        let message = json!({"queue": THROUGH, "payload": payload()});
         let body = json!({"messages": vec![message; LOAD_BATCH as usize]}).to_string();
         let mut ticks = interval(LOAD_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -24,15 +24,15 @@ pub(super) async fn measure(
         0 => format!("message:{}", messages / 2 + n),
         1 => format!("message:{}", messages / 100 * (n + 1) + 7),
         2 => format!(
-            "lane:mail:{}",
+            "queue:mail:{}",
             ["dead", "held", "ready", "leased", "waiting"][n as usize / 4]
         ),
         _ => [
             "dead",
             "leases",
             "overview:day",
-            "lane:steps",
-            "lane:billing",
+            "queue:steps",
+            "queue:billing",
         ][n as usize / 4]
             .to_owned(),
     });

@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
 use async_trait::async_trait;
-use consign_kernel::{LaneName, Store};
-use consign_worker::{Delivery, LaneWork, Sink, Verdict, Worker, WorkerHandle, WorkerOptions};
+use consign_kernel::{QueueName, Store};
+use consign_worker::{Delivery, QueueWork, Sink, Verdict, Worker, WorkerHandle, WorkerOptions};
 use tokio::{
     sync::mpsc::{self, UnboundedReceiver, UnboundedSender},
     time::{Instant, interval_at, timeout},
@@ -24,7 +24,7 @@ pub(in crate::scenarios) struct Timed {
 impl Timed {
     pub(in crate::scenarios) fn start(
         store: Arc<dyn Store>,
-        lane: &LaneName,
+        queue: &QueueName,
         notified: bool,
     ) -> Self {
         let (sender, starts) = mpsc::unbounded_channel();
@@ -32,7 +32,7 @@ impl Timed {
             notified,
             ..WorkerOptions::new("bench")
         };
-        let work = LaneWork::new(lane.clone(), Arc::new(Noting(sender)));
+        let work = QueueWork::new(queue.clone(), Arc::new(Noting(sender)));
         let worker = Worker::start(store, vec![work], options);
         Self { worker, starts }
     }

@@ -14,7 +14,7 @@ pub(super) const FILES: usize = 3_000;
 const FOLDERS: [&str; 7] = [
     "kernel", "worker", "server", "store", "sinks", "memory", "orders",
 ];
-const WORDS: &str = "the lane is claimed when a worker asks for it and nobody else holds what was leased before its time";
+const WORDS: &str = "the queue is claimed when a worker asks for it and nobody else holds what was leased before its time";
 /// Every so many commits one is a merge, of one that is so far behind.
 const MERGE_EVERY: u32 = 20;
 const MERGED_BEHIND: u32 = 5;

@@ -7,9 +7,9 @@ use std::{
 
 use anyhow::{Context, Result};
 use async_trait::async_trait;
-use consign_kernel::LaneName;
+use consign_kernel::QueueName;
 use consign_postgres::{PostgresOptions, PostgresStore};
-use consign_worker::{Delivery, LaneWork, Sink, Verdict, Worker, WorkerHandle, WorkerOptions};
+use consign_worker::{Delivery, QueueWork, Sink, Verdict, Worker, WorkerHandle, WorkerOptions};
 use sqlx::{PgConnection, types::Json};
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -54,17 +54,17 @@ impl Setting {
     }
 }
 
-/// Messages a second, with the lane's default policy or with `notify` off.
+/// Messages a second, with the queue's default policy or with `notify` off.
 pub(super) async fn rate(
     plan: &Plan,
     scratch: &Scratch,
     setting: Setting,
     is_notifying: bool,
 ) -> Result<f64> {
-    let lane: LaneName = if is_notifying { "default" } else { "quiet" }.parse()?;
+    let queue: QueueName = if is_notifying { "default" } else { "quiet" }.parse()?;
     let company = match setting {
-        Setting::BesideWorker => Some(Company::work(scratch, &lane).await?),
-        Setting::BesideSleeper if is_notifying => Some(Company::resting(scratch, &lane).await?),
+        Setting::BesideWorker => Some(Company::work(scratch, &queue).await?),
+        Setting::BesideSleeper if is_notifying => Some(Company::resting(scratch, &queue).await?),
         _ => None,
     };
     let without_trigger = setting == Setting::WithoutTrigger && is_notifying;
@@ -79,7 +79,7 @@ pub(super) async fn rate(
         }
         _ => "SELECT consign.enqueue($1, $2)",
     };
-    let rate = produce(scratch, &lane, sql, plan.counts.wake).await;
+    let rate = produce(scratch, &queue, sql, plan.counts.wake).await;
     if without_trigger {
         scratch
             .run("ALTER TABLE consign.ready ENABLE TRIGGER wake")
@@ -88,13 +88,13 @@ pub(super) async fn rate(
     if let Some(company) = company {
         company.end().await;
     }
-    scratch.empty(&lane).await?;
+    scratch.empty(&queue).await?;
     rate
 }
 
 async fn produce(
     scratch: &Scratch,
-    lane: &LaneName,
+    queue: &QueueName,
     sql: &'static str,
     during: Duration,
 ) -> Result<f64> {
@@ -105,7 +105,7 @@ async fn produce(
     let mut producers = JoinSet::new();
     let started = Instant::now();
     for connection in connections {
-        producers.spawn(enqueue(connection, lane.clone(), sql, started + during));
+        producers.spawn(enqueue(connection, queue.clone(), sql, started + during));
     }
     let mut messages = 0;
     for made in producers.join_all().await {
@@ -116,7 +116,7 @@ async fn produce(
 
 async fn enqueue(
     mut connection: PgConnection,
-    lane: LaneName,
+    queue: QueueName,
     sql: &'static str,
     until: Instant,
 ) -> Result<u32> {
@@ -124,7 +124,7 @@ async fn enqueue(
     let mut messages = 0;
     while Instant::now() < until {
         sqlx::query(sql)
-            .bind(lane.as_str())
+            .bind(queue.as_str())
             .bind(&payload)
             .execute(&mut connection)
             .await
@@ -141,9 +141,9 @@ enum Company {
 }
 
 impl Company {
-    async fn work(scratch: &Scratch, lane: &LaneName) -> Result<Self> {
+    async fn work(scratch: &Scratch, queue: &QueueName) -> Result<Self> {
         let store = PostgresStore::connect(&PostgresOptions::new(scratch.url())).await?;
-        let work = LaneWork::new(lane.clone(), Arc::new(Taking));
+        let work = QueueWork::new(queue.clone(), Arc::new(Taking));
         let options = WorkerOptions::new("bench");
         Ok(Self::Worker(Worker::start(
             Arc::new(store),
@@ -152,15 +152,15 @@ impl Company {
         )))
     }
 
-    async fn resting(scratch: &Scratch, lane: &LaneName) -> Result<Self> {
+    async fn resting(scratch: &Scratch, queue: &QueueName) -> Result<Self> {
         let mut connection = scratch.connect().await?;
-        let lane = lane.clone();
+        let queue = queue.clone();
         Ok(Self::Sleeper(tokio::spawn(async move {
             loop {
                 // As if nothing were due, which it is: it sleeps on.
                 let sql = include_str!("../../../sql/sleep_on.sql");
                 let slept = sqlx::query(sql)
-                    .bind(lane.as_str())
+                    .bind(queue.as_str())
                     .execute(&mut connection);
                 if slept.await.is_err() {
                     return;

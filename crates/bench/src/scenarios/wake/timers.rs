@@ -1,4 +1,4 @@
-//! How late delayed messages, retries and the next of a group are delivered on idle lanes.
+//! How late delayed messages, retries and the next of a group are delivered on idle queues.
 
 use std::{
     sync::{Arc, Mutex},
@@ -7,10 +7,10 @@ use std::{
 
 use anyhow::{Context, Result};
 use async_trait::async_trait;
-use consign_kernel::{By, LaneName, LanePolicy, Outcome, Store};
+use consign_kernel::{By, Outcome, QueueName, QueuePolicy, Store};
 use consign_postgres::{PostgresOptions, PostgresStore};
 use consign_worker::{
-    About, Delivery, LaneWork, Sink, Verdict, Worker, WorkerHandle, WorkerOptions,
+    About, Delivery, QueueWork, Sink, Verdict, Worker, WorkerHandle, WorkerOptions,
 };
 use sqlx::PgConnection;
 use tokio::{
@@ -29,7 +29,7 @@ const DELAY: Duration = Duration::from_millis(200);
 const REST: Duration = Duration::from_millis(30);
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A worker of three lanes whose sink notes when it was called.
+/// A worker of three queues whose sink notes when it was called.
 pub(super) struct Worked {
     worker: WorkerHandle,
     producer: AsyncMutex<PgConnection>,
@@ -42,19 +42,19 @@ impl Worked {
         let (sender, starts) = mpsc::unbounded_channel();
         let mut work = Vec::new();
         for name in ["delayed", "retried", "ordered"] {
-            let lane: LaneName = name.parse()?;
-            let policy = LanePolicy {
+            let queue: QueueName = name.parse()?;
+            let policy = QueuePolicy {
                 ordered: name == "ordered",
-                ..LanePolicy::default()
+                ..QueuePolicy::default()
             };
-            let by = By::new("bench", "a lane to measure");
-            store.put_lane(&lane, &policy, &by).await?;
+            let by = By::new("bench", "a queue to measure");
+            store.put_queue(&queue, &policy, &by).await?;
             let sink = Noting {
                 starts: sender.clone(),
                 fails_first: name == "retried",
                 failed: Mutex::default(),
             };
-            work.push(LaneWork::new(lane, Arc::new(sink)));
+            work.push(QueueWork::new(queue, Arc::new(sink)));
         }
         Ok(Self {
             worker: Worker::start(store, work, WorkerOptions::new("bench")),

@@ -4,7 +4,7 @@ use consign_kernel::{By, Counts, Filter, MessageId, Move, StateKind, Store};
 use serde_json::{Value, json};
 
 use super::{
-    lane,
+    queue,
     story::{Story, check},
 };
 use crate::{
@@ -76,13 +76,13 @@ async fn history(store: &dyn Store, story: &Story, dead: MessageId) -> Result<()
 }
 
 async fn books(store: &dyn Store, story: &Story) -> Result<(), Failure> {
-    let counts = store.lane_counts(&lane()).await?;
+    let counts = store.queue_counts(&queue()).await?;
     let counts = counts.map(|(_, counts)| counts).unwrap_or_default();
     let expected = Counts {
         dead: 1,
         ..Counts::default()
     };
-    check(counts == expected, || format!("the lane holds {counts:?}"))?;
+    check(counts == expected, || format!("the queue holds {counts:?}"))?;
     story.shown("G9", "once the faults ended, everything else drained")?;
     let findings = store.doctor().await?;
     check(findings.is_empty(), || format!("doctor found {findings:?}"))?;

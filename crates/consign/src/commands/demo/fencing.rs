@@ -4,14 +4,14 @@ use consign_kernel::{AttemptOutcome, NewMessage, Report, SettleAnswer, Store};
 use serde_json::json;
 
 use super::{
-    PATIENT_LEASE, SHORT_LEASE, claim_soon, lane,
+    PATIENT_LEASE, SHORT_LEASE, claim_soon, queue,
     story::{Story, check},
 };
 use crate::failure::Failure;
 
 pub(super) async fn tell(store: &dyn Store, story: &mut Story) -> Result<(), Failure> {
     story.scene("A worker falls silent, loses its lease, and wakes up too late")?;
-    let invoice = NewMessage::new(lane(), json!({"invoice": 77}));
+    let invoice = NewMessage::new(queue(), json!({"invoice": 77}));
     let id = store.enqueue(&[invoice]).await?[0].id;
     let old = claim_soon(store, "cid", SHORT_LEASE).await?;
     let ttl_ms = SHORT_LEASE.as_millis();

@@ -4,7 +4,7 @@ use consign_kernel::{Error, Filter, NewMessage, Store};
 use serde_json::{Value, json};
 
 use super::{
-    lane,
+    queue,
     story::{Story, check},
 };
 use crate::failure::Failure;
@@ -60,5 +60,5 @@ pub(super) async fn tell(store: &dyn Store, story: &mut Story) -> Result<(), Fai
 
 fn order(number: u64, amount: u64) -> NewMessage {
     let payload: Value = json!({"order": number, "amount": amount});
-    NewMessage::new(lane(), payload).with_key(format!("order-{number}"))
+    NewMessage::new(queue(), payload).with_key(format!("order-{number}"))
 }

@@ -1,6 +1,6 @@
 //! `consign demo --serve`: an example shop to look at in a browser.
 //!
-//! The service is the real one, in this process; so are the far sides of its lanes, on this machine.
+//! The service is the real one, in this process; so are the far sides of its queues, on this machine.
 //! What the shop sends goes through the HTTP API.
 
 mod caller;
@@ -102,7 +102,7 @@ fn own(folder: &Path) -> Value {
 }
 
 /// Refuses a database that somebody uses, and leaves it as it is. One without a single message may be
-/// in use as well: for memories, for what its lanes are set to, for repositories. So there must be
+/// in use as well: for memories, for what its queues are set to, for repositories. So there must be
 /// nothing of this program in it.
 async fn must_be_new(address: &Address) -> Result<(), Failure> {
     let is_used = match (database::status(address).await?.version, address) {

@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::{
-    POLL_INTERVAL, SHORT_LEASE, WAIT_MAX, claim, lane,
+    POLL_INTERVAL, SHORT_LEASE, WAIT_MAX, claim, queue,
     story::{Story, check},
 };
 use crate::{failure::Failure, output::count};
@@ -18,7 +18,7 @@ const POISONED: usize = 5;
 /// Tells the scene and answers with the poison message, which is dead by then.
 pub(super) async fn tell(store: &dyn Store, story: &mut Story) -> Result<MessageId, Failure> {
     story.scene("One message of a batch kills every worker that touches it")?;
-    let mails = (0..BATCH_MESSAGES).map(|n| NewMessage::new(lane(), json!({"mail": n})));
+    let mails = (0..BATCH_MESSAGES).map(|n| NewMessage::new(queue(), json!({"mail": n})));
     let enqueued = store.enqueue(&mails.collect::<Vec<_>>()).await?;
     let ids: Vec<MessageId> = enqueued.iter().map(|enqueued| enqueued.id).collect();
     let poison = ids[POISONED];
@@ -30,7 +30,7 @@ pub(super) async fn tell(store: &dyn Store, story: &mut Story) -> Result<Message
     let ends = Instant::now() + WAIT_MAX;
     while unfinished(store).await? > 0 {
         check(Instant::now() < ends, || {
-            format!("the lane did not drain within {WAIT_MAX:?}")
+            format!("the queue did not drain within {WAIT_MAX:?}")
         })?;
         match claim(store, "eve", SHORT_LEASE).await? {
             Some(lease) if holds(&lease, poison) => {
@@ -45,9 +45,9 @@ pub(super) async fn tell(store: &dyn Store, story: &mut Story) -> Result<Message
     }
     verify(store, &ids, poison).await?;
     let alone = store
-        .lane(&lane())
+        .queue(&queue())
         .await?
-        .map_or(0, |lane| lane.policy.attempts_max);
+        .map_or(0, |queue| queue.policy.attempts_max);
     let text = format!(
         "after {crashes} crashes, the last {alone} of them alone in its lease, {poison} is dead"
     );

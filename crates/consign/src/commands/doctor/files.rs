@@ -27,7 +27,7 @@ pub(super) fn readable_by_others(config: &Config) -> Result<Vec<String>, Failure
 /// What sinks of kind `log` write to.
 fn log_files(config: &Config) -> impl Iterator<Item = PathBuf> {
     let is_log = |path: &KeyPath| match path.segments() {
-        [lanes, _, sink, name] => lanes == "lanes" && sink == "sink" && name == "path",
+        [queues, _, sink, name] => queues == "queues" && sink == "sink" && name == "path",
         _ => false,
     };
     config

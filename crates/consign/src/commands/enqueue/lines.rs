@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use consign_kernel::{Certainty, Enqueued, LaneName, NewMessage, Payload, Store, exact_headers};
+use consign_kernel::{Certainty, Enqueued, NewMessage, Payload, QueueName, Store, exact_headers};
 use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
 
@@ -21,14 +21,14 @@ use crate::{
 const BATCH_MESSAGES: usize = 500;
 /// A batch of large payloads is sent earlier, so that memory stays bounded.
 const BATCH_BYTES: usize = 16 * 1024 * 1024;
-/// Twice the largest payload any lane may allow.
+/// Twice the largest payload any queue may allow.
 const LINE_BYTES_MAX: u64 = 128 * 1024 * 1024;
 
 /// A line as people write it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line<'l> {
-    lane: Option<LaneName>,
+    queue: Option<QueueName>,
     key: Option<String>,
     group: Option<String>,
     #[serde(borrow)]
@@ -39,8 +39,8 @@ struct Line<'l> {
     delay_ms: u64,
 }
 
-/// Enqueues every line; those that name no lane go to `lane`.
-pub(super) async fn run(context: &Context, lane: LaneName) -> Result<Exit, Failure> {
+/// Enqueues every line; those that name no queue go to `queue`.
+pub(super) async fn run(context: &Context, queue: QueueName) -> Result<Exit, Failure> {
     refuse_terminal()?;
     let store = context.store().await?;
     let mut sender = Sender {
@@ -62,7 +62,7 @@ pub(super) async fn run(context: &Context, lane: LaneName) -> Result<Exit, Failu
         if line.trim_ascii().is_empty() {
             continue;
         }
-        match parse_line(&line, number, &lane) {
+        match parse_line(&line, number, &queue) {
             Ok(message) => sender.add(number, message).await?,
             Err(bad) => return Err(sender.stop_before(bad).await),
         }
@@ -85,7 +85,7 @@ fn read_line(input: &mut impl BufRead, number: u64) -> Result<Option<Vec<u8>>, F
     Ok((!line.is_empty()).then_some(line))
 }
 
-fn parse_line(line: &[u8], number: u64, lane: &LaneName) -> Result<NewMessage, Failure> {
+fn parse_line(line: &[u8], number: u64, queue: &QueueName) -> Result<NewMessage, Failure> {
     let text = std::str::from_utf8(line).map_err(|error| {
         let at = error.valid_up_to();
         Failure::refused(format!("line {number}: is not UTF-8 from byte {at} on"))
@@ -100,7 +100,7 @@ fn parse_line(line: &[u8], number: u64, lane: &LaneName) -> Result<NewMessage, F
         Failure::from(error).map_message(|text| format!("line {number}: {text}"))
     })?;
     Ok(NewMessage {
-        lane: line.lane.unwrap_or_else(|| lane.clone()),
+        queue: line.queue.unwrap_or_else(|| queue.clone()),
         key: line.key,
         group: line.group,
         payload,

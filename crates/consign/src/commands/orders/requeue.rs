@@ -17,7 +17,7 @@ use crate::{
 /// Give aborted orders a fresh set of sends.
 ///
 /// Only aborted orders can be requeued. The ledger follows: the order is accepted again, and its key
-/// is remembered anew. Many at once: `consign requeue --lane orders --code CODE`.
+/// is remembered anew. Many at once: `consign requeue --queue orders --code CODE`.
 #[derive(Args, Debug)]
 pub(super) struct Requeue {
     /// The orders: CLIENT/KEY, or the ids of their messages

@@ -3,7 +3,7 @@
 use std::{fmt, str::FromStr};
 
 use consign_kernel::{MessageId, Store};
-use consign_orders::{Client, LANE, Ledger, LedgerEntry, OrderKey};
+use consign_orders::{Client, Ledger, LedgerEntry, OrderKey, QUEUE};
 
 use crate::failure::{Exit, Failure};
 
@@ -58,7 +58,7 @@ impl Which {
                     return Ok(None);
                 };
                 let message = explanation.message;
-                let key = message.key.filter(|_| message.lane.as_str() == LANE);
+                let key = message.key.filter(|_| message.queue.as_str() == QUEUE);
                 let Some(Self::Key(client, key)) = key.and_then(|key| key.parse().ok()) else {
                     return Ok(None);
                 };

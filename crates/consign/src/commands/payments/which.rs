@@ -3,7 +3,7 @@
 use std::{fmt, str::FromStr};
 
 use consign_kernel::{MessageId, Store};
-use consign_payments::{LANE, OutboxId};
+use consign_payments::{OutboxId, QUEUE};
 
 use crate::failure::{Exit, Failure};
 
@@ -44,7 +44,7 @@ impl Which {
             Self::Message(id) => {
                 let found = store.explain(id).await?;
                 let message = found.map(|found| found.message);
-                let message = message.filter(|message| message.lane.as_str() == LANE);
+                let message = message.filter(|message| message.queue.as_str() == QUEUE);
                 // The key of its message is its name.
                 Ok(message.and_then(|message| message.key?.parse().ok()))
             }

@@ -28,7 +28,7 @@ pub(super) struct Consume {
 
 impl Consume {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
-        let repositories = Repositories::open_with_lane(context).await?;
+        let repositories = Repositories::open_with_queue(context).await?;
         let mut done = Vec::new();
         for repo in self.which.among(repositories.ledger()).await? {
             let progress = Progress::of("changes", None, context.out.is_json());

@@ -231,7 +231,7 @@ async fn listening(child: &mut Child) -> Option<String> {
 }
 
 /// The configuration of the processes under test: what is said about memories and the database, and
-/// nothing else, so that no other lane is touched.
+/// nothing else, so that no other queue is touched.
 pub(super) struct Files {
     config: PathBuf,
     log: PathBuf,
@@ -250,7 +250,7 @@ impl Files {
             more.iter()
                 .map(|(name, value)| ((*name).to_owned(), value.clone())),
         );
-        // Whoever says nothing about memories leaves their lane as it is; so does this file then.
+        // Whoever says nothing about memories leaves their queue as it is; so does this file then.
         let token = (!memory.is_empty()).then(|| Correlation::new().to_string());
         if let Some(token) = &token {
             let tokens = json!([{"token": token, "actor": WRITER, "admin": true}]);

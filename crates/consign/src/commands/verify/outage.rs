@@ -91,7 +91,7 @@ async fn while_down(stack: &Stack, phases: &mut Phases) -> Result<MessageId, Tro
     Ok(outbox_id)
 }
 
-/// Delivers what waits by `consign work --lane memory --once`; under what it is stored.
+/// Delivers what waits by `consign work --queue memory --once`; under what it is stored.
 async fn deliver(stack: &Stack, outbox_id: MessageId) -> Result<String, Trouble> {
     let memory_id = is_sent(stack, outbox_id).await?;
     let filter = AuditFilter {
@@ -139,7 +139,7 @@ async fn is_sent(stack: &Stack, outbox_id: MessageId) -> Result<String, Trouble>
 
 /// A worker that delivers what is due. That something was not delivered is seen in the row.
 async fn work_once(stack: &Stack) -> Result<(), Trouble> {
-    let once = ["work", "--lane", "memory", "--once", "--keep-policies"];
+    let once = ["work", "--queue", "memory", "--once", "--keep-policies"];
     let mut work = stack.files.command(&once);
     let ended = timeout(WORK_MAX, work.status()).await;
     let code = match ended {

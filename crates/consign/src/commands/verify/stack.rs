@@ -94,7 +94,7 @@ impl Stack {
         if is_own {
             is_unused(&opened, &space(&config.settings.memory.options)).await?;
         }
-        Memory::make_lane(&*opened.store, &config).await?;
+        Memory::make_queue(&*opened.store, &config).await?;
         let files = Files::write(folder.path(), &config, &address, &more)?;
         let gateway = match &verify.gateway_url {
             Some(url) => {

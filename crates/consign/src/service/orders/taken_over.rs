@@ -36,7 +36,7 @@ impl TakenOver {
         Self {
             sink,
             history: History(store),
-            expired: counter!(OUTBOX_LOCK_LEASE_EXPIRED_TOTAL, "lane" => consign_orders::LANE),
+            expired: counter!(OUTBOX_LOCK_LEASE_EXPIRED_TOTAL, "queue" => consign_orders::QUEUE),
         }
     }
 

@@ -22,7 +22,7 @@ pub(in crate::service) async fn sample(ledger: Arc<dyn ScmLedger>, every: Durati
         ticks.tick().await;
         match timeout(PATIENCE, ledger.status()).await {
             Ok(Ok(standing)) => record(&standing, Timestamp::now()),
-            // Whoever counts lanes says that the database is away; a login may not be allowed to look.
+            // Whoever counts queues says that the database is away; a login may not be allowed to look.
             Ok(Err(error)) => tracing::debug!("repositories cannot be counted: {error}"),
             Err(_) => tracing::debug!("repositories cannot be counted within {PATIENCE:?}"),
         }

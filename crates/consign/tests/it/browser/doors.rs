@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use super::{Desk, Ground};
 use crate::{
     service::SOON,
-    support::{lane, work},
+    support::{queue, work},
 };
 
 const COOKIE: &str = "consign_session_";
@@ -29,10 +29,10 @@ impl Doors {
     async fn new(server: &str) -> Self {
         let ground = Ground::sqlite();
         let consign = &ground.consign;
-        consign.run(["lanes", "set", "default"]).expect(0);
+        consign.run(["queues", "set", "default"]).expect(0);
         let dead = consign.enqueue_one().0;
         let store = consign.store().await;
-        work(&*store, &lane("default"), Outcome::Dead, "no_use").await;
+        work(&*store, &queue("default"), Outcome::Dead, "no_use").await;
         drop(store);
         let mut configuration = format!("[server]\n{server}\n");
         let mut token = |name: &str, scope: &str| {
@@ -94,7 +94,7 @@ async fn a_login_opens_what_its_token_does() {
     let scripts = browser.script("return document.cookie", json!([])).await;
     assert_eq!(scripts, "", "scripts do not see the session");
     assert!(!browser.has("form[action$='/requeue']").await);
-    let api = "return fetch('/v1/lanes').then(answer => answer.status)";
+    let api = "return fetch('/v1/queues').then(answer => answer.status)";
     assert_eq!(browser.script(api, json!([])).await, 401, "for pages only");
 
     // A button that is not there is made by hand.
@@ -187,10 +187,10 @@ async fn a_session_ends_even_if_its_cookie_is_kept() {
     desk.go("/ui/audit").await;
     desk.arrives("/ui/login").await;
     browser.set_cookie(&name, &cookie).await;
-    let pause = "return fetch('/ui/lanes/default/pause', {method: 'POST', redirect: 'manual', \
+    let pause = "return fetch('/ui/queues/default/pause', {method: 'POST', redirect: 'manual', \
                  body: new URLSearchParams({reason: 'late', csrf: 'x'})}).then(it => it.status)";
     assert_eq!(browser.script(pause, json!([])).await, 401);
-    let shown = desk.consign.json(["lanes", "show", "default"]);
+    let shown = desk.consign.json(["queues", "show", "default"]);
     assert!(shown["paused_at"].is_null(), "{shown}");
     doors.desk.service.stop().await;
 }
@@ -199,26 +199,26 @@ async fn a_session_ends_even_if_its_cookie_is_kept() {
 async fn what_was_written_outlives_the_session() {
     let doors = Doors::new("").await;
     let (desk, browser) = (&doors.desk, &doors.desk.browser);
-    desk.go("/ui/lanes/default").await;
+    desk.go("/ui/queues/default").await;
     doors.enter(&doors.operator).await;
-    desk.arrives("/ui/lanes/default").await;
+    desk.arrives("/ui/queues/default").await;
     browser.write("#reason", "three lines of thought").await;
     browser.forget_cookies().await;
     browser.click("form[action$='/pause'] button").await;
     browser.sees("h1", "Your session has ended").await;
     let kept = "document.querySelector('#kept').value === 'three lines of thought'";
     browser.until("it is shown", kept, json!([])).await;
-    let shown = desk.consign.json(["lanes", "show", "default"]);
+    let shown = desk.consign.json(["queues", "show", "default"]);
     assert!(shown["paused_at"].is_null(), "{shown}");
 
     browser.click("main a[href^='/ui/login']").await;
     doors.enter(&doors.operator).await;
-    desk.arrives("/ui/lanes/default").await;
+    desk.arrives("/ui/queues/default").await;
     let back = "document.querySelector('#reason').value === 'three lines of thought'";
     browser.until("it is back", back, json!([])).await;
     browser.click("form[action$='/pause'] button").await;
     browser.sees(".flash", "Paused").await;
-    desk.go("/ui/lanes/default").await;
+    desk.go("/ui/queues/default").await;
     let gone = "document.querySelector('#reason').value === ''";
     browser.until("it comes back once", gone, json!([])).await;
     doors.desk.service.stop().await;

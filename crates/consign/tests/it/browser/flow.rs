@@ -11,7 +11,7 @@ on_stores!(a_message_appears_fails_is_explained_requeued_and_delivered);
 
 async fn a_message_appears_fails_is_explained_requeued_and_delivered(ground: Ground) {
     let receiver = Receiver::start(Mood::Rejects).await;
-    let sink = format!("[lanes.mail.sink]\n{}", receiver.sink());
+    let sink = format!("[queues.mail.sink]\n{}", receiver.sink());
     let desk = Desk::on(ground, &sink).await;
     let browser = &desk.browser;
 
@@ -19,12 +19,12 @@ async fn a_message_appears_fails_is_explained_requeued_and_delivered(ground: Gro
     browser.sees(".well", "All is well").await;
     desk.remember().await;
     desk.enqueue("mail", json!({"payload": 1})).await;
-    let dead = "tr:has(a[href='/ui/lanes/mail']) td[data-label=Dead]";
+    let dead = "tr:has(a[href='/ui/queues/mail']) td[data-label=Dead]";
     browser.sees(dead, "1").await;
     desk.remembers().await;
 
-    browser.click("main a[href='/ui/lanes/mail']").await;
-    desk.arrives("/ui/lanes/mail").await;
+    browser.click("main a[href='/ui/queues/mail']").await;
+    desk.arrives("/ui/queues/mail").await;
     desk.remember().await;
     let letter = json!({"payload": {"to": "ada"}, "key": "letter-2"});
     let id = desk.enqueue("mail", letter).await;
@@ -62,7 +62,7 @@ async fn a_message_appears_fails_is_explained_requeued_and_delivered(ground: Gro
 
 #[tokio::test]
 async fn loading_a_payload_again_hides_it() {
-    let desk = Desk::new("[lanes.mail]\n").await;
+    let desk = Desk::new("[queues.mail]\n").await;
     let browser = &desk.browser;
     let letter = json!({"payload": {"to": "nobody-else"}});
     let id = desk.enqueue("mail", letter).await;

@@ -22,7 +22,7 @@ impl Desk {
     }
 
     async fn claim(&self) -> Value {
-        let claim = json!({"lane": "post", "owner": EVIL, "limit": 1});
+        let claim = json!({"queue": "post", "owner": EVIL, "limit": 1});
         let lease = self.post("/v1/claims", claim).await;
         lease["token"].clone()
     }
@@ -30,7 +30,7 @@ impl Desk {
 
 #[tokio::test]
 async fn html_and_script_in_every_field_is_text() {
-    let desk = Desk::new("[lanes.post]\n").await;
+    let desk = Desk::new("[queues.post]\n").await;
     let browser = &desk.browser;
     let message = json!({
         "payload": {EVIL: EVIL, "to": "nobody-else"}, "key": EVIL, "group": EVIL, "headers": {EVIL: EVIL},
@@ -69,14 +69,14 @@ async fn html_and_script_in_every_field_is_text() {
     desk.is_harmless().await;
 
     let reason = json!({"reason": EVIL});
-    desk.post("/v1/lanes/post/pause", reason).await;
+    desk.post("/v1/queues/post/pause", reason).await;
     desk.post("/v1/redrives", json!({"code": EVIL, "reason": EVIL}))
         .await;
     for path in [
         "/ui/dead",
         "/ui/redrives/1",
         "/ui/audit",
-        "/ui/lanes/post",
+        "/ui/queues/post",
         "/ui/messages",
     ] {
         desk.go(path).await;

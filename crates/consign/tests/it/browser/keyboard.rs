@@ -50,7 +50,7 @@ impl Desk {
 #[tokio::test]
 async fn a_dead_message_is_found_and_requeued_with_keys_alone() {
     let receiver = Receiver::start(Mood::Rejects).await;
-    let desk = Desk::new(&format!("[lanes.mail.sink]\n{}", receiver.sink())).await;
+    let desk = Desk::new(&format!("[queues.mail.sink]\n{}", receiver.sink())).await;
     let browser = &desk.browser;
     let id = desk.enqueue("mail", json!({"payload": 1})).await;
     let path = format!("/ui/messages/{id}");
@@ -74,9 +74,9 @@ async fn a_dead_message_is_found_and_requeued_with_keys_alone() {
         .until("the help is gone", is_closed, json!([]))
         .await;
 
-    desk.walk("j", "a[href='/ui/lanes/mail']").await;
+    desk.walk("j", "a[href='/ui/queues/mail']").await;
     browser.press(Browser::ENTER).await;
-    desk.arrives("/ui/lanes/mail").await;
+    desk.arrives("/ui/queues/mail").await;
     desk.walk("j", &format!("a[href='{path}']")).await;
     browser.press(Browser::ENTER).await;
     desk.arrives(&path).await;
@@ -102,7 +102,7 @@ async fn a_dead_message_is_found_and_requeued_with_keys_alone() {
 
 #[tokio::test]
 async fn shortcuts_can_be_switched_off_for_good() {
-    let desk = Desk::new("[lanes.mail]\n").await;
+    let desk = Desk::new("[queues.mail]\n").await;
     let browser = &desk.browser;
     desk.go("/").await;
     browser.press("?").await;

@@ -5,20 +5,20 @@ use consign_testkit::Browser;
 use serde_json::{Value, json};
 
 use super::{Desk, Ground};
-use crate::support::{lane, work};
+use crate::support::{queue, work};
 
 const PAGES: [&str; 16] = [
     "/",
     "/?window=24h",
-    "/ui/lanes/mail",
-    "/ui/lanes/mail?state=dead",
-    "/ui/lanes/payments",
+    "/ui/queues/mail",
+    "/ui/queues/mail?state=dead",
+    "/ui/queues/payments",
     "/ui/messages",
     "/ui/messages/1",
     "/ui/messages/2",
     "/ui/leases",
     "/ui/dead",
-    "/ui/dead/preview?lane=mail",
+    "/ui/dead/preview?queue=mail",
     "/ui/redrives/1",
     "/ui/audit",
     "/ui/memory",
@@ -29,7 +29,7 @@ const PAGES: [&str; 16] = [
 /// A dead message, a held one and one that somebody works on, with texts that do not break.
 async fn filled() -> Desk {
     let ground = Ground::sqlite();
-    ground.consign.run(["lanes", "set", "mail"]).expect(0);
+    ground.consign.run(["queues", "set", "mail"]).expect(0);
     let desk = Desk::on(ground, "").await;
     let long = "k".repeat(200);
     for number in 1..=3 {
@@ -39,13 +39,13 @@ async fn filled() -> Desk {
         desk.enqueue("mail", message).await;
         if number == 1 {
             let store = desk.consign.store().await;
-            work(&*store, &lane("mail"), Outcome::Dead, &"c".repeat(60)).await;
+            work(&*store, &queue("mail"), Outcome::Dead, &"c".repeat(60)).await;
         }
     }
     let reason = json!({"reason": long});
     desk.post("/v1/messages/2/hold", reason).await;
     let owner = "o".repeat(100);
-    let claim = json!({"lane": "mail", "owner": owner, "limit": 1});
+    let claim = json!({"queue": "mail", "owner": owner, "limit": 1});
     desk.post("/v1/claims", claim).await;
     // One that finds nothing leaves the dead one where it is.
     let redrive = json!({"code": "another", "reason": "x"});

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{Desk, Ground, on_stores};
 use crate::{
     service::{SOON, fill, unfinished},
-    support::{lane, work},
+    support::{queue, work},
 };
 
 on_stores!(five_hundred_dead_are_previewed_and_redriven_to_the_end);
@@ -16,12 +16,12 @@ const DEAD: usize = 500;
 
 async fn five_hundred_dead_are_previewed_and_redriven_to_the_end(ground: Ground) {
     let consign = &ground.consign;
-    consign.run(["lanes", "set", "mail"]).expect(0);
+    consign.run(["queues", "set", "mail"]).expect(0);
     fill(consign, "mail", DEAD);
     let store = consign.store().await;
-    work(&*store, &lane("mail"), Outcome::Dead, "no_use").await;
+    work(&*store, &queue("mail"), Outcome::Dead, "no_use").await;
     drop(store);
-    let desk = Desk::on(ground, "[lanes.mail.sink]\nkind = \"discard\"\n").await;
+    let desk = Desk::on(ground, "[queues.mail.sink]\nkind = \"discard\"\n").await;
     let browser = &desk.browser;
 
     desk.go("/ui/dead").await;
@@ -47,7 +47,7 @@ async fn five_hundred_dead_are_previewed_and_redriven_to_the_end(ground: Ground)
         unfinished(&desk.consign, "mail") == 0
     })
     .await;
-    let shown = desk.consign.json(["lanes", "show", "mail"]);
+    let shown = desk.consign.json(["queues", "show", "mail"]);
     assert_eq!(shown["counts"]["dead"], 0, "{shown}");
     desk.go("/ui/dead").await;
     browser.sees(".well", "None.").await;

@@ -11,7 +11,7 @@ use crate::receiver::{Mood, Receiver};
 #[tokio::test]
 async fn a_message_is_found_requeued_and_looked_at_without_scripts() {
     let receiver = Receiver::start(Mood::Rejects).await;
-    let sink = format!("[lanes.mail.sink]\n{}", receiver.sink());
+    let sink = format!("[queues.mail.sink]\n{}", receiver.sink());
     let browser = Browser::without_scripts().await;
     let desk = Desk::with(browser, Ground::sqlite(), &sink).await;
     let browser = &desk.browser;
@@ -29,10 +29,10 @@ async fn a_message_is_found_requeued_and_looked_at_without_scripts() {
         "none",
         "nothing is typed where the page goes away"
     );
-    let dead = "tr:has(a[href='/ui/lanes/mail']) td[data-label=Dead]";
+    let dead = "tr:has(a[href='/ui/queues/mail']) td[data-label=Dead]";
     desk.shows(dead, "1").await;
-    browser.click("main a[href='/ui/lanes/mail']").await;
-    desk.arrives("/ui/lanes/mail").await;
+    browser.click("main a[href='/ui/queues/mail']").await;
+    desk.arrives("/ui/queues/mail").await;
     assert!(
         !browser.has("meta[http-equiv=refresh]").await,
         "it has forms"

@@ -45,10 +45,10 @@ fn card(page: &str, title: &str) -> Vec<u64> {
     numbers.filter_map(number).collect()
 }
 
-/// How many messages of a lane are in a state.
-async fn count(at: SocketAddr, lane: &str, state: &str) -> u64 {
-    let lane = http::get(at, &format!("/v1/lanes/{lane}")).await.json();
-    lane["counts"][state].as_u64().unwrap_or_default()
+/// How many messages of a queue are in a state.
+async fn count(at: SocketAddr, queue: &str, state: &str) -> u64 {
+    let queue = http::get(at, &format!("/v1/queues/{queue}")).await.json();
+    queue["counts"][state].as_u64().unwrap_or_default()
 }
 
 fn left(folder: &Path) -> Vec<String> {
@@ -71,25 +71,25 @@ async fn a_shop_shows_something_everywhere_and_leaves_nothing_behind() {
     }
     // Tried, and nobody knows what came of it; others are held before they are tried.
     eventually("a payment in doubt", SOON, async || {
-        let held = "/v1/messages?lane=payments&state=held";
+        let held = "/v1/messages?queue=payments&state=held";
         let held = http::get(at, held).await.json();
         let is_tried = |payment: &Value| payment["attempts"].as_u64() > Some(0);
         held["messages"].as_array().unwrap().iter().any(is_tried)
     })
     .await;
-    for lane in ["mail", "webhooks", "orders", "payments"] {
-        let what = format!("dead in {lane}");
-        eventually(&what, SOON, async || count(at, lane, "dead").await > 0).await;
+    for queue in ["mail", "webhooks", "orders", "payments"] {
+        let what = format!("dead in {queue}");
+        eventually(&what, SOON, async || count(at, queue, "dead").await > 0).await;
     }
     eventually("the breaker of the partner opens", SOON, async || {
-        let lane = http::get(at, "/v1/lanes/partner").await.json();
-        lane["worker"]["breaker"] == "open"
+        let queue = http::get(at, "/v1/queues/partner").await.json();
+        queue["worker"]["breaker"] == "open"
     })
     .await;
     let page = overview(at).await;
-    for lane in ["mail", "webhooks", "partner", "newsletter", "reports"] {
-        let link = format!("href=\"/ui/lanes/{lane}\"");
-        assert!(page.contains(&link), "{lane}: {page}");
+    for queue in ["mail", "webhooks", "partner", "newsletter", "reports"] {
+        let link = format!("href=\"/ui/queues/{queue}\"");
+        assert!(page.contains(&link), "{queue}: {page}");
     }
     let lease = eventually_some("a printer at work", SOON, async || {
         let leases = http::get(at, "/v1/leases").await.json();
@@ -101,7 +101,7 @@ async fn a_shop_shows_something_everywhere_and_leaves_nothing_behind() {
             .cloned()
     })
     .await;
-    assert_eq!(lease["lane"], "reports");
+    assert_eq!(lease["queue"], "reports");
 
     child.terminate();
     assert_eq!(child.wait(SOON).await.code(), Some(0));
@@ -142,9 +142,9 @@ async fn a_database_with_messages_is_left_alone() {
     );
 }
 
-/// Messages, lanes with their policies and counts, and what was done by hand.
+/// Messages, queues with their policies and counts, and what was done by hand.
 fn everything(consign: &Consign) -> [Value; 3] {
-    [&["lanes"][..], &["ls"], &["show", "1"]].map(|command| consign.json(command.iter().copied()))
+    [&["queues"][..], &["ls"], &["show", "1"]].map(|command| consign.json(command.iter().copied()))
 }
 
 /// It may be a gateway's, whose memories are all stored.

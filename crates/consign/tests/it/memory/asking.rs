@@ -112,7 +112,13 @@ fn e6_whoever_takes_over_asks_before_it_sends_again() {
 
         let server = Keeper::default();
         server.start(at).await;
-        let work = ["work", "--lane", "memory", "--health-listen", "127.0.0.1:0"];
+        let work = [
+            "work",
+            "--queue",
+            "memory",
+            "--health-listen",
+            "127.0.0.1:0",
+        ];
         let (mut victim, parked) = bench.parked(&work, "memory.flush_after_store").await;
         bench.consign.run(["resume", "memory"]).expect(0);
         parked.arrived().await;
@@ -122,7 +128,7 @@ fn e6_whoever_takes_over_asks_before_it_sends_again() {
         assert_eq!(server.asked(), ["add"], "nothing was in doubt");
         assert_eq!(row(&bench)["status"], "pending");
 
-        let heir = Service::work(&bench.consign, &["--lane", "memory"]).await;
+        let heir = Service::work(&bench.consign, &["--queue", "memory"]).await;
         let sent = is_sent(&bench).await;
         heir.stop().await;
         assert_eq!(server.asked(), ["all"], "asked, and not sent");

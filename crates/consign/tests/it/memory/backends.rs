@@ -15,8 +15,14 @@ use crate::{
 };
 
 const SERVE: &[&str] = &["serve", "--listen", "127.0.0.1:0"];
-const WORK: &[&str] = &["work", "--lane", "memory", "--health-listen", "127.0.0.1:0"];
-const ONCE: [&str; 4] = ["work", "--lane", "memory", "--once"];
+const WORK: &[&str] = &[
+    "work",
+    "--queue",
+    "memory",
+    "--health-listen",
+    "127.0.0.1:0",
+];
+const ONCE: [&str; 4] = ["work", "--queue", "memory", "--once"];
 
 /// Sends memories there, and everything short.
 fn use_keeper(bench: &mut Bench, keeper: &Keeper) {
@@ -163,7 +169,7 @@ fn a_setting_changes_what_it_says_of_the_policy_and_nothing_else() {
     consign.configure("[memory]\nmax_retries = 7\n");
     consign.run(ONCE).expect(0);
     let set = [
-        "lanes",
+        "queues",
         "set",
         "memory",
         "--attempts",
@@ -173,8 +179,8 @@ fn a_setting_changes_what_it_says_of_the_policy_and_nothing_else() {
     ];
     consign.run(set).expect(0);
     let policy = || {
-        let lane = consign.json(["lanes", "show", "memory"]);
-        let policy = &lane["policy"];
+        let queue = consign.json(["queues", "show", "memory"]);
+        let policy = &queue["policy"];
         (
             policy["attempts_max"].clone(),
             policy["lease_ttl_ms"].clone(),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::keeper::Keeper;
 use crate::support::{Consign, Ran};
 
-const ONCE: [&str; 4] = ["work", "--lane", "memory", "--once"];
+const ONCE: [&str; 4] = ["work", "--queue", "memory", "--once"];
 
 fn store(consign: &Consign, text: &str) -> Ran {
     consign.run(["memory", "store", text, "--space", "private:alice"])
@@ -19,7 +19,7 @@ fn put_off() -> (Consign, Keeper, Value) {
         "[memory]\ngateway_budget_ms = 500\n{}",
         keeper.setting()
     ));
-    // The lane is made by whoever delivers; there is nothing to do yet (W12).
+    // The queue is made by whoever delivers; there is nothing to do yet (W12).
     consign.run(ONCE).expect(0);
     let report = consign.run(["report"]).expect(0).json();
     assert_eq!(report["audit_stats"]["total"], 0, "{report}");

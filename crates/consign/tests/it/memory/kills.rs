@@ -15,7 +15,13 @@ use crate::{
 const SOON: Duration = Duration::from_secs(20);
 
 const SERVE: &[&str] = &["serve", "--listen", "127.0.0.1:0"];
-const WORK: &[&str] = &["work", "--lane", "memory", "--health-listen", "127.0.0.1:0"];
+const WORK: &[&str] = &[
+    "work",
+    "--queue",
+    "memory",
+    "--health-listen",
+    "127.0.0.1:0",
+];
 
 /// Lets a gateway come to the point with a request, then kills it.
 async fn killed_at(bench: &Bench, point: &str) {
@@ -106,7 +112,7 @@ fn e2_a_gateway_killed_after_it_put_a_memory_off_has_put_it_off() {
         bench.consign.run(["resume", "memory"]).expect(0);
         bench
             .consign
-            .run(["work", "--lane", "memory", "--once"])
+            .run(["work", "--queue", "memory", "--once"])
             .expect(0);
         let sent = row(&bench);
         assert_eq!(sent["status"], "sent", "{sent}");
@@ -147,7 +153,7 @@ fn e6_a_worker_killed_after_the_server_has_stored_stores_no_second_time() {
         assert_eq!(held["status"], "pending", "{held}");
         assert!(held["locked_by"].is_string(), "{held}");
 
-        let heir = Service::work(&bench.consign, &["--lane", "memory"]).await;
+        let heir = Service::work(&bench.consign, &["--queue", "memory"]).await;
         let sent = is_sent(&bench).await;
         assert_eq!(sent["retry_count"], 0, "an expiry is no retry: {sent}");
         heir.stop().await;

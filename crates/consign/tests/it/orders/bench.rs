@@ -130,7 +130,7 @@ impl Bench {
 
     /// `serve` that only takes orders: another process sends them.
     pub(crate) async fn work(&self) -> Service {
-        Service::work(&self.consign, &["--lane", "orders"]).await
+        Service::work(&self.consign, &["--queue", "orders"]).await
     }
 
     /// A process that stops for ever when it first comes to this point.

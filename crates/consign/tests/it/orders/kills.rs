@@ -15,7 +15,13 @@ use crate::{
 };
 
 const SERVE: &[&str] = &["serve", "--listen", "127.0.0.1:0"];
-const WORK: &[&str] = &["work", "--lane", "orders", "--health-listen", "127.0.0.1:0"];
+const WORK: &[&str] = &[
+    "work",
+    "--queue",
+    "orders",
+    "--health-listen",
+    "127.0.0.1:0",
+];
 
 /// Accepts one order and lets a worker come to the point with it, then kills the worker.
 pub(crate) async fn killed_at(bench: &Bench, key: &str, point: &str) {

@@ -107,7 +107,13 @@ fn o_16_an_order_that_kills_its_workers_is_aborted_in_the_end() {
         place(&server, "key-0016", &[]).await;
         server.stop().await;
         bench.consign.run(["resume", "orders"]).expect(0);
-        let work = ["work", "--lane", "orders", "--health-listen", "127.0.0.1:0"];
+        let work = [
+            "work",
+            "--queue",
+            "orders",
+            "--health-listen",
+            "127.0.0.1:0",
+        ];
         for _ in 0..ATTEMPTS {
             let (mut victim, parked) = bench.parked(&work, "orders.after_claim").await;
             parked.arrived().await;

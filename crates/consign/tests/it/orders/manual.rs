@@ -9,7 +9,13 @@ use super::{
 };
 use crate::service::{SOON, Service};
 
-const WORK: &[&str] = &["work", "--lane", "orders", "--health-listen", "127.0.0.1:0"];
+const WORK: &[&str] = &[
+    "work",
+    "--queue",
+    "orders",
+    "--health-listen",
+    "127.0.0.1:0",
+];
 
 /// An order that is accepted while nobody may send it.
 async fn waiting(bench: &Bench, key: &str) -> Service {

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::service::{SOON, Service};
 
-const WORK: &[&str] = &["work", "--lane", "orders"];
+const WORK: &[&str] = &["work", "--queue", "orders"];
 const WORKERS: usize = 8;
 const ORDERS: usize = 500;
 /// A worker is killed whenever this many more orders were sent.

@@ -52,7 +52,7 @@ fn w_102_o_07_a_timeout_waits_for_its_backoff_and_the_second_send_succeeds() {
         assert_eq!(bench.outbox("key-0007").await["attempts"], 1, "one failed");
         let metrics = http::get(service.address(), "/metrics").await.body;
         assert!(
-            metrics.contains("\noutbox_retry_total{lane=\"orders\"} 1\n"),
+            metrics.contains("\noutbox_retry_total{queue=\"orders\"} 1\n"),
             "{metrics}"
         );
         let journal = bench.broker.journal();

@@ -10,7 +10,7 @@ use crate::{
     service::{SOON, Service},
 };
 
-const WORK: &[&str] = &["--lane", "payments"];
+const WORK: &[&str] = &["--queue", "payments"];
 
 /// P-06, P-10, P-16: whoever takes over asks the rail first. What it has is not sent again, what it
 /// has not is; and the rail sees one reference throughout.

@@ -11,7 +11,7 @@ use crate::{
 
 const WORK: &[&str] = &[
     "work",
-    "--lane",
+    "--queue",
     "payments",
     "--health-listen",
     "127.0.0.1:0",
@@ -39,7 +39,7 @@ fn left_behind(bench: &Bench, id: &str) -> (usize, usize, usize) {
 
 /// A worker takes over; the payment is dispatched, and the rail has paid it once.
 async fn taken_over(bench: &Bench, id: &str, states: &[&str], (sends, asked): (usize, bool)) {
-    let heir = Service::work(&bench.consign, &["--lane", "payments"]).await;
+    let heir = Service::work(&bench.consign, &["--queue", "payments"]).await;
     let row = becomes(bench, id, "DISPATCHED").await;
     assert_eq!(attempts(&row), states, "{row}");
     let tally = bench.broker.journal().tally(id);

@@ -155,16 +155,16 @@ async fn a_shared_database_is_left_to_its_workers_until_somebody_names_a_rail() 
         .row("SELECT outbox_id FROM claim_outbox_batch(10, 'psql', 60)")
         .await;
     assert_eq!(claimed["outbox_id"], json!(id), "nobody else took it");
-    let lanes = consign.json(["lanes", "show", "payments"]);
-    assert_eq!(lanes["policy"]["attempts_max"], 20, "{lanes}");
+    let queues = consign.json(["queues", "show", "payments"]);
+    assert_eq!(queues["policy"]["attempts_max"], 20, "{queues}");
     service.stop().await;
     // What somebody set in the database stays, while the configuration says nothing.
-    let set = ["lanes", "set", "payments", "--attempts", "7"];
+    let set = ["queues", "set", "payments", "--attempts", "7"];
     consign.run(set).expect(0);
     Service::serve(&consign).await.stop().await;
-    let lanes = consign.json(["lanes", "show", "payments"]);
-    assert_eq!(lanes["policy"]["attempts_max"], 7, "{lanes}");
-    consign.run(["work", "--lane", "payments"]).expect(2);
+    let queues = consign.json(["queues", "show", "payments"]);
+    assert_eq!(queues["policy"]["attempts_max"], 7, "{queues}");
+    consign.run(["work", "--queue", "payments"]).expect(2);
 }
 
 #[tokio::test]
@@ -172,7 +172,7 @@ async fn the_policy_of_payments_changes_by_signal_and_the_rest_is_named() {
     let consign = Consign::new();
     consign.configure("[payments]\nconcurrency = 3\n");
     let service = Service::serve(&consign).await;
-    let policy = || consign.json(["lanes", "show", "payments"])["policy"].clone();
+    let policy = || consign.json(["queues", "show", "payments"])["policy"].clone();
     assert_eq!(
         (&policy()["concurrency"], &policy()["on_uncertain"]),
         (&json!(3), &json!("probe"))
@@ -214,10 +214,10 @@ fn p_23_impossible_payments_are_refused_before_anything_is_touched() {
             assert!(message.contains(named), "{settings}: {message}");
         }
     }
-    consign.configure("[lanes.payments.sink]\nkind = \"discard\"\n");
+    consign.configure("[queues.payments.sink]\nkind = \"discard\"\n");
     let (_, message) = consign.run(["config", "check", "--json"]).expect(2).error();
     assert!(message.contains("payments.enabled = false"), "{message}");
-    let free = "[payments]\nenabled = false\nlease_sec = 1\n[lanes.payments]\nconcurrency = 2\n";
+    let free = "[payments]\nenabled = false\nlease_sec = 1\n[queues.payments]\nconcurrency = 2\n";
     consign.configure(free);
     consign.run(["config", "check"]).expect(0);
     assert!(!consign.folder().join("test.db").exists());
@@ -241,13 +241,13 @@ async fn a_worker_dispatches_payments_with_its_roles_alone() {
     let id = pay(&server, 1, &[]).await;
     server.stop().await;
     consign.configure("[payments]\nrail = \"simulated\"\n");
-    let service = Service::work(&consign, &["--lane", "payments"]).await;
+    let service = Service::work(&consign, &["--queue", "payments"]).await;
     dispatched(&owner, &id).await;
     service.stop().await;
 
     consign.configure("[payments]\nconcurrency = 9\n");
     let ran = consign.run(["work"]).expect(5);
-    let told = "lane payments is not as [payments] says";
+    let told = "queue payments is not as [payments] says";
     assert!(ran.stderr.contains(told), "{ran:#?}");
     login.remove().await;
 }

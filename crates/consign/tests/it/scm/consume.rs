@@ -44,7 +44,7 @@ fn e12_e13_with_a_real_memory_server() {
         assert_eq!(kv(&bench, "gateway.consume").await, cursor);
         assert_eq!(kv(&bench, "scm.sync").await, watermark);
         assert_eq!(texts(&server).await.len(), 2);
-        let flush = ["work", "--lane", "memory", "--once"];
+        let flush = ["work", "--queue", "memory", "--once"];
         bench.consign.run(flush).expect(0);
         let stored = texts(&server).await;
         assert_eq!(stored.len(), 3, "{stored:#?}");

@@ -76,7 +76,7 @@ async fn ends_with_all(bench: &Bench, server: &OpenMemory) {
     bench.consign.run(["scm", "consume"]).expect(0);
     bench
         .consign
-        .run(["work", "--lane", "memory", "--once"])
+        .run(["work", "--queue", "memory", "--once"])
         .expect(0);
     let texts = texts(server).await;
     assert_eq!(

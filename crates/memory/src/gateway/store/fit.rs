@@ -4,7 +4,7 @@ use consign_kernel::Error;
 use serde_json::{Map, Value};
 
 use super::{Call, StoreAnswer, context, decide::Refused, unfit::Unfit};
-use crate::{NewMemory, lane_policy};
+use crate::{NewMemory, queue_policy};
 
 /// The code of a memory that no outbox would take.
 pub(super) const INVALID: &str = "OUTBOX_VALIDATION_FAILED";
@@ -64,7 +64,7 @@ impl Call {
     }
 
     fn validate(&self, memory: &NewMemory) -> Result<(), Error> {
-        let policy = lane_policy(self.service.options());
+        let policy = queue_policy(self.service.options());
         memory.message().validate(0, &policy)
     }
 }

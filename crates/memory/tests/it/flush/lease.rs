@@ -46,7 +46,7 @@ async fn a_result_that_comes_too_late_is_told_and_changes_nothing() {
 async fn a_lease_is_renewed_while_the_memory_server_takes_its_time() {
     let (desk, id) = deferred("team:p").await;
     let ttl = Duration::from_millis(600);
-    desk.put_lane(|policy| policy.lease_ttl_ms = ttl.as_millis() as u64)
+    desk.put_queue(|policy| policy.lease_ttl_ms = ttl.as_millis() as u64)
         .await;
     desk.server.behave(Manner::Wait);
     let worker = desk.worker("worker-1");

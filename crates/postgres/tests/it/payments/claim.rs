@@ -13,7 +13,7 @@ async fn a_claim_takes_what_is_due_and_nothing_else() {
     assert_eq!(
         desk.claim(10, "w", 60).await.len(),
         0,
-        "no lane, no payments, no error"
+        "no queue, no payments, no error"
     );
     desk.enqueue("p", 1).await;
     let first = desk.claim_one("a", 5).await;
@@ -183,7 +183,7 @@ async fn a_dispatch_that_had_begun_comes_back_in_doubt() {
 
 /// Whoever claims payments as it would any message may call the rail as well.
 #[tokio::test]
-async fn a_claim_by_the_words_of_every_lane_leaves_a_doubt_too() {
+async fn a_claim_by_the_words_of_every_queue_leaves_a_doubt_too() {
     let mut desk = Desk::frozen().await;
     desk.enqueue("p", 1).await;
     desk.run("SELECT consign.claim('payments', 'a', 1, '5 seconds')")

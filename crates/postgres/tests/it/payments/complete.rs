@@ -162,17 +162,17 @@ async fn a_worker_cannot_change_the_ceiling() {
     desk.enqueue("p", 1).await;
     desk.run("SET symphony.outbox_retry_ceiling = '1000'; SET ROLE symphony_executor")
         .await;
-    let lane = sqlx::raw_sql("SELECT consign.put_lane('payments', '{}', 'w', 'more tries')");
-    assert_eq!(sqlstate(lane.execute(&mut desk.connection).await), "42501");
+    let queue = sqlx::raw_sql("SELECT consign.put_queue('payments', '{}', 'w', 'more tries')");
+    assert_eq!(sqlstate(queue.execute(&mut desk.connection).await), "42501");
     desk.run("RESET ROLE").await;
     let claimed = desk.claim_one("w", 60).await;
     let done = desk.complete(&claimed, "w", "RETRYABLE").await.unwrap();
     assert_eq!(done.1, "FAILED");
 }
 
-/// D4 backoff: 1, 2, 4, 8, 16, 32, 60, 60 s by the lane, at least a second by the caller.
+/// D4 backoff: 1, 2, 4, 8, 16, 32, 60, 60 s by the queue, at least a second by the caller.
 #[tokio::test]
-async fn rests_follow_the_lane_or_the_caller_but_never_less_than_a_second() {
+async fn rests_follow_the_queue_or_the_caller_but_never_less_than_a_second() {
     let mut desk = Desk::frozen().await;
     desk.enqueue("p", 1).await;
     for seconds in [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0] {

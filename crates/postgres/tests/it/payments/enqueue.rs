@@ -380,13 +380,13 @@ async fn what_is_no_payment_is_refused() {
             "SELECT consign.enqueue_payments(ARRAY['i'], ARRAY['p'], ARRAY['k'], ARRAY['R', 'R'], ARRAY['{}'::jsonb])",
             "CN006",
         ),
-        // A stranger in the lane would stop every worker that claims it.
+        // A stranger in the queue would stop every worker that claims it.
         (
-            "SELECT consign.payments_lane(), consign.enqueue('payments', '{}', 'k')",
+            "SELECT consign.payments_queue(), consign.enqueue('payments', '{}', 'k')",
             "CN006",
         ),
         (
-            "SELECT consign.put_lane('payments', consign.payments_policy() || '{\"on_uncertain\": \"resend\"}', 'a', 'b')",
+            "SELECT consign.put_queue('payments', consign.payments_policy() || '{\"on_uncertain\": \"resend\"}', 'a', 'b')",
             "CN006",
         ),
     ] {
@@ -471,16 +471,16 @@ async fn a_repeated_key_says_how_the_payment_stands() {
     );
 }
 
-/// A policy may be given in part: what is left out is the protocol's, not that of any lane.
+/// A policy may be given in part: what is left out is the protocol's, not that of any queue.
 #[tokio::test]
 async fn a_partial_policy_keeps_what_payments_need() {
     let mut desk = Desk::open().await;
-    desk.run("SELECT consign.put_lane('payments', '{\"attempts_max\": 3}', 'me', 'fewer tries')")
+    desk.run("SELECT consign.put_queue('payments', '{\"attempts_max\": 3}', 'me', 'fewer tries')")
         .await;
-    let kept = "SELECT count(*) FROM consign.lane WHERE name = 'payments' AND policy = consign.payments_policy() || '{\"attempts_max\": 3}'";
+    let kept = "SELECT count(*) FROM consign.queue WHERE name = 'payments' AND policy = consign.payments_policy() || '{\"attempts_max\": 3}'";
     assert_eq!(desk.count(kept).await, 1);
     for policy in ["NULL", "'[]'", "'3'"] {
-        let sql = format!("SELECT consign.put_lane('payments', {policy}, 'me', 'mistaken')");
+        let sql = format!("SELECT consign.put_queue('payments', {policy}, 'me', 'mistaken')");
         let result = sqlx::raw_sql(sqlx::AssertSqlSafe(sql))
             .execute(&mut desk.connection)
             .await;

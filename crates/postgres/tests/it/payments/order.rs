@@ -1,4 +1,4 @@
-//! Order within a participant, where the lane promises it.
+//! Order within a participant, where the queue promises it.
 
 use std::{
     sync::{

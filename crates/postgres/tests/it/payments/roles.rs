@@ -47,7 +47,7 @@ const TRIES: &[(&str, &[&str])] = &[
     ("SELECT token FROM consign.lease", NOBODY),
     ("SELECT token FROM consign.attempt", NOBODY),
     ("INSERT INTO consign.tenant_login VALUES ('symphony_tenant', gen_random_uuid())", NOBODY),
-    ("INSERT INTO consign.lane_grant VALUES ('payments', 'consign_worker')", NOBODY),
+    ("INSERT INTO consign.queue_grant VALUES ('payments', 'consign_worker')", NOBODY),
     ("INSERT INTO consign.payment_outbox_attempts (outbox_id) VALUES (gen_random_uuid())", NOBODY),
     ("UPDATE consign.payment_outbox_attempts SET worker_id = ''", NOBODY),
     ("DELETE FROM consign.payment_outbox_attempts", NOBODY),

@@ -53,7 +53,7 @@ pub(in crate::dashboard) struct Wanted {
     pub(super) message: String,
     pub(super) actor: String,
     pub(super) action: String,
-    pub(super) lane: String,
+    pub(super) queue: String,
     pub(super) space: String,
     pub(super) status: String,
     pub(super) correlation: String,
@@ -100,7 +100,7 @@ pub(super) struct Reader {
     message: Option<MessageId>,
     actor: String,
     action: String,
-    lane: String,
+    queue: String,
     since: Option<Timestamp>,
     until: Option<Timestamp>,
     writes: consign_memory::AuditFilter,
@@ -120,7 +120,7 @@ impl Wanted {
             ("message", &self.message),
             ("actor", &self.actor),
             ("action", &self.action),
-            ("lane", &self.lane),
+            ("queue", &self.queue),
             ("space", &self.space),
             ("status", &self.status),
             ("correlation", &self.correlation),
@@ -164,7 +164,7 @@ impl Wanted {
             message: message.map(MessageId),
             actor: self.actor.trim().to_owned(),
             action: self.action.trim().to_owned(),
-            lane: self.lane.trim().to_owned(),
+            queue: self.queue.trim().to_owned(),
             since,
             until,
             writes,
@@ -240,12 +240,12 @@ impl Reader {
 
     fn covers(&self, entry: &AuditEntry) -> bool {
         let fits = |wanted: &str, is: &str| wanted.is_empty() || wanted == is;
-        let lane = entry.lane.as_ref().map_or("", |lane| lane.as_str());
+        let queue = entry.queue.as_ref().map_or("", |queue| queue.as_str());
         // By what a token is called, or with what its bearer said besides.
         let known = entry.actor.split(", ").next().unwrap_or_default();
         (fits(&self.actor, &entry.actor) || fits(&self.actor, known))
             && fits(&self.action, &entry.action)
-            && fits(&self.lane, lane)
+            && fits(&self.queue, queue)
             && self.since.is_none_or(|since| entry.at >= since)
             && self.until.is_none_or(|until| entry.at < until)
     }

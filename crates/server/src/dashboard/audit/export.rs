@@ -27,7 +27,7 @@ use crate::{
 /// Entries of one export, at most; the last line tells where the next begins.
 const ENTRIES_MAX: usize = 100_000;
 
-const OPERATORS: &str = "id,at,actor,action,lane,message_id,reason\r\n";
+const OPERATORS: &str = "id,at,actor,action,queue,message_id,reason\r\n";
 const WRITES: &str = "audit_id,created_at,updated_at,actor_user_id,action,status,target_space,\
                       outbox_id,correlation_id,payload_sha,reason\r\n";
 
@@ -196,14 +196,14 @@ fn csv(entry: &Entry) -> String {
 }
 
 fn operator(entry: &AuditEntry) -> Vec<String> {
-    let lane = entry.lane.as_ref().map_or("", |lane| lane.as_str());
+    let queue = entry.queue.as_ref().map_or("", |queue| queue.as_str());
     let message = entry.message_id.map(|id| id.to_string());
     vec![
         cell(&entry.id.to_string()),
         cell(&entry.at.to_string()),
         cell(&entry.actor),
         cell(&entry.action),
-        cell(lane),
+        cell(queue),
         cell(&message.unwrap_or_default()),
         cell(&entry.reason),
     ]

@@ -111,19 +111,19 @@ async fn refused(logbook: &dyn Logbook) -> consign_kernel::Result<Option<Fault>>
 
 /// Whether what was put off is on its way.
 async fn outbox(store: &dyn Store, worker: Option<WorkerStatus>) -> Option<Fault> {
-    let lane = consign_memory::lane();
-    let paused_at = match store.lane(&lane).await {
-        Ok(found) => found.and_then(|lane| lane.paused_at),
+    let queue = consign_memory::queue();
+    let paused_at = match store.queue(&queue).await {
+        Ok(found) => found.and_then(|queue| queue.paused_at),
         Err(error) => return Some(Fault::new("outbox", error.to_string())),
     };
     if paused_at.is_some() {
         return Some(Fault {
             since: paused_at,
-            ..Fault::new("outbox", "the lane of memories is paused".to_owned())
+            ..Fault::new("outbox", "the queue of memories is paused".to_owned())
         });
     }
-    let mut lanes = worker.into_iter().flat_map(|worker| worker.lanes);
-    let here = lanes.find(|status| status.lane == lane)?;
+    let mut queues = worker.into_iter().flat_map(|worker| worker.queues);
+    let here = queues.find(|status| status.queue == queue)?;
     let is_open = matches!(here.breaker, BreakerState::Open);
     is_open.then(|| {
         Fault::new(

@@ -73,8 +73,8 @@ pub(crate) async fn claim(
     let mut claimed = claim().await?;
     if claimed.is_none() && !wait.is_zero() {
         slot.iter().for_each(Slot::give_up);
-        let lane = consign_payments::lane();
-        claimed = wait_for(&state, &shared, (&lane, wait), &client, claim).await?;
+        let queue = consign_payments::queue();
+        claimed = wait_for(&state, &shared, (&queue, wait), &client, claim).await?;
     }
     let Some(claimed) = claimed else {
         return Ok(StatusCode::NO_CONTENT.into_response());
@@ -86,8 +86,8 @@ pub(crate) async fn claim(
     }
     let payments = claimed.payments.iter();
     let payments = payments.map(|payment| payment.outbox_id.0.as_u128());
-    let lane = consign_payments::lane();
-    state.tally.claimed(claimed.lease_token, &lane, payments);
+    let queue = consign_payments::queue();
+    state.tally.claimed(claimed.lease_token, &queue, payments);
     Ok(Answer(PaymentLeaseBody::from(claimed)).into_response())
 }
 
@@ -172,7 +172,7 @@ async fn record(
             let told: Vec<_> = completed.iter().map(told).collect();
             state
                 .tally
-                .recorded(token, &consign_payments::lane(), &told);
+                .recorded(token, &consign_payments::queue(), &told);
             return Ok(Answer(completed.into()));
         }
         CompleteAnswer::LeaseLost => "unknown_or_expired",

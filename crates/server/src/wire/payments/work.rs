@@ -117,7 +117,7 @@ pub(crate) struct CompletionBody {
     error_message: Option<String>,
     /// How long the rail took.
     latency_ms: Option<u64>,
-    /// How long a `RETRYABLE` one rests, at least 1; the lane's schedule unless said.
+    /// How long a `RETRYABLE` one rests, at least 1; the queue's schedule unless said.
     retry_delay_seconds: Option<u64>,
     /// Whether the rail may have a `RETRYABLE` one. True: nobody knows. False: it was asked, or has
     /// refused it. Unless said, a timeout, `DISPATCH_ERROR` and no code at all leave a doubt, and an

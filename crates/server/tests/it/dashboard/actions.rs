@@ -10,7 +10,7 @@ on_stores!(
     a_dead_message_is_explained_and_requeued_with_a_reason,
     what_the_api_refuses_a_page_cannot_do,
     a_message_is_held_put_back_and_resolved,
-    a_lane_is_paused_and_resumed,
+    a_queue_is_paused_and_resumed,
     dead_messages_are_previewed_and_redriven,
     a_payload_is_hidden_until_somebody_says_why_they_look,
 );
@@ -27,7 +27,7 @@ async fn who_may_only_look_sees_no_buttons_and_is_refused(bench: Bench) {
     for path in [
         &dead,
         &ready,
-        "/ui/lanes/mail",
+        "/ui/queues/mail",
         "/ui/dead",
         "/ui/audit",
         "/",
@@ -62,8 +62,8 @@ async fn who_may_only_look_sees_no_buttons_and_is_refused(bench: Bench) {
         format!("{ready}/hold"),
         format!("{ready}/unhold"),
         format!("{ready}/resolve"),
-        "/ui/lanes/mail/pause".to_owned(),
-        "/ui/lanes/mail/resume".to_owned(),
+        "/ui/queues/mail/pause".to_owned(),
+        "/ui/queues/mail/resume".to_owned(),
         "/ui/redrives".to_owned(),
         "/ui/redrives/1/stop".to_owned(),
         "/ui/redrives/1/resume".to_owned(),
@@ -143,10 +143,10 @@ async fn what_the_api_refuses_a_page_cannot_do(bench: Bench) {
         .post(&mut browser, "/ui/messages/99999/requeue", &fields)
         .await;
     gone.says(404, "no_such_message");
-    let lane = desk
-        .post(&mut browser, "/ui/lanes/nothing/pause", &fields)
+    let queue = desk
+        .post(&mut browser, "/ui/queues/nothing/pause", &fields)
         .await;
-    lane.says(404, "unknown_lane");
+    queue.says(404, "unknown_queue");
     let long = "x".repeat(5_000);
     let fields = [("csrf", csrf.as_str()), ("reason", long.as_str())];
     let refused = desk
@@ -195,35 +195,35 @@ async fn a_message_is_held_put_back_and_resolved(bench: Bench) {
     );
 }
 
-async fn a_lane_is_paused_and_resumed(bench: Bench) {
+async fn a_queue_is_paused_and_resumed(bench: Bench) {
     let desk = Desk::open(bench).await;
     let mut browser = Browser::default();
-    let page = desk.get(&mut browser, "/ui/lanes/mail").await;
+    let page = desk.get(&mut browser, "/ui/queues/mail").await;
     let paused = desk
         .send(
             &mut browser,
             &page,
-            "/ui/lanes/mail/pause",
+            "/ui/queues/mail/pause",
             &[("reason", "sink down")],
         )
         .await;
     let page = desk.get(&mut browser, paused.header("location")).await;
-    page.says(200, "Lane mail has been paused for")
+    page.says(200, "Queue mail has been paused for")
         .says(200, "Paused: nothing is claimed");
     desk.get(&mut browser, "/")
         .await
-        .says(200, "Lane mail has been paused for");
+        .says(200, "Queue mail has been paused for");
     let resumed = desk
         .send(
             &mut browser,
             &page,
-            "/ui/lanes/mail/resume",
+            "/ui/queues/mail/resume",
             &[("reason", "back")],
         )
         .await;
-    resumed.leads_to("/ui/lanes/mail?done=resume");
-    let page = desk.get(&mut browser, "/ui/lanes/mail").await;
-    assert!(page.has_form("/ui/lanes/mail/pause") && !page.text.contains("has been paused for"));
+    resumed.leads_to("/ui/queues/mail?done=resume");
+    let page = desk.get(&mut browser, "/ui/queues/mail").await;
+    assert!(page.has_form("/ui/queues/mail/pause") && !page.text.contains("has been paused for"));
 }
 
 async fn dead_messages_are_previewed_and_redriven(bench: Bench) {
@@ -233,17 +233,17 @@ async fn dead_messages_are_previewed_and_redriven(bench: Bench) {
     let desk = Desk::open(bench).await;
     let mut browser = Browser::default();
     let page = desk
-        .get(&mut browser, "/ui/dead?lane=mail&code=timeout")
+        .get(&mut browser, "/ui/dead?queue=mail&code=timeout")
         .await;
     page.says(200, "timeout");
     assert!(!page.text.contains("<code>refused</code>"), "{}", page.text);
-    let path = "/ui/dead/preview?lane=mail&code=timeout&limit=2&rate_per_second=100";
+    let path = "/ui/dead/preview?queue=mail&code=timeout&limit=2&rate_per_second=100";
     let preview = desk.get(&mut browser, path).await;
     preview.says(200, "2 dead message(s) would be requeued");
     for (path, code) in [
         ("/ui/dead/preview?limit=x", "invalid_input"),
         ("/ui/dead/preview?limit=0", "invalid_input"),
-        ("/ui/dead/preview?lane=A%20B", "invalid_input"),
+        ("/ui/dead/preview?queue=A%20B", "invalid_input"),
     ] {
         desk.get(&mut browser, path).await.says(400, code);
     }
@@ -299,7 +299,7 @@ async fn a_payload_is_hidden_until_somebody_says_why_they_look(bench: Bench) {
     let secret = json!({"iban": "DE02 1203", "note": "<script>alert(1)</script>"});
     let id = bench.enqueue("mail", secret).await;
     // Sinks repeat what they were sent at times.
-    let claim = json!({"lane": "mail", "owner": "w", "limit": 1});
+    let claim = json!({"queue": "mail", "owner": "w", "limit": 1});
     let lease = bench.post("/v1/claims", claim).await;
     let token = lease.json["token"].as_str().unwrap();
     let report = json!({"id": id, "outcome": "delivered", "result": {"iban_echoed": "DE02"}});

@@ -59,7 +59,7 @@ async fn an_order_is_shown_from_the_ledger(bench: Bench) {
         "latency_ms": {"queue": 0, "broker_rtt": 0, "total": 0},
     });
     let store = &desk.bench.store;
-    let claim = Claim::new(name(consign_orders::LANE), "w1", 1);
+    let claim = Claim::new(name(consign_orders::QUEUE), "w1", 1);
     let lease = store.claim(&claim).await.unwrap().unwrap();
     let ended = json!({
         "http_status": 200, "result_digest": "sha256:00", "exec_result": result.to_string(),
@@ -111,7 +111,7 @@ async fn a_payment_is_shown_with_its_reference_and_its_successors(bench: Bench) 
     let counted = bench.state.take_done();
     let of_payments: Vec<_> = counted
         .iter()
-        .filter(|it| it.lane.as_str() == "payments")
+        .filter(|it| it.queue.as_str() == "payments")
         .map(|it| it.done.results())
         .collect();
     assert_eq!(of_payments, [1], "{counted:?}");
@@ -141,10 +141,10 @@ async fn a_payment_is_shown_with_its_reference_and_its_successors(bench: Bench) 
 async fn messages_that_belong_together_lead_to_each_other(bench: Bench) {
     let correlation = json!({"correlation_id": "corr/7 <x>"});
     let body = json!({"payload": 1, "key": "same", "headers": correlation});
-    let path = "/v1/lanes/mail/messages";
+    let path = "/v1/queues/mail/messages";
     let one = bench.post(path, body).await.json["id"].as_i64().unwrap();
     let body = json!({"payload": 2, "key": "same"});
-    let path = "/v1/lanes/default/messages";
+    let path = "/v1/queues/default/messages";
     let two = bench.post(path, body).await.json["id"].as_i64().unwrap();
     let lease = bench.claim("mail", 1).await;
     let path = format!("/v1/leases/{}/settle", lease["token"].as_str().unwrap());
@@ -157,7 +157,7 @@ async fn messages_that_belong_together_lead_to_each_other(bench: Bench) {
     let desk = Desk::open(bench).await;
     let shown = page(&desk, one).await;
     shown
-        .says(200, "The same key in other lanes")
+        .says(200, "The same key in other queues")
         .says(
             200,
             &format!("<a href=\"/ui/messages/{two}\">message {two}, ready</a>"),

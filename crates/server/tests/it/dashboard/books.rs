@@ -154,9 +154,9 @@ async fn actions_are_found_by_who_did_them(bench: Bench) {
     let mut script = Browser::default().with("authorization", bearer);
     script.headers.push(("x-consign-actor", "ada".to_owned()));
     let reason = [("reason", "now")];
-    desk.post(&mut script, "/ui/lanes/mail/pause", &reason)
+    desk.post(&mut script, "/ui/queues/mail/pause", &reason)
         .await
-        .leads_to("/ui/lanes/mail?done=pause");
+        .leads_to("/ui/queues/mail?done=pause");
     // As in the other book: a name is a whole one.
     for (actor, is_there) in [
         ("olga", true),
@@ -176,7 +176,7 @@ async fn actions_are_found_by_who_did_them(bench: Bench) {
 }
 
 async fn actions_are_found_by_their_time(bench: Bench) {
-    let path = "/v1/lanes/mail/pause";
+    let path = "/v1/queues/mail/pause";
     bench.post(path, json!({"reason": "now"})).await.is(200);
     let desk = Desk::open(bench).await;
     let mut browser = Browser::default();
@@ -195,7 +195,7 @@ async fn actions_are_found_by_their_time(bench: Bench) {
 /// An export of so many entries that it takes several steps.
 async fn long(bench: Bench) -> Desk {
     let messages: Vec<_> = (0..700)
-        .map(|n| json!({"lane": "mail", "payload": n}))
+        .map(|n| json!({"queue": "mail", "payload": n}))
         .collect();
     for _ in 0..3 {
         let body = json!({ "messages": messages });

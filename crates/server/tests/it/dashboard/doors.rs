@@ -112,12 +112,12 @@ async fn wrong_tokens_and_wrong_scopes_do_not_get_in(bench: Bench) {
 async fn the_api_knows_no_cookies(bench: Bench) {
     let desk = Desk::guarded(bench).await;
     let mut browser = desk.login(OPERATOR).await;
-    for path in ["/v1/lanes", "/v1/messages", "/v1/audit"] {
+    for path in ["/v1/queues", "/v1/messages", "/v1/audit"] {
         let refused = desk.get(&mut browser, path).await;
         assert_eq!(refused.status, 401, "{path}: {}", refused.text);
         assert_eq!(refused.header("content-type"), "application/problem+json");
     }
-    let refused = desk.post(&mut browser, "/v1/lanes/mail/pause", &[]).await;
+    let refused = desk.post(&mut browser, "/v1/queues/mail/pause", &[]).await;
     assert_eq!(refused.status, 401);
 }
 
@@ -185,8 +185,8 @@ async fn a_form_counts_only_in_its_own_session(bench: Bench) {
 async fn forms_of_other_sites_do_not_count(bench: Bench) {
     let desk = Desk::open(bench).await;
     let mut browser = Browser::default();
-    let page = desk.get(&mut browser, "/ui/lanes/mail").await;
-    let csrf = page.form("/ui/lanes/mail/pause").get("csrf").to_owned();
+    let page = desk.get(&mut browser, "/ui/queues/mail").await;
+    let csrf = page.form("/ui/queues/mail/pause").get("csrf").to_owned();
     let fields = [("csrf", csrf.as_str()), ("reason", "x")];
     for (name, value) in [
         ("sec-fetch-site", "cross-site"),
@@ -196,15 +196,15 @@ async fn forms_of_other_sites_do_not_count(bench: Bench) {
     ] {
         browser.headers = vec![(name, value.to_owned())];
         let refused = desk
-            .post(&mut browser, "/ui/lanes/mail/pause", &fields)
+            .post(&mut browser, "/ui/queues/mail/pause", &fields)
             .await;
         refused.says(403, "origin_not_allowed");
     }
     browser.headers = vec![("origin", "http://localhost".to_owned())];
     let done = desk
-        .post(&mut browser, "/ui/lanes/mail/pause", &fields)
+        .post(&mut browser, "/ui/queues/mail/pause", &fields)
         .await;
-    done.leads_to("/ui/lanes/mail?done=pause");
+    done.leads_to("/ui/queues/mail?done=pause");
 }
 
 async fn the_login_leads_to_pages_of_ours_only(bench: Bench) {
@@ -268,7 +268,7 @@ async fn no_other_site_uses_up_the_logins(bench: Bench) {
         let refused = desk.post(&mut silent, "/ui/login", &fields).await;
         refused.leads_to("/ui/login?why=old");
         // Nor does a form without a session.
-        desk.post(&mut silent, "/ui/lanes/mail/pause", &fields)
+        desk.post(&mut silent, "/ui/queues/mail/pause", &fields)
             .await
             .says(401, "Your session has ended");
     }
@@ -315,8 +315,8 @@ async fn every_answer_is_told_how_to_behave(bench: Bench) {
     let message = format!("/ui/messages/{id}");
     for path in [
         "/",
-        "/ui/lanes/mail",
-        "/ui/lanes/unknown",
+        "/ui/queues/mail",
+        "/ui/queues/unknown",
         "/ui/messages",
         &message,
         "/ui/messages/999999",
@@ -373,11 +373,11 @@ async fn a_bearer_token_works_on_pages_too(bench: Bench) {
     let paused = desk
         .post(
             &mut known,
-            "/ui/lanes/mail/pause",
+            "/ui/queues/mail/pause",
             &[("reason", "by a script")],
         )
         .await;
-    paused.leads_to("/ui/lanes/mail?done=pause");
+    paused.leads_to("/ui/queues/mail?done=pause");
     let mut unknown = Browser::default().with("authorization", "Bearer nonsense");
     desk.get(&mut unknown, "/ui/dead")
         .await

@@ -31,10 +31,10 @@ async fn hostile(bench: &Bench) -> i64 {
     let body = json!({
         "payload": {EVIL: EVIL}, "key": EVIL, "group": EVIL, "headers": {EVIL: EVIL, "n": {EVIL: 1}},
     });
-    let answer = bench.post("/v1/lanes/mail/messages", body).await;
+    let answer = bench.post("/v1/queues/mail/messages", body).await;
     assert_eq!(answer.status, 202, "{}", answer.text);
     let id = answer.json["id"].as_i64().unwrap();
-    let claim = json!({"lane": "mail", "owner": EVIL, "limit": 1});
+    let claim = json!({"queue": "mail", "owner": EVIL, "limit": 1});
     let lease = bench.post("/v1/claims", claim).await;
     assert_eq!(lease.status, 200, "{}", lease.text);
     let token = lease.json["token"].as_str().unwrap();
@@ -60,14 +60,14 @@ async fn html_in_every_field_is_text(bench: Bench) {
         "<script>alert(2)</script>".parse().unwrap(),
     );
     assert_eq!(bench.call(move_by).await.status, 200);
-    let claim = json!({"lane": "mail", "owner": EVIL, "limit": 1});
+    let claim = json!({"queue": "mail", "owner": EVIL, "limit": 1});
     assert_eq!(
         bench.post("/v1/claims", claim).await.status,
         200,
         "a lease to look at"
     );
     let other = hostile_twin(&bench).await;
-    bench.post("/v1/lanes/mail/pause", reason.clone()).await;
+    bench.post("/v1/queues/mail/pause", reason.clone()).await;
     let redrive = json!({"code": EVIL, "reason": EVIL});
     assert_eq!(bench.post("/v1/redrives", redrive).await.status, 202);
     let held = bench.enqueue("mail", json!(1)).await;
@@ -78,8 +78,8 @@ async fn html_in_every_field_is_text(bench: Bench) {
     let mut browser = Browser::default();
     for path in [
         "/".to_owned(),
-        "/ui/lanes/mail".to_owned(),
-        "/ui/lanes/mail?state=dead".to_owned(),
+        "/ui/queues/mail".to_owned(),
+        "/ui/queues/mail?state=dead".to_owned(),
         "/ui/messages".to_owned(),
         format!("/ui/messages/{id}"),
         format!("/ui/messages/{other}"),
@@ -117,9 +117,9 @@ async fn html_in_every_field_is_text(bench: Bench) {
 async fn hostile_twin(bench: &Bench) -> i64 {
     let body =
         json!({"payload": EVIL, "key": format!("{EVIL}2"), "group": EVIL, "headers": {EVIL: EVIL}});
-    let answer = bench.post("/v1/lanes/mail/messages", body).await;
+    let answer = bench.post("/v1/queues/mail/messages", body).await;
     let id = answer.json["id"].as_i64().unwrap();
-    let claim = json!({"lane": "mail", "owner": EVIL, "limit": 1});
+    let claim = json!({"queue": "mail", "owner": EVIL, "limit": 1});
     let lease = bench.post("/v1/claims", claim).await;
     let token = lease.json["token"].as_str().unwrap();
     let report = json!({"id": id, "outcome": "dead", "code": EVIL, "detail": EVIL, "result": EVIL});
@@ -134,17 +134,17 @@ async fn html_in_links_is_text(bench: Bench) {
     let mut browser = Browser::default();
     let evil = "%22%3E%3Cscript%3Ealert(1)%3C/script%3E%3Cimg%20src=x%20onerror=alert(1)%3E";
     for path in [
-        format!("/ui/lanes/{evil}"),
+        format!("/ui/queues/{evil}"),
         format!("/ui/messages/{evil}"),
         format!("/ui/redrives/{evil}"),
         format!("/ui/{evil}"),
         format!("/ui/messages?q={evil}"),
         format!("/ui/messages?state={evil}"),
-        format!("/ui/lanes/mail?q={evil}&done={evil}"),
+        format!("/ui/queues/mail?q={evil}&done={evil}"),
         format!("/ui/dead?code={evil}"),
-        format!("/ui/dead?lane={evil}"),
+        format!("/ui/dead?queue={evil}"),
         format!("/ui/dead/preview?code={evil}"),
-        format!("/ui/audit?actor={evil}&lane={evil}&action={evil}"),
+        format!("/ui/audit?actor={evil}&queue={evil}&action={evil}"),
         format!("/ui/audit?message={evil}"),
         format!("/ui/audit?{evil}={evil}"),
         format!("/ui/login?next={evil}"),

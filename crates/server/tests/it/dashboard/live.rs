@@ -86,13 +86,18 @@ async fn what_is_not_there_is_not_watched(bench: Bench) {
     let store = Faulty::new(bench.store.clone());
     let desk = Desk::open(bench.with_store(store.clone())).await;
     let mut browser = Browser::default().with("accept", "text/event-stream");
-    for topic in ["message:99", "redrive:99", "lane:ghost", "lane:ghost:dead"] {
+    for topic in [
+        "message:99",
+        "redrive:99",
+        "queue:ghost",
+        "queue:ghost:dead",
+    ] {
         let refused = desk
             .get(&mut browser, &format!("/ui/events?topic={topic}"))
             .await;
         assert_eq!(refused.status, 404, "{topic}: {}", refused.text);
     }
-    let asked = (store.calls("explain"), store.calls("lanes"));
+    let asked = (store.calls("explain"), store.calls("queues"));
     // Somebody who looks at something real is told more than once; meanwhile nobody asks for the rest.
     let mut viewer = Viewer::look(&desk, &browser, "leases").await;
     viewer.until("event: live").await;
@@ -101,21 +106,21 @@ async fn what_is_not_there_is_not_watched(bench: Bench) {
         store.calls("leases") >= looks + 2
     })
     .await;
-    assert_eq!((store.calls("explain"), store.calls("lanes")), asked);
+    assert_eq!((store.calls("explain"), store.calls("queues")), asked);
 }
 
 async fn viewers_are_told_since_when_nothing_is_known(bench: Bench) {
     let store = Faulty::new(bench.store.clone());
     let desk = Desk::open(bench.with_store(store.clone())).await;
     let browser = Browser::default();
-    let mut viewer = Viewer::look(&desk, &browser, "lane:mail").await;
+    let mut viewer = Viewer::look(&desk, &browser, "queue:mail").await;
     assert_eq!(viewer.status(), "200");
     viewer.until("No messages here.").await;
     assert!(!viewer.seen.contains("event: stale"), "{}", viewer.seen);
 
     let before = Timestamp::now().as_second();
-    store.inject("lanes", Fault::Refused);
-    store.inject("lane_counts", Fault::Refused);
+    store.inject("queues", Fault::Refused);
+    store.inject("queue_counts", Fault::Refused);
     viewer.until("event: stale\ndata: ").await;
     viewer.until("Z\n\n").await;
     let (_, since) = viewer.seen.split_once("event: stale\ndata: ").unwrap();
@@ -124,7 +129,7 @@ async fn viewers_are_told_since_when_nothing_is_known(bench: Bench) {
     assert!((before..=now).contains(&since.as_second()), "{since}");
     assert!(!viewer.seen.contains("secret-host"), "{}", viewer.seen);
     // Whoever comes now is told the same, and not refused.
-    let mut other = Viewer::look(&desk, &browser, "lane:mail").await;
+    let mut other = Viewer::look(&desk, &browser, "queue:mail").await;
     other.until("event: stale").await;
     let mut first = Viewer::look(&desk, &browser, "overview:hour").await;
     first.until("event: stale").await;

@@ -52,12 +52,12 @@ async fn the_gate_tells_what_is_in_the_way(bench: Bench) {
     let by = By::new("ada", "wait");
     desk.bench
         .store
-        .pause(&consign_memory::lane(), &by)
+        .pause(&consign_memory::queue(), &by)
         .await
         .unwrap();
     let page = looks(&desk.bench).await;
     page.says(200, "data-gate=\"DEGRADED\"")
-        .says(200, "the lane of memories is paused");
+        .says(200, "the queue of memories is paused");
 }
 
 async fn reconciling_takes_a_reason_and_is_on_record(bench: Bench) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use consign_kernel::{By, Done, LanePolicy, LanePulse, Pulse};
+use consign_kernel::{By, Done, Pulse, QueuePolicy, QueuePulse};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -14,7 +14,7 @@ on_stores!(
     long_lists_go_on_page_by_page,
     messages_are_found_by_id_key_and_code,
     a_search_finds_whatever_a_word_means_in_one_state_or_in_all,
-    a_lane_shows_its_messages_by_state,
+    a_queue_shows_its_messages_by_state,
     leases_show_who_holds_what_until_when,
     the_audit_is_filtered_and_taken_along,
     a_page_is_told_what_changes,
@@ -27,7 +27,7 @@ async fn the_overview_says_what_needs_a_person(bench: Bench) {
     let mut browser = Browser::default();
     let page = desk.get(&mut browser, "/").await;
     page.says(200, "nothing needs a person")
-        .says(200, "href=\"/ui/lanes/mail\"");
+        .says(200, "href=\"/ui/queues/mail\"");
     let id = desk.bench.enqueue("mail", json!(1)).await;
     let held = desk
         .bench
@@ -38,11 +38,11 @@ async fn the_overview_says_what_needs_a_person(bench: Bench) {
     desk.bench.enqueue("default", json!(1)).await;
     desk.bench.advance(600);
     let page = desk.get(&mut browser, "/").await;
-    page.says(200, "1 message of lane mail held until somebody decides")
-        .says(200, "1 message of lane default dead")
+    page.says(200, "1 message of queue mail held until somebody decides")
+        .says(200, "1 message of queue default dead")
         .says(
             200,
-            "Lane default: the oldest ready message has been due for 10 min",
+            "Queue default: the oldest ready message has been due for 10 min",
         );
     assert!(!page.text.contains("nothing needs a person"));
     // Readable without JavaScript: up to date by itself, and nothing that only a script does.
@@ -54,7 +54,7 @@ async fn the_overview_says_what_needs_a_person(bench: Bench) {
 
 async fn long_lists_go_on_page_by_page(bench: Bench) {
     let messages: Vec<_> = (0..130)
-        .map(|n| json!({"lane": "mail", "payload": n}))
+        .map(|n| json!({"queue": "mail", "payload": n}))
         .collect();
     let answer = bench
         .post("/v1/messages", json!({"messages": messages}))
@@ -64,8 +64,8 @@ async fn long_lists_go_on_page_by_page(bench: Bench) {
     let mut browser = Browser::default();
     for start in [
         "/ui/messages",
-        "/ui/lanes/mail",
-        "/ui/lanes/mail?state=ready",
+        "/ui/queues/mail",
+        "/ui/queues/mail?state=ready",
         "/ui/messages?state=ready",
     ] {
         let (mut path, mut rows) = (start.to_owned(), Vec::new());
@@ -84,7 +84,7 @@ async fn long_lists_go_on_page_by_page(bench: Bench) {
 
 async fn messages_are_found_by_id_key_and_code(bench: Bench) {
     let body = json!({"payload": 1, "key": "invoice 7/ä"});
-    let keyed = bench.post("/v1/lanes/mail/messages", body).await.json["id"]
+    let keyed = bench.post("/v1/queues/mail/messages", body).await.json["id"]
         .as_i64()
         .unwrap();
     // A ready message comes first in a claim.
@@ -101,7 +101,7 @@ async fn messages_are_found_by_id_key_and_code(bench: Bench) {
         assert_eq!(page.text.matches("<tr data-row>").count(), 1, "{q}");
     }
     let elsewhere = desk
-        .get(&mut browser, &format!("/ui/lanes/default?q={keyed}"))
+        .get(&mut browser, &format!("/ui/queues/default?q={keyed}"))
         .await;
     elsewhere.says(200, "No messages here.");
     let nothing = desk.get(&mut browser, "/ui/messages?q=a%00b").await;
@@ -112,8 +112,8 @@ async fn messages_are_found_by_id_key_and_code(bench: Bench) {
 async fn a_search_finds_whatever_a_word_means_in_one_state_or_in_all(bench: Bench) {
     let dead = bench.bury("default", "2").await;
     let keyed = json!({"payload": 1, "key": "2"});
-    bench.post("/v1/lanes/mail/messages", keyed).await;
-    let of_case = json!({"lane": "mail", "payload": 1, "headers": {"correlation_id": "2"}});
+    bench.post("/v1/queues/mail/messages", keyed).await;
+    let of_case = json!({"queue": "mail", "payload": 1, "headers": {"correlation_id": "2"}});
     let many = json!({"messages": vec![of_case; 60]});
     bench.post("/v1/messages", many).await.is(202);
     bench.enqueue("mail", json!("another")).await;
@@ -123,8 +123,8 @@ async fn a_search_finds_whatever_a_word_means_in_one_state_or_in_all(bench: Benc
         ("/ui/messages?q=2", (3..=62).rev().chain([2, 1]).collect()),
         ("/ui/messages?q=2&state=dead", vec![dead]),
         ("/ui/messages?q=2&state=held", vec![]),
-        ("/ui/lanes/mail?q=2&state=ready", (2..=62).rev().collect()),
-        ("/ui/lanes/default?q=2", vec![dead]),
+        ("/ui/queues/mail?q=2&state=ready", (2..=62).rev().collect()),
+        ("/ui/queues/default?q=2", vec![dead]),
     ] {
         let (mut path, mut rows) = (start.to_owned(), Vec::new());
         loop {
@@ -143,18 +143,18 @@ async fn a_search_finds_whatever_a_word_means_in_one_state_or_in_all(bench: Benc
         assert_eq!(rows, expected, "{start}");
     }
     let page = desk
-        .get(&mut browser, "/ui/lanes/mail?q=2&state=ready")
+        .get(&mut browser, "/ui/queues/mail?q=2&state=ready")
         .await;
     page.says(200, "name=\"state\" value=\"ready\"")
         .says(200, "?state=dead&#38;q=2");
 }
 
-async fn a_lane_shows_its_messages_by_state(bench: Bench) {
+async fn a_queue_shows_its_messages_by_state(bench: Bench) {
     let dead = bench.bury("mail", "no_use").await;
     let ready = bench.enqueue("mail", json!(1)).await;
     let desk = Desk::open(bench).await;
     let mut browser = Browser::default();
-    let page = desk.get(&mut browser, "/ui/lanes/mail?state=dead").await;
+    let page = desk.get(&mut browser, "/ui/queues/mail?state=dead").await;
     page.says(200, &format!("href=\"/ui/messages/{dead}\""))
         .says(200, "attempts_max");
     assert!(
@@ -166,10 +166,10 @@ async fn a_lane_shows_its_messages_by_state(bench: Bench) {
         200,
         "aria-current=\"page\">dead <span class=\"count\">1</span>",
     );
-    desk.get(&mut browser, "/ui/lanes/mial")
+    desk.get(&mut browser, "/ui/queues/mial")
         .await
-        .says(404, "unknown_lane");
-    desk.get(&mut browser, "/ui/lanes/mail?state=gone")
+        .says(404, "unknown_queue");
+    desk.get(&mut browser, "/ui/queues/mail?state=gone")
         .await
         .says(400, "invalid_input");
 }
@@ -191,29 +191,29 @@ async fn leases_show_who_holds_what_until_when(bench: Bench) {
 }
 
 async fn the_audit_is_filtered_and_taken_along(bench: Bench) {
-    for lane in ["mail", "default"] {
-        let path = format!("/v1/lanes/{lane}/pause");
+    for queue in ["mail", "default"] {
+        let path = format!("/v1/queues/{queue}/pause");
         bench
-            .post(&path, json!({"reason": format!("=cmd {lane}, \"now\"")}))
+            .post(&path, json!({"reason": format!("=cmd {queue}, \"now\"")}))
             .await;
     }
     let desk = Desk::open(bench).await;
     let mut browser = Browser::default();
     let page = desk
-        .get(&mut browser, "/ui/audit?lane=mail&action=pause")
+        .get(&mut browser, "/ui/audit?queue=mail&action=pause")
         .await;
     page.says(200, "=cmd mail");
     assert!(!page.text.contains("=cmd default"));
     let csv = desk
         .get(
             &mut browser,
-            "/ui/audit/export?format=csv&action=pause&lane=mail",
+            "/ui/audit/export?format=csv&action=pause&queue=mail",
         )
         .await;
     assert_eq!(csv.status, 200);
     let lines: Vec<&str> = csv.text.lines().collect();
     assert_eq!(lines.len(), 2, "{}", csv.text);
-    assert_eq!(lines[0], "id,at,actor,action,lane,message_id,reason");
+    assert_eq!(lines[0], "id,at,actor,action,queue,message_id,reason");
     assert!(
         lines[1].ends_with("\"pause\",\"mail\",\"\",\"'=cmd mail, \"\"now\"\"\""),
         "{}",
@@ -232,20 +232,20 @@ async fn the_audit_is_filtered_and_taken_along(bench: Bench) {
 }
 
 async fn waiting_messages_lead_to_the_first(bench: Bench) {
-    let policy = LanePolicy {
+    let policy = QueuePolicy {
         ordered: true,
-        ..LanePolicy::default()
+        ..QueuePolicy::default()
     };
     let by = By::new("test", "set up");
     bench
         .store
-        .put_lane(&name("steps"), &policy, &by)
+        .put_queue(&name("steps"), &policy, &by)
         .await
         .unwrap();
     let mut ids = Vec::new();
     for n in 0..2 {
         let body = json!({"payload": n, "group": "g"});
-        let answer = bench.post("/v1/lanes/steps/messages", body).await;
+        let answer = bench.post("/v1/queues/steps/messages", body).await;
         ids.push(answer.json["id"].as_i64().unwrap());
     }
     let desk = Desk::open(bench).await;
@@ -265,7 +265,7 @@ async fn a_page_is_told_what_changes(bench: Bench) {
     let (name, cookie) = browser.cookie("session").unwrap();
     let mut stream = desk.server.connect().await;
     let ask = format!(
-        "GET /ui/events?topic=lane:mail HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\n\
+        "GET /ui/events?topic=queue:mail HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\n\
          connection: close\r\ncookie: {name}={cookie}\r\n\r\n"
     );
     stream.write_all(ask.as_bytes()).await.unwrap();
@@ -273,7 +273,7 @@ async fn a_page_is_told_what_changes(bench: Bench) {
     until(&mut stream, &mut seen, "No messages here.").await;
     assert!(seen.contains("content-type: text/event-stream"), "{seen}");
     let key = json!({"payload": 1, "key": "arrives live"});
-    let id = desk.bench.post("/v1/lanes/mail/messages", key).await.json["id"]
+    let id = desk.bench.post("/v1/queues/mail/messages", key).await.json["id"]
         .as_i64()
         .unwrap();
     until(&mut stream, &mut seen, "arrives live").await;
@@ -312,8 +312,8 @@ async fn what_was_done_lately_is_drawn(bench: Bench) {
         process: "w1".into(),
         version: "1.2.3".into(),
         running_for: Duration::from_secs(60),
-        lanes: vec![LanePulse {
-            lane: name("mail"),
+        queues: vec![QueuePulse {
+            queue: name("mail"),
             done: Done {
                 delivered: 90,
                 dead: 10,
@@ -329,8 +329,9 @@ async fn what_was_done_lately_is_drawn(bench: Bench) {
         let page = desk.get(&mut browser, path).await;
         page.says(200, "10.0 %").says(200, "<svg class=\"chart\"");
     }
-    let lane = desk.get(&mut browser, "/ui/lanes/mail").await;
-    lane.says(200, "10.0 %")
+    let queue = desk.get(&mut browser, "/ui/queues/mail").await;
+    queue
+        .says(200, "10.0 %")
         .says(200, "10 ms")
         .says(200, "class=\"failed\"");
     let workers = desk.get(&mut browser, "/ui/leases").await;

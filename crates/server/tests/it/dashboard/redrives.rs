@@ -26,7 +26,7 @@ async fn what_was_previewed_is_what_is_redriven(bench: Bench) {
     }
     let desk = Desk::open(bench).await;
     let mut browser = Browser::default();
-    let path = "/ui/dead/preview?lane=mail&code=timeout&limit=3";
+    let path = "/ui/dead/preview?queue=mail&code=timeout&limit=3";
     let preview = desk.get(&mut browser, path).await;
     preview
         .says(200, "3 dead message(s) would be requeued")
@@ -39,7 +39,7 @@ async fn what_was_previewed_is_what_is_redriven(bench: Bench) {
         .map(|rest| rest.split('"').next().unwrap().parse().unwrap())
         .collect();
     assert_eq!(shown, [dead[0], dead[2], dead[3]]);
-    let dry = json!({"lane": "mail", "code": "timeout", "limit": 3, "dry_run": true});
+    let dry = json!({"queue": "mail", "code": "timeout", "limit": 3, "dry_run": true});
     let dry = desk.bench.post("/v1/redrives", dry).await;
     let samples = dry.json["samples"].as_array().unwrap().iter();
     let samples: Vec<i64> = samples
@@ -65,12 +65,12 @@ const SOON: Duration = Duration::from_secs(20);
 const MANY: usize = 10_000;
 
 async fn ten_thousand_are_redriven_stopped_and_resumed(bench: Bench) {
-    let (store, lane) = (bench.store.clone(), name("mail"));
-    let message = || NewMessage::new(lane.clone(), json!(1));
+    let (store, queue) = (bench.store.clone(), name("mail"));
+    let message = || NewMessage::new(queue.clone(), json!(1));
     for _ in 0..MANY / 1_000 {
         let batch: Vec<NewMessage> = (0..1_000).map(|_| message()).collect();
         store.enqueue(&batch).await.unwrap();
-        let claim = consign_kernel::Claim::new(lane.clone(), "w1", 1_000);
+        let claim = consign_kernel::Claim::new(queue.clone(), "w1", 1_000);
         let lease = store.claim(&claim).await.unwrap().unwrap();
         let dead = |id: MessageId| Report {
             code: Some("gone".into()),
@@ -86,7 +86,7 @@ async fn ten_thousand_are_redriven_stopped_and_resumed(bench: Bench) {
     }
     let desk = Desk::open(bench).await;
     let mut browser = Browser::default();
-    let preview = desk.get(&mut browser, "/ui/dead/preview?lane=mail").await;
+    let preview = desk.get(&mut browser, "/ui/dead/preview?queue=mail").await;
     preview
         .says(200, "10,000 dead message(s) would be requeued")
         .says(200, "And 9,950 after these.");
@@ -153,25 +153,25 @@ async fn what_workers_do_by_http_counts(bench: Bench) {
     let other = Bench::on(bench.store.clone(), bench.clock.clone(), None).await;
     other.post(&path, rest).await.is(200);
     for (bench, delivered, dead) in [(&bench, 1, 0), (&other, 1, 1)] {
-        // The other server has to look up the lane, and nobody waits for that.
-        let lanes = eventually_some("it is counted", SOON, || async {
-            Some(bench.state.take_done()).filter(|lanes| !lanes.is_empty())
+        // The other server has to look up the queue, and nobody waits for that.
+        let queues = eventually_some("it is counted", SOON, || async {
+            Some(bench.state.take_done()).filter(|queues| !queues.is_empty())
         })
         .await;
-        assert_eq!(lanes.len(), 1, "{lanes:?}");
+        assert_eq!(queues.len(), 1, "{queues:?}");
         assert_eq!(
-            (lanes[0].done.delivered, lanes[0].done.dead),
+            (queues[0].done.delivered, queues[0].done.dead),
             (delivered, dead)
         );
         let pulse = consign_kernel::Pulse {
             process: "w".into(),
             version: "1".into(),
             running_for: Duration::ZERO,
-            lanes,
+            queues,
         };
         bench.store.pulse(&pulse).await.unwrap();
     }
     let desk = Desk::open(bench).await;
-    let page = desk.get(&mut Browser::default(), "/ui/lanes/mail").await;
+    let page = desk.get(&mut Browser::default(), "/ui/queues/mail").await;
     page.says(200, "33.3 %").says(200, "consign.pulse");
 }

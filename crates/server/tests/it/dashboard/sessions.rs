@@ -16,7 +16,7 @@ on_stores!(
     a_link_of_another_site_ends_no_session,
     no_page_with_a_form_is_loaded_again_by_itself,
     every_way_back_leads_somewhere,
-    a_lane_that_somebody_else_paused_is_not_paused_again,
+    a_queue_that_somebody_else_paused_is_not_paused_again,
 );
 
 impl Desk {
@@ -32,27 +32,27 @@ async fn a_link_cannot_say_that_something_was_done(bench: Bench) {
     let mut olga = desk.login(OPERATOR).await;
     let told = "class=\"flash\"";
     for word in ["pause", "resume", "nonsense", "Call%20555-0100"] {
-        let link = format!("/ui/lanes/mail?done={word}");
+        let link = format!("/ui/queues/mail?done={word}");
         let page = desk.get(&mut olga, &link).await;
         assert!(!page.text.contains(told), "{link}: {}", page.text);
     }
-    let page = desk.get(&mut olga, "/ui/lanes/mail").await;
+    let page = desk.get(&mut olga, "/ui/queues/mail").await;
     let fields = [("reason", "x")];
     let paused = desk
-        .send(&mut olga, &page, "/ui/lanes/mail/pause", &fields)
+        .send(&mut olga, &page, "/ui/queues/mail/pause", &fields)
         .await;
-    paused.leads_to("/ui/lanes/mail?done=pause");
+    paused.leads_to("/ui/queues/mail?done=pause");
     let cookie = paused.header("set-cookie");
     assert!(cookie.contains("Max-Age=60;"), "{cookie}");
-    desk.get(&mut olga, "/ui/lanes/mail?done=pause")
+    desk.get(&mut olga, "/ui/queues/mail?done=pause")
         .await
         .says(200, told)
         .says(200, "Paused: nothing is claimed");
-    // It says that, of that lane, and to nobody else.
+    // It says that, of that queue, and to nobody else.
     for link in [
-        "/ui/lanes/mail?done=resume",
-        "/ui/lanes/default?done=pause",
-        "/ui/lanes/mail?done=pause&q=x",
+        "/ui/queues/mail?done=resume",
+        "/ui/queues/default?done=pause",
+        "/ui/queues/mail?done=pause&q=x",
     ] {
         let page = desk.get(&mut olga, link).await;
         assert!(!page.text.contains(told), "{link}: {}", page.text);
@@ -60,7 +60,7 @@ async fn a_link_cannot_say_that_something_was_done(bench: Bench) {
     let mut other = desk.login(OPERATOR).await;
     let (name, proof) = olga.cookie("done").unwrap();
     other.cookies.insert(name.clone(), proof.clone());
-    let page = desk.get(&mut other, "/ui/lanes/mail?done=pause").await;
+    let page = desk.get(&mut other, "/ui/queues/mail?done=pause").await;
     assert!(!page.text.contains(told), "{}", page.text);
 }
 
@@ -113,20 +113,20 @@ async fn who_lost_their_scope_can_log_out_and_in(bench: Bench) {
 async fn an_ended_session_loses_nothing_that_was_written(bench: Bench) {
     let desk = Desk::guarded(bench).await;
     let mut olga = desk.login(OPERATOR).await;
-    let page = desk.get(&mut olga, "/ui/lanes/mail").await;
+    let page = desk.get(&mut olga, "/ui/queues/mail").await;
     let login = desk.get(&mut olga, "/ui/login?other=1").await;
     desk.bench.advance(8 * 60 * 60);
     let fields = [("reason", "half a page of <b>thoughts</b>")];
-    let action = "/ui/lanes/mail/pause";
+    let action = "/ui/queues/mail/pause";
     let refused = desk.send(&mut olga, &page, action, &fields).await;
     refused
         .says(401, "Your session has ended")
         .says(401, "Nothing was done")
         .says(401, &format!("data-kept=\"{action}\""))
         .says(401, "half a page of &#60;b&#62;thoughts&#60;/b&#62;")
-        .says(401, "href=\"/ui/login?next=/ui/lanes/mail\"");
-    let lane = desk.bench.get("/v1/lanes/mail").await;
-    assert!(lane.json["paused_at"].is_null(), "{}", lane.text);
+        .says(401, "href=\"/ui/login?next=/ui/queues/mail\"");
+    let queue = desk.bench.get("/v1/queues/mail").await;
+    assert!(queue.json["paused_at"].is_null(), "{}", queue.text);
     // Neither a program nor another site gets its words back.
     for (name, value) in [
         ("sec-fetch-site", "cross-site"),
@@ -156,12 +156,12 @@ async fn a_refused_form_gives_back_what_was_written(bench: Bench) {
     let desk = Desk::guarded(bench).await;
     let mut olga = desk.login(OPERATOR).await;
     let fields = [("csrf", "x"), ("reason", "long thoughts")];
-    let action = "/ui/lanes/mail/pause";
+    let action = "/ui/queues/mail/pause";
     let refused = desk.post(&mut olga, action, &fields).await;
     refused
         .says(403, "csrf_mismatch")
         .says(403, ">long thoughts</textarea>");
-    let page = desk.get(&mut olga, "/ui/lanes/mail").await;
+    let page = desk.get(&mut olga, "/ui/queues/mail").await;
     let long = "z".repeat(5_000);
     let refused = desk
         .send(&mut olga, &page, action, &[("reason", &long)])
@@ -179,15 +179,15 @@ async fn a_link_of_another_site_ends_no_session(bench: Bench) {
     let mut olga = desk.login(OPERATOR).await;
     // Browsers keep the cookie back, but take one.
     let mut linked = Browser::default().with("sec-fetch-site", "cross-site");
-    let sent = desk.get(&mut linked, "/ui/lanes/mail").await;
+    let sent = desk.get(&mut linked, "/ui/queues/mail").await;
     let page = desk.get(&mut linked, sent.header("location")).await;
-    let again = "/ui/login?again=1&#38;next=/ui/lanes/mail";
+    let again = "/ui/login?again=1&#38;next=/ui/queues/mail";
     page.says(200, &format!("content=\"0; url={again}\""));
     assert!(!page.header("set-cookie").contains("consign_session"));
     olga.cookies.extend(linked.cookies);
     desk.get(&mut olga, &super::unescaped(again))
         .await
-        .leads_to("/ui/lanes/mail");
+        .leads_to("/ui/queues/mail");
     // Who has no session sees the form, and only once.
     let mut stranger = Browser::default().with("sec-fetch-site", "cross-site");
     let page = desk.get(&mut stranger, &super::unescaped(again)).await;
@@ -209,7 +209,7 @@ async fn no_page_with_a_form_is_loaded_again_by_itself(bench: Bench) {
     for (path, reloads) in [
         ("/", true),
         ("/ui/leases", true),
-        ("/ui/lanes/mail", false),
+        ("/ui/queues/mail", false),
         ("/ui/messages", false),
         (&message, false),
         ("/ui/dead", false),
@@ -234,7 +234,7 @@ async fn every_way_back_leads_somewhere(bench: Bench) {
     let page = format!("/ui/messages/{id}");
     for action in [
         "/ui/redrives".to_owned(),
-        "/ui/lanes/mail/pause".to_owned(),
+        "/ui/queues/mail/pause".to_owned(),
         format!("{page}/requeue"),
         format!("{page}/reveal"),
     ] {
@@ -252,22 +252,22 @@ async fn every_way_back_leads_somewhere(bench: Bench) {
         .leads_to(&page);
 }
 
-async fn a_lane_that_somebody_else_paused_is_not_paused_again(bench: Bench) {
+async fn a_queue_that_somebody_else_paused_is_not_paused_again(bench: Bench) {
     let desk = Desk::guarded(bench).await;
     let (mut olga, mut other) = (desk.login(OPERATOR).await, desk.login(OPERATOR).await);
     for action in ["pause", "resume"] {
-        let page = desk.get(&mut olga, "/ui/lanes/mail").await;
-        let path = format!("/ui/lanes/mail/{action}");
+        let page = desk.get(&mut olga, "/ui/queues/mail").await;
+        let path = format!("/ui/queues/mail/{action}");
         let body = page.form(&path).filled(&[("reason", "second")]);
-        let theirs = desk.get(&mut other, "/ui/lanes/mail").await;
+        let theirs = desk.get(&mut other, "/ui/queues/mail").await;
         desk.send(&mut other, &theirs, &path, &[("reason", "first")])
             .await
-            .leads_to(&format!("/ui/lanes/mail?done={action}"));
+            .leads_to(&format!("/ui/queues/mail?done={action}"));
         let done = desk.ask(&mut olga, "POST", &path, Some(&body)).await;
-        done.leads_to(&format!("/ui/lanes/mail?done={action}d_before"));
+        done.leads_to(&format!("/ui/queues/mail?done={action}d_before"));
         desk.get(&mut olga, done.header("location"))
             .await
-            .says(200, &format!("somebody has {action}d this lane already"));
+            .says(200, &format!("somebody has {action}d this queue already"));
     }
     let audit = desk.get(&mut olga, "/ui/audit").await;
     audit.says(200, "first");

@@ -46,9 +46,9 @@ async fn a_guard_of_audits_that_is_broken_is_caught() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_guard_of_the_lane_that_is_broken_is_caught() {
-    caught!(guards::the_lane_takes_memories_only:
-        ("memories_only", "NEW.lane = 'memory'", "0"),
+async fn a_guard_of_the_queue_that_is_broken_is_caught() {
+    caught!(guards::the_queue_takes_memories_only:
+        ("memories_only", "NEW.queue = 'memory'", "0"),
         ("memories_only", "json_type(NEW.payload, '$.target_space') = 'text'", "1"),
         ("memories_only", "AND json_type(NEW.payload, '$.payload_md') = 'text'", ""),
         ("memories_only", "AND NEW.payload ->> '$.target_space' <> ''", ""),

@@ -17,7 +17,7 @@ async fn a_memory_under_another_hash_is_found() {
             "target_space": "team:p", "payload_sha": sha, "payload_md": "text",
         });
         sqlx::query(
-            "INSERT INTO message (id, lane, key, created_at, headers, payload) \
+            "INSERT INTO message (id, queue, key, created_at, headers, payload) \
              VALUES (?1, 'memory', ?2, 0, '{}', ?3)",
         )
         .bind(id)

@@ -62,8 +62,8 @@ pub(super) async fn an_audit_ends_once(bench: &Bench) {
     }
 }
 
-/// The lane takes a memory under its own key, and nothing else.
-pub(super) async fn the_lane_takes_memories_only(bench: &Bench) {
+/// The queue takes a memory under its own key, and nothing else.
+pub(super) async fn the_queue_takes_memories_only(bench: &Bench) {
     let sha = payload_sha("test");
     let mut sql = bench.connect().await;
     let good = json!({"target_space": "team:p", "payload_sha": sha, "payload_md": "test"});
@@ -106,12 +106,12 @@ pub(super) async fn the_lane_takes_memories_only(bench: &Bench) {
         let written = insert(&mut sql, key, &payload).await;
         let refused = written.expect_err(&payload);
         assert!(
-            refused.contains("lane memory: takes memories only"),
+            refused.contains("queue memory: takes memories only"),
             "{refused}"
         );
     }
     let grouped = format!(
-        "INSERT INTO message (lane, key, \"group\", created_at, headers, payload) \
+        "INSERT INTO message (queue, key, \"group\", created_at, headers, payload) \
          VALUES ('memory', '{key}', 'g', 0, '{{}}', '{good}')"
     );
     execute(&mut sql, &grouped).await.expect_err("a group");
@@ -125,7 +125,7 @@ async fn insert(
     key: Option<&str>,
     payload: &str,
 ) -> Result<(), String> {
-    let statement = "INSERT INTO message (lane, key, created_at, headers, payload) \
+    let statement = "INSERT INTO message (queue, key, created_at, headers, payload) \
                      VALUES ('memory', ?1, 0, '{}', ?2)";
     let written = sqlx::query(statement)
         .bind(key)
@@ -141,6 +141,6 @@ async fn an_audit_that_ended_is_out_of_reach_of_plain_sql() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn plain_sql_puts_nothing_but_memories_into_the_lane() {
-    the_lane_takes_memories_only(&bench().await).await;
+async fn plain_sql_puts_nothing_but_memories_into_the_queue() {
+    the_queue_takes_memories_only(&bench().await).await;
 }

@@ -112,8 +112,8 @@ async fn a_delivery_that_is_not_followed_is_caught() {
 async fn a_death_that_is_not_followed_is_caught() {
     for (part, instead, cases) in [
         (
-            "WHEN NEW.lane",
-            "WHEN 0 AND NEW.lane",
+            "WHEN NEW.queue",
+            "WHEN 0 AND NEW.queue",
             &[
                 "every_end_of_a_message_is_the_end_of_its_order",
                 "an_order_whose_lease_ends_for_the_last_time_fails",
@@ -164,7 +164,7 @@ async fn a_requeue_that_is_not_followed_is_caught() {
     const AGAIN: &str = "a_requeued_order_is_accepted_again_with_the_same_times_to_live";
     for (part, instead, cases) in [
         (
-            "WHEN OLD.lane = 'orders'",
+            "WHEN OLD.queue = 'orders'",
             "WHEN 0",
             &[AGAIN, "a_redrive_brings_orders_back_too"][..],
         ),

@@ -98,7 +98,7 @@ async fn a_purge_by_hand_is_on_record_and_opens_the_gate_once() {
     );
     again.await.expect_err("this entry has been used");
     for change in [
-        "UPDATE message SET lane = 'x'",
+        "UPDATE message SET queue = 'x'",
         "INSERT OR REPLACE INTO message SELECT * FROM message",
     ] {
         accept(&bench, 2).await;

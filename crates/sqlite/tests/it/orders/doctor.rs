@@ -54,12 +54,12 @@ async fn a_ledger_that_is_behind_is_found() {
         ),
         (
             "DELETE FROM idempo_ledger WHERE outbox_id = 3",
-            "order_not_in_ledger: message 3 of lane orders has no row in the ledger",
+            "order_not_in_ledger: message 3 of queue orders has no row in the ledger",
         ),
         (
             "UPDATE idempo_ledger SET outbox_id = 99 WHERE outbox_id = 3",
             "order_message_missing: the ledger's row of desk-1/order-0003 is for message 99, which does \
-             not exist\norder_not_in_ledger: message 3 of lane orders has no row in the ledger",
+             not exist\norder_not_in_ledger: message 3 of queue orders has no row in the ledger",
         ),
     ];
     for (statements, expected) in by_hand {
@@ -76,7 +76,7 @@ async fn an_order_delivered_without_a_code_is_found() {
     without_a_code_nothing_follows(&bench().await).await;
 }
 
-/// Lanes that give no codes pay nothing, and an order that was settled like them is found.
+/// Queues that give no codes pay nothing, and an order that was settled like them is found.
 pub(super) async fn without_a_code_nothing_follows(bench: &Bench) {
     let id = accept(bench, 1).await;
     let lease = claim(&bench.store).await;

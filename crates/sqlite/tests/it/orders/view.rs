@@ -1,6 +1,6 @@
 //! The queue as the protocol names it.
 
-use consign_kernel::{LanePolicy, Outcome, RetrySchedule, Store};
+use consign_kernel::{Outcome, QueuePolicy, RetrySchedule, Store};
 use consign_orders::Ledger;
 use sqlx::SqliteConnection;
 
@@ -16,15 +16,15 @@ async fn row(connection: &mut SqliteConnection, n: i64) -> (String, i64, Option<
 }
 
 async fn retry_after(bench: &Bench, delay_ms: u64) {
-    let policy = LanePolicy {
+    let policy = QueuePolicy {
         attempts_max: 2,
         retry: RetrySchedule::Table {
             delays_ms: vec![delay_ms],
         },
-        ..LanePolicy::default()
+        ..QueuePolicy::default()
     };
-    let lane = "orders".parse().unwrap();
-    bench.store.put_lane(&lane, &policy, &by()).await.unwrap();
+    let queue = "orders".parse().unwrap();
+    bench.store.put_queue(&queue, &policy, &by()).await.unwrap();
 }
 
 #[tokio::test]
@@ -112,7 +112,7 @@ async fn a_row_says_who_asked_for_what_and_who_sends_it() {
     assert_eq!(found, expected);
     // A renewal moves the lock's time.
     bench.clock.advance(jiff::SignedDuration::from_secs(5));
-    let ttl = LanePolicy::default().lease_ttl();
+    let ttl = QueuePolicy::default().lease_ttl();
     bench.store.renew(lease.token, ttl).await.unwrap();
     let locked_at: i64 = sqlx::query_scalar("SELECT locked_at FROM outbox_orders")
         .fetch_one(&mut connection)

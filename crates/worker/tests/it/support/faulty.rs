@@ -9,10 +9,10 @@ use std::{
 use async_trait::async_trait;
 use consign_kernel::{
     Attempt, AuditEntry, BeginAnswer, By, Certainty, Claim, Counts, Cursor, DeadLetter, EndedLease,
-    Enqueued, Error, Expired, Explanation, Filter, Finding, Lane, LaneMinutes, LaneName,
-    LanePolicy, LateResult, Lease, LeaseView, Listed, Message, MessageId, Moved, NewMessage, Page,
-    Process, Pulse, Redrive, RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report,
-    Resolution, Result, SettleAnswer, Store, Token, TokenPrefix, Totals,
+    Enqueued, Error, Expired, Explanation, Filter, Finding, LateResult, Lease, LeaseView, Listed,
+    Message, MessageId, Moved, NewMessage, Page, Process, Pulse, Queue, QueueMinutes, QueueName,
+    QueuePolicy, Redrive, RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report, Resolution,
+    Result, SettleAnswer, Store, Token, TokenPrefix, Totals,
 };
 
 use super::Gate;
@@ -143,13 +143,13 @@ macro_rules! pass_on {
 }
 
 pass_on! {
-    put_lane(name: &LaneName, policy: &LanePolicy, by: &By) -> Lane;
-    lane(name: &LaneName) -> Option<Lane>;
-    lanes(after: Option<&LaneName>, limit: u32) -> Vec<(Lane, Counts)>;
-    lane_counts(name: &LaneName) -> Option<(Lane, Counts)>;
+    put_queue(name: &QueueName, policy: &QueuePolicy, by: &By) -> Queue;
+    queue(name: &QueueName) -> Option<Queue>;
+    queues(after: Option<&QueueName>, limit: u32) -> Vec<(Queue, Counts)>;
+    queue_counts(name: &QueueName) -> Option<(Queue, Counts)>;
     totals() -> Totals;
-    pause(name: &LaneName, by: &By) -> Lane;
-    resume(name: &LaneName, by: &By) -> Lane;
+    pause(name: &QueueName, by: &By) -> Queue;
+    resume(name: &QueueName, by: &By) -> Queue;
     enqueue(messages: &[NewMessage]) -> Vec<Enqueued>;
     claim(claim: &Claim) -> Option<Lease>;
     renew(token: Token, ttl: Duration) -> RenewAnswer;
@@ -158,7 +158,7 @@ pass_on! {
     settle(token: Token, reports: &[Report]) -> SettleAnswer;
     witness(token: Token, reports: &[Report]) -> Vec<MessageId>;
     expire(limit: u32) -> Expired;
-    wait(lane: &LaneName, timeout: Duration) -> bool;
+    wait(queue: &QueueName, timeout: Duration) -> bool;
     requeue(ids: &[MessageId], by: &By) -> Vec<Moved>;
     hold(ids: &[MessageId], by: &By) -> Vec<Moved>;
     unhold(ids: &[MessageId], by: &By) -> Vec<Moved>;
@@ -170,7 +170,7 @@ pass_on! {
     end_lease(prefix: &TokenPrefix, by: &By) -> EndedLease;
     reveal(id: MessageId, by: &By) -> Option<Message>;
     pulse(pulse: &Pulse) -> ();
-    pulses(lane: Option<&LaneName>, minutes: u32, step: u32) -> Vec<LaneMinutes>;
+    pulses(queue: Option<&QueueName>, minutes: u32, step: u32) -> Vec<QueueMinutes>;
     processes() -> Vec<Process>;
     probe() -> ();
     explain(id: MessageId) -> Option<Explanation>;

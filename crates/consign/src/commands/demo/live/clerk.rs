@@ -13,7 +13,7 @@ use super::{
 /// How often.
 const EVERY: Duration = Duration::from_secs(25);
 
-/// Lanes whose dead letters are worth another try, and why.
+/// Queues whose dead letters are worth another try, and why.
 const REASONS: &[(&str, &str)] = &[
     ("webhooks", "they say that it is mended"),
     ("mail", "the customer insists on the address"),
@@ -28,8 +28,8 @@ pub(super) async fn look(caller: Caller, seed: u64) {
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         beats.tick().await;
-        let (lane, reason) = *chance.pick(REASONS);
-        let dead = caller.get(&format!("/v1/dead?lane={lane}&limit=1")).await;
+        let (queue, reason) = *chance.pick(REASONS);
+        let dead = caller.get(&format!("/v1/dead?queue={queue}&limit=1")).await;
         let id = dead.and_then(|dead| dead["dead"][0]["message_id"].as_i64());
         if let Some(id) = id {
             let path = format!("/v1/messages/{id}/requeue");

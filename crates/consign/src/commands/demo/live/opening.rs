@@ -17,7 +17,7 @@ pub(super) fn calls(traffic: &mut Traffic) -> Vec<Call> {
     let rules = json!({"team_write_enabled": true, "admin_key": ADMIN_KEY});
     let rules = json!({"tool": "governance_update", "arguments": rules});
     let mut calls = vec![
-        Call::new("/v1/lanes/newsletter/pause", reason),
+        Call::new("/v1/queues/newsletter/pause", reason),
         Call::new("/mcp", rules),
     ];
     protocols(traffic, &mut calls);

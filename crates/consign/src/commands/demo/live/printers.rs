@@ -42,7 +42,7 @@ pub(super) async fn print(caller: Caller, number: u64, seed: u64) {
     let claim = Call::new(
         "/v1/claims",
         json!({
-            "lane": "reports", "owner": owner, "limit": 2,
+            "queue": "reports", "owner": owner, "limit": 2,
             "ttl_ms": LEASE_MS, "wait_ms": WAIT_MS,
         }),
     );

@@ -50,9 +50,9 @@ fn text(folder: &Path, far: FarSides) -> String {
         memories,
     } = far;
     let artifacts = toml::Value::from(folder.join("artifacts").to_string_lossy().into_owned());
-    let sink = |lane: &str, at: SocketAddr| {
+    let sink = |queue: &str, at: SocketAddr| {
         format!(
-            "[lanes.{lane}.sink]\nkind = \"http\"\nurl = \"http://{at}/{lane}\"\n\
+            "[queues.{queue}.sink]\nkind = \"http\"\nurl = \"http://{at}/{queue}\"\n\
              allow = [\"127.0.0.1\"]\nforward_headers = [\"{HEADER}\"]\n"
         )
     };
@@ -72,21 +72,21 @@ shutdown_grace_ms = 2000
 filter = "error,consign_payments=off"
 
 # One letter after the other to each customer.
-[lanes.mail]
+[queues.mail]
 ordered = true
 on_dead = "continue"
 {mail}
-[lanes.webhooks]
+[queues.webhooks]
 concurrency = 8
 attempts_max = 4
 retry = {{ base_ms = 1500 }}
 {webhooks}
-[lanes.newsletter]
+[queues.newsletter]
 {newsletter}
-[lanes.partner]
+[queues.partner]
 attempts_max = 50
 {partner}
-[lanes.reports]
+[queues.reports]
 attempts_max = 5
 
 [orders]

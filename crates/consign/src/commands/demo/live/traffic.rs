@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{caller::Call, chance::Chance, receiver::HEADER};
 
-/// Most that is put where it stays: into the lane of a partner who is gone, and into a paused one.
+/// Most that is put where it stays: into the queue of a partner who is gone, and into a paused one.
 const STAYS_MAX: u64 = 60;
 
 const CUSTOMERS: &[&str] = &[
@@ -139,34 +139,34 @@ impl Traffic {
         // Every customer's letters come in order.
         body["group"] = json!(to);
         body["headers"]["correlation_id"] = json!(format!("visit-{}", n / 5));
-        Call::new("/v1/lanes/mail/messages", body)
+        Call::new("/v1/queues/mail/messages", body)
     }
 
     pub(super) fn webhook(&mut self, fate: &str) -> Call {
         let event = *self.chance.pick(EVENTS);
         let order = self.count / 3;
         let body = self.message("event", json!({"event": event, "order": order}), fate);
-        Call::new("/v1/lanes/webhooks/messages", body)
+        Call::new("/v1/queues/webhooks/messages", body)
     }
 
     pub(super) fn report(&mut self) -> Call {
         let month = 1 + self.chance.below(12);
         let body = self.message("report", json!({"month": month, "copies": 2}), "");
-        Call::new("/v1/lanes/reports/messages", body)
+        Call::new("/v1/queues/reports/messages", body)
     }
 
     pub(super) fn newsletter(&mut self) -> Call {
         self.stays += 1;
         let to = *self.chance.pick(CUSTOMERS);
         let body = self.message("news", json!({"to": to, "issue": 12}), "");
-        Call::new("/v1/lanes/newsletter/messages", body)
+        Call::new("/v1/queues/newsletter/messages", body)
     }
 
     pub(super) fn partner(&mut self) -> Call {
         self.stays += 1;
         let stock = self.chance.below(500);
         let body = self.message("stock", json!({"article": "lamp", "stock": stock}), "");
-        Call::new("/v1/lanes/partner/messages", body)
+        Call::new("/v1/queues/partner/messages", body)
     }
 
     pub(super) fn order(&mut self, tag: &str) -> Call {
@@ -281,16 +281,16 @@ mod tests {
         let calls = first(0, 8_000);
         let to = |path: &str| calls.iter().filter(|call| call.path == path).count() as u64;
         for path in [
-            "/v1/lanes/mail/messages",
-            "/v1/lanes/webhooks/messages",
-            "/v1/lanes/reports/messages",
+            "/v1/queues/mail/messages",
+            "/v1/queues/webhooks/messages",
+            "/v1/queues/reports/messages",
             "/do/order",
             "/v1/payments",
             "/mcp",
         ] {
             assert!(to(path) > 100, "{path}: {}", to(path));
         }
-        let stays = to("/v1/lanes/partner/messages") + to("/v1/lanes/newsletter/messages");
+        let stays = to("/v1/queues/partner/messages") + to("/v1/queues/newsletter/messages");
         assert_eq!(stays, STAYS_MAX);
     }
 }

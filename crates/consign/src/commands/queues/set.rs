@@ -1,0 +1,179 @@
+//! `consign queues set`: a queue's policy.
+
+use std::time::Duration;
+
+use clap::{Args, builder::PossibleValuesParser};
+use consign_kernel::{OnDead, OnUncertain, QueueName, QueuePolicy, RetrySchedule};
+
+use super::print_queue;
+use crate::{
+    arguments::{ByArgs, bytes, duration, retry},
+    context::Context,
+    failure::{Exit, Failure},
+};
+
+/// Create a queue or change its policy.
+///
+/// What is not named keeps its value, or its default in a new queue.
+#[derive(Args, Debug)]
+pub(super) struct Set {
+    /// The queue
+    name: QueueName,
+    /// The whole policy as JSON; what it does not name takes its default
+    #[arg(long, value_name = "JSON", conflicts_with = "part")]
+    policy_json: Option<String>,
+    #[command(flatten)]
+    parts: Parts,
+    #[command(flatten)]
+    by: ByArgs,
+}
+
+#[derive(Args, Debug)]
+#[group(id = "part", multiple = true)]
+struct Parts {
+    /// How long a lease lives, such as 30s
+    #[arg(long, value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
+    lease: Option<Duration>,
+    /// The longest lease that a claim or a renewal may ask for, such as 1h
+    #[arg(long, value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
+    lease_max: Option<Duration>,
+    /// Tries before a message is dead
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
+    attempts: Option<u32>,
+    /// fixed:5s, table:5s,30s,2m or exponential:base=1s,factor=2,max=1h,jitter=0.2
+    #[arg(long, value_name = "SCHEDULE", value_parser = retry)]
+    retry: Option<RetrySchedule>,
+    /// Deliver the messages of a group one at a time, in order
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    ordered: Option<bool>,
+    /// What a dead message does to its group
+    #[arg(long, value_parser = PossibleValuesParser::new(["block", "continue"]))]
+    on_dead: Option<String>,
+    /// What an uncertain outcome leads to
+    #[arg(long, value_parser = PossibleValuesParser::new(["resend", "probe", "hold"]))]
+    on_uncertain: Option<String>,
+    /// Wake waiting workers at every enqueue
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    notify: Option<bool>,
+    /// Largest payload, such as 64KiB
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    payload_max: Option<usize>,
+    /// Most bytes of one claim, and of the queue in one worker process, such as 16MiB
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    claim_max: Option<usize>,
+    /// Most deliveries at once in one worker process
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
+    concurrency: Option<u32>,
+    /// Most deliveries a second in one worker process, or none
+    #[arg(long, value_name = "PER_SECOND", value_parser = rate, allow_negative_numbers = true)]
+    rate: Option<Rate>,
+    /// How long one delivery may take, such as 10s
+    #[arg(long, value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
+    timeout: Option<Duration>,
+    /// Record the start of every delivery, so that a crash after it is known to be uncertain
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    record_begin: Option<bool>,
+}
+
+/// A limit, or none: clap takes a bare `Option` for a flag that may be left out.
+#[derive(Clone, Copy, Debug)]
+struct Rate(Option<u32>);
+
+/// `100` or `none`.
+fn rate(text: &str) -> Result<Rate, String> {
+    match text {
+        "none" => Ok(Rate(None)),
+        text => text
+            .parse()
+            .map(|rate| Rate(Some(rate)))
+            .map_err(|_| "a rate is a whole number of deliveries a second, or none".to_owned()),
+    }
+}
+
+impl Set {
+    pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
+        let store = context.store().await?;
+        let before = store.queue(&self.name).await?;
+        let created = before.is_none();
+        let policy = match &self.policy_json {
+            Some(text) => parse_policy(text)?,
+            None => self
+                .parts
+                .apply(before.map(|queue| queue.policy).unwrap_or_default())?,
+        };
+        let by = self.by.by("set by hand");
+        let queue = store.put_queue(&self.name, &policy, &by).await?;
+        if context.out.is_json() {
+            context.out.json(&queue)?;
+        } else {
+            print_queue(context.out, &queue)?;
+            let what = if created { "created" } else { "changed" };
+            context
+                .out
+                .note(format!("queue {} was {what}", queue.name))?;
+        }
+        Ok(Exit::Fine)
+    }
+}
+
+fn parse_policy(text: &str) -> Result<QueuePolicy, Failure> {
+    serde_json::from_str(text)
+        .map_err(|error| Failure::refused(format!("--policy-json is not a queue policy: {error}")))
+}
+
+impl Parts {
+    fn apply(&self, mut policy: QueuePolicy) -> Result<QueuePolicy, Failure> {
+        if let Some(lease) = self.lease {
+            policy.lease_ttl_ms = u64::try_from(lease.as_millis())
+                .map_err(|_| Failure::refused("--lease: a lease lives from 1 ms to 24 h"))?;
+        }
+        if let Some(lease) = self.lease_max {
+            policy.lease_ttl_max_ms = u64::try_from(lease.as_millis())
+                .map_err(|_| Failure::refused("--lease-max: a lease lives from 1 ms to 24 h"))?;
+        }
+        if let Some(attempts) = self.attempts {
+            policy.attempts_max = attempts;
+        }
+        if let Some(retry) = &self.retry {
+            policy.retry = retry.clone();
+        }
+        if let Some(ordered) = self.ordered {
+            policy.ordered = ordered;
+        }
+        match self.on_dead.as_deref() {
+            Some("block") => policy.on_dead = OnDead::Block,
+            Some(_) => policy.on_dead = OnDead::Continue,
+            None => {}
+        }
+        match self.on_uncertain.as_deref() {
+            Some("resend") => policy.on_uncertain = OnUncertain::Resend,
+            Some("probe") => policy.on_uncertain = OnUncertain::Probe,
+            Some(_) => policy.on_uncertain = OnUncertain::Hold,
+            None => {}
+        }
+        if let Some(notify) = self.notify {
+            policy.notify = notify;
+        }
+        if let Some(bytes) = self.payload_max {
+            policy.payload_max_bytes = bytes;
+        }
+        if let Some(bytes) = self.claim_max {
+            policy.claim_max_bytes = bytes;
+        }
+        if let Some(concurrency) = self.concurrency {
+            policy.concurrency = concurrency;
+        }
+        if let Some(Rate(rate)) = self.rate {
+            policy.rate_per_second = rate;
+        }
+        if let Some(timeout) = self.timeout {
+            policy.timeout_ms = u64::try_from(timeout.as_millis()).map_err(|_| {
+                Failure::refused("--timeout: a delivery may take from 1 ms to 24 h")
+            })?;
+        }
+        if let Some(record_begin) = self.record_begin {
+            policy.record_begin = record_begin;
+        }
+        Ok(policy)
+    }
+}

@@ -1,0 +1,90 @@
+//! Queues of the configuration: into the database, and tied to their sinks.
+
+use consign_kernel::{By, Error, QueueName, QueuePolicy, Store};
+use consign_sinks::SinkConfig;
+use consign_worker::QueueWork;
+
+use crate::{
+    config::{Config, Origin, QueueConfig},
+    failure::{Exit, Failure},
+};
+
+/// Who changes queues on behalf of the file, in the audit.
+const ACTOR: &str = "config file";
+
+/// Writes what the configuration says about its queues, where the database says something else, and
+/// answers with the queues that were changed.
+pub(crate) async fn put(store: &dyn Store, config: &Config) -> Result<Vec<QueueName>, Error> {
+    let said = match &config.file {
+        Some(file) => format!("{} says so", file.display()),
+        None => "a queue to try things with".to_owned(),
+    };
+    let by = By::new(ACTOR, &said);
+    let mut changed = Vec::new();
+    for queue in &config.settings.queues {
+        let before = store.queue(&queue.name).await?;
+        let policy = match &before {
+            Some(before) => queue.policy(&before.policy),
+            None => queue.policy(&QueuePolicy::default()),
+        };
+        if before.is_none_or(|before| before.policy != policy) {
+            let put = store.put_queue(&queue.name, &policy, &by).await;
+            put.map_err(|error| explained(error, &queue.name))?;
+            changed.push(queue.name.clone());
+        }
+    }
+    Ok(changed)
+}
+
+/// A login that may not set queues is told what would help.
+fn explained(error: Error, queue: &QueueName) -> Error {
+    match error {
+        Error::Forbidden { what } => Error::Forbidden {
+            what: format!(
+                "queue {queue} is not as the configuration says, and setting it needs the role \
+                 consign_operator: let an operator set it, or take its policy out of the \
+                 configuration ({what})"
+            ),
+        },
+        error => error,
+    }
+}
+
+/// The queues that have a sink, each with its sink.
+///
+/// Each has an instance of its own, because sinks name the queue in what they send; but those with
+/// equal settings deliver to the same place, which is up or down for all of them.
+pub(crate) async fn work(config: &Config) -> Result<Vec<QueueWork>, Failure> {
+    let (mut work, mut wrong) = (Vec::new(), Vec::new());
+    let mut before: Vec<(&QueueName, &SinkConfig)> = Vec::new();
+    for queue in &config.settings.queues {
+        let Some(settings) = &queue.sink else {
+            continue;
+        };
+        let sink = match settings.build(&queue.name).await {
+            Ok(sink) => sink,
+            Err(error) => {
+                let place = place(config, queue);
+                wrong.push(format!("{place}queues.{}.sink: {error}", queue.name));
+                continue;
+            }
+        };
+        let twin = before.iter().find(|(_, other)| *other == settings);
+        work.push(QueueWork {
+            same_destination_as: twin.map(|(name, _)| (*name).clone()),
+            ..QueueWork::new(queue.name.clone(), sink)
+        });
+        before.push((&queue.name, settings));
+    }
+    if !wrong.is_empty() {
+        return Err(Failure::new(Exit::Usage, "config", wrong.join("\n")));
+    }
+    Ok(work)
+}
+
+fn place(config: &Config, queue: &QueueConfig) -> String {
+    match config.origin_of(&["queues", queue.name.as_str(), "sink"]) {
+        Some(origin @ Origin::File { .. }) => format!("{origin}: "),
+        _ => String::new(),
+    }
+}

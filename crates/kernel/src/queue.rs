@@ -1,0 +1,297 @@
+//! Queues: named streams of messages with one policy each.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    CLAIM_BYTES_MAX, LEASE_TTL_MAX, PAYLOAD_BYTES_MAX,
+    error::{Error, Result},
+    retry::RetrySchedule,
+};
+
+/// The name of a queue: 1 to 63 of `a-z 0-9 . _ -`, starting with a letter or digit.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct QueueName(String);
+
+impl QueueName {
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for QueueName {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        let first_is_plain =
+            name.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit());
+        let rest_is_plain = name
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '_' | '-'));
+        if first_is_plain && rest_is_plain && name.len() <= 63 {
+            return Ok(Self(name.to_owned()));
+        }
+        Err(Error::invalid(
+            format!("queue {name:?}"),
+            "a queue's name is 1 to 63 of a-z 0-9 . _ - and starts with a letter or digit",
+        ))
+    }
+}
+
+impl TryFrom<String> for QueueName {
+    type Error = Error;
+    fn try_from(name: String) -> Result<Self> {
+        name.parse()
+    }
+}
+
+impl From<QueueName> for String {
+    fn from(name: QueueName) -> Self {
+        name.0
+    }
+}
+
+impl fmt::Display for QueueName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What to do with a message whose delivery may or may not have happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnUncertain {
+    /// Send again: the sink is idempotent.
+    Resend,
+    /// Hand it out again marked `in_doubt`; the worker asks the sink before sending. Parked when
+    /// its tries are used up and the doubt is still there.
+    Probe,
+    /// Park it until a person decides.
+    Hold,
+}
+
+/// What a dead message does to the rest of its group in an ordered queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnDead {
+    /// The group stops until the dead message is requeued and delivered.
+    Block,
+    /// The next message of the group takes its turn.
+    Continue,
+}
+
+/// The rules of a queue. Stored as JSON; absent fields take their defaults.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct QueuePolicy {
+    /// How long a lease lives unless the claimer asks for another time.
+    pub lease_ttl_ms: u64,
+    /// The longest time a claimer may ask for, in a claim or a renewal.
+    pub lease_ttl_max_ms: u64,
+    /// Tries before a message is dead.
+    pub attempts_max: u32,
+    /// How long a message rests after a failed try.
+    pub retry: RetrySchedule,
+    /// What an uncertain outcome leads to.
+    pub on_uncertain: OnUncertain,
+    /// Whether messages of one group are delivered one at a time, in order.
+    pub ordered: bool,
+    /// What a dead message does to its group.
+    pub on_dead: OnDead,
+    /// Whether an enqueue wakes waiting workers at commit (PostgreSQL: NOTIFY).
+    pub notify: bool,
+    /// Largest payload, as compact JSON.
+    pub payload_max_bytes: usize,
+    /// Most bytes of payloads and headers in one claim, and of the queue in one worker process at any
+    /// time. One message fits always.
+    pub claim_max_bytes: usize,
+    /// Most deliveries at once in one worker process.
+    pub concurrency: u32,
+    /// Most deliveries a second in one worker process; none for no limit.
+    pub rate_per_second: Option<u32>,
+    /// How long one delivery may take before its outcome is uncertain.
+    pub timeout_ms: u64,
+    /// Whether the start of each transport call is recorded, so that a crash after it is known to
+    /// be uncertain. Queues that probe or hold need it; for others it is one more write per delivery.
+    pub record_begin: bool,
+}
+
+impl Default for QueuePolicy {
+    fn default() -> Self {
+        Self {
+            lease_ttl_ms: 15_000,
+            lease_ttl_max_ms: 60 * 60 * 1_000,
+            attempts_max: 10,
+            retry: RetrySchedule::default(),
+            on_uncertain: OnUncertain::Resend,
+            ordered: false,
+            on_dead: OnDead::Block,
+            notify: true,
+            payload_max_bytes: 1024 * 1024,
+            claim_max_bytes: 16 * 1024 * 1024,
+            concurrency: 16,
+            rate_per_second: None,
+            timeout_ms: 10_000,
+            record_begin: false,
+        }
+    }
+}
+
+impl QueuePolicy {
+    /// The default lease time.
+    pub fn lease_ttl(&self) -> Duration {
+        Duration::from_millis(self.lease_ttl_ms)
+    }
+
+    /// Refuses a lease that would live longer than the queue allows.
+    pub fn check_ttl(&self, queue: &QueueName, ttl: Duration) -> Result<()> {
+        if ttl <= Duration::from_millis(self.lease_ttl_max_ms) {
+            return Ok(());
+        }
+        Err(Error::invalid(
+            "ttl",
+            format!(
+                "{} ms is more than queue {queue} allows, {} ms; renew the lease in time, or raise \
+                 lease_ttl_max_ms",
+                ttl.as_millis(),
+                self.lease_ttl_max_ms
+            ),
+        ))
+    }
+
+    /// How long one delivery may take.
+    pub fn timeout(&self) -> Duration {
+        Duration::from_millis(self.timeout_ms)
+    }
+
+    /// Whether a worker records the start of each transport call.
+    pub fn begins(&self) -> bool {
+        self.record_begin || self.on_uncertain != OnUncertain::Resend
+    }
+
+    /// Refuses values that no store could honour.
+    pub fn validate(&self) -> Result<()> {
+        validate_ttl("policy.lease_ttl_ms", self.lease_ttl())?;
+        validate_ttl(
+            "policy.lease_ttl_max_ms",
+            Duration::from_millis(self.lease_ttl_max_ms),
+        )?;
+        if self.lease_ttl_ms > self.lease_ttl_max_ms {
+            let why = format!(
+                "must not be more than lease_ttl_max_ms, {}",
+                self.lease_ttl_max_ms
+            );
+            return Err(Error::invalid("policy.lease_ttl_ms", why));
+        }
+        if !(1..=10_000).contains(&self.attempts_max) {
+            return Err(Error::invalid(
+                "policy.attempts_max",
+                "must be from 1 to 10000",
+            ));
+        }
+        if !(1..=PAYLOAD_BYTES_MAX).contains(&self.payload_max_bytes) {
+            return Err(Error::invalid(
+                "policy.payload_max_bytes",
+                "must be from 1 to 64 MiB",
+            ));
+        }
+        if !(1..=CLAIM_BYTES_MAX).contains(&self.claim_max_bytes) {
+            return Err(Error::invalid(
+                "policy.claim_max_bytes",
+                "must be from 1 to 256 MiB",
+            ));
+        }
+        if !(1..=1_000).contains(&self.concurrency) {
+            return Err(Error::invalid(
+                "policy.concurrency",
+                "must be from 1 to 1000",
+            ));
+        }
+        if self.rate_per_second == Some(0) {
+            let why = "must be at least 1, or absent for no limit; `consign pause` stops a queue";
+            return Err(Error::invalid("policy.rate_per_second", why));
+        }
+        if !(1..=24 * 60 * 60 * 1_000).contains(&self.timeout_ms) {
+            return Err(Error::invalid(
+                "policy.timeout_ms",
+                "must be from 1 ms to 24 h",
+            ));
+        }
+        self.retry.validate()
+    }
+}
+
+pub(crate) fn validate_ttl(what: &str, ttl: Duration) -> Result<()> {
+    if ttl < Duration::from_millis(1) || ttl > LEASE_TTL_MAX {
+        return Err(Error::invalid(what, "a lease lives from 1 ms to 24 h"));
+    }
+    Ok(())
+}
+
+/// A queue as stored.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Queue {
+    /// Its name.
+    pub name: QueueName,
+    /// Its rules.
+    pub policy: QueuePolicy,
+    /// Since when nothing is claimed from it, if paused.
+    pub paused_at: Option<Timestamp>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queue_names_are_plain() {
+        for good in ["a", "orders", "eu-1.mail_out", &"x".repeat(63)] {
+            assert!(good.parse::<QueueName>().is_ok(), "{good}");
+        }
+        for bad in [
+            "",
+            "-a",
+            "Orders",
+            "a b",
+            "a/b",
+            "ä",
+            "a\0",
+            &"x".repeat(64),
+        ] {
+            assert!(bad.parse::<QueueName>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_policy_keeps_defaults_for_what_it_does_not_say_and_refuses_strangers() {
+        let policy: QueuePolicy = serde_json::from_str(r#"{"attempts_max": 3}"#).unwrap();
+        assert_eq!(
+            policy,
+            QueuePolicy {
+                attempts_max: 3,
+                ..QueuePolicy::default()
+            }
+        );
+        assert!(serde_json::from_str::<QueuePolicy>(r#"{"atempts_max": 3}"#).is_err());
+        assert!(
+            QueuePolicy {
+                attempts_max: 0,
+                ..QueuePolicy::default()
+            }
+            .validate()
+            .is_err()
+        );
+        assert!(
+            QueuePolicy {
+                lease_ttl_ms: 0,
+                ..QueuePolicy::default()
+            }
+            .validate()
+            .is_err()
+        );
+    }
+}

@@ -1,0 +1,200 @@
+//! One queue: what is in it, by state; its rules; pausing it.
+
+use askama::Template;
+use axum::{Extension, extract::State, response::Response};
+use consign_kernel::{Error, PAGE_ENTRIES_MAX, QueueName, StateKind, nearest};
+use serde::Deserialize;
+
+use super::{
+    form::{Form, encoded},
+    list::{Found, Query},
+    live::Topic,
+    queues::{Alert, QueueRow, Queues},
+    rates::{QueueRates, Rates, Window},
+    shell::{Shell, rendered, see_other, text},
+    words::count,
+};
+use crate::{
+    extract::{InPath, MaybeJson, Params},
+    gate::access::Caller,
+    problem::Problem,
+    routes::queues as api,
+    state::AppState,
+    wire::operate::ReasonBody,
+};
+
+#[derive(Template)]
+#[template(path = "queue.html")]
+struct QueuePage {
+    shell: Shell,
+    /// Absent where the list is only a part that somebody looked for.
+    topic: Option<String>,
+    name: String,
+    q: String,
+    /// The place that is looked at; a search stays in it.
+    state: Option<StateKind>,
+    is_paused: bool,
+    policy: Vec<(String, String)>,
+    live: String,
+}
+
+#[derive(Template)]
+#[template(path = "queue_live.html")]
+struct Live {
+    name: String,
+    alerts: Vec<Alert>,
+    row: QueueRow,
+    rates: Vec<(&'static str, QueueRates)>,
+    tabs: Vec<Tab>,
+    found: Found,
+}
+
+/// One of the places messages can be in.
+struct Tab {
+    word: &'static str,
+    count: Option<String>,
+    path: String,
+    is_current: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct QueueQuery {
+    state: Option<String>,
+    q: Option<String>,
+    before: Option<i64>,
+    done: Option<String>,
+}
+
+pub(super) async fn show(
+    State(state): State<AppState>,
+    Extension(caller): Extension<Caller>,
+    InPath(name): InPath<QueueName>,
+    Params(query): Params<QueueQuery>,
+) -> Result<Response, Problem> {
+    let queue = state.store.queue(&name).await?;
+    let Some(queue) = queue else {
+        return Err(unknown(&state, &name).await?);
+    };
+    let wanted = Query::new(
+        Some(name.clone()),
+        query.state.as_deref(),
+        query.q,
+        query.before,
+    )?;
+    let policy = serde_json::to_value(&queue.policy).expect("invariant: policies serialise");
+    let fields = policy.as_object().into_iter().flatten();
+    let policy = fields.map(|(name, value)| (name.clone(), value.to_string()));
+    let shell = Shell::new(format!("Queue {name}"), "", &caller).with_done(query.done.as_deref());
+    Ok(rendered(&QueuePage {
+        shell,
+        topic: wanted
+            .is_newest()
+            .then(|| Topic::Queue(name.clone(), wanted.state).to_string()),
+        q: wanted.q.clone().unwrap_or_default(),
+        state: wanted.state,
+        is_paused: queue.paused_at.is_some(),
+        policy: policy.collect(),
+        live: live(&state, &name, &wanted).await?,
+        name: name.to_string(),
+    }))
+}
+
+async fn unknown(state: &AppState, name: &QueueName) -> Result<Problem, Problem> {
+    let queues = state.store.queues(None, PAGE_ENTRIES_MAX).await?;
+    let names = queues.iter().map(|(queue, _)| queue.name.as_str());
+    Ok(Problem::from(Error::UnknownQueue {
+        queue: name.to_string(),
+        suggestion: nearest(name.as_str(), names).map(str::to_owned),
+    }))
+}
+
+/// The part that is kept up to date.
+pub(super) async fn live(
+    state: &AppState,
+    name: &QueueName,
+    wanted: &Query,
+) -> Result<String, Problem> {
+    let Some(counted) = state.store.queue_counts(name).await? else {
+        return Err(unknown(state, name).await?);
+    };
+    let queues = Queues::of(state, vec![counted]);
+    let (queue, counts) = &queues.queues[0];
+    let number = |kind| match kind {
+        StateKind::Waiting => Some(counts.waiting),
+        StateKind::Ready => Some(counts.ready + counts.scheduled),
+        StateKind::Leased => Some(counts.leased),
+        StateKind::Held => Some(counts.held),
+        StateKind::Dead => Some(counts.dead),
+        // There may be billions.
+        StateKind::Delivered => None,
+    };
+    let q = wanted.q.as_deref().map(encoded);
+    let q = |sign: char| q.as_ref().map_or(String::new(), |q| format!("{sign}q={q}"));
+    let all = Tab {
+        word: "all",
+        count: None,
+        path: format!("/ui/queues/{name}{}", q('?')),
+        is_current: wanted.state.is_none(),
+    };
+    let tabs = StateKind::ALL.into_iter().map(|kind| Tab {
+        word: kind.as_str(),
+        count: number(kind).map(count),
+        path: format!("/ui/queues/{name}?state={kind}{}", q('&')),
+        is_current: wanted.state == Some(kind),
+    });
+    let mut rates = Vec::new();
+    for (words, window) in [("Last hour", Window::Hour), ("Last day", Window::Day)] {
+        let looked = Rates::look(state, Some(name), window).await?;
+        rates.push((words, looked.of(name)));
+    }
+    text(&Live {
+        name: name.to_string(),
+        alerts: queues.alerts_of(queue, counts),
+        row: queues.row(queue, counts),
+        rates,
+        tabs: std::iter::once(all).chain(tabs).collect(),
+        found: wanted.find(state, &format!("/ui/queues/{name}")).await?,
+    })
+}
+
+/// Whether somebody else has done it since the form was shown: their reason shall stand, and nobody
+/// shall believe to have been the one who did it. Two at the very same moment both do it.
+async fn is_paused(state: &AppState, name: &QueueName) -> Result<bool, Problem> {
+    let queue = state.store.queue(name).await?;
+    match queue {
+        Some(queue) => Ok(queue.paused_at.is_some()),
+        None => Err(unknown(state, name).await?),
+    }
+}
+
+pub(super) async fn pause(
+    state: State<AppState>,
+    caller: Extension<Caller>,
+    InPath(queue): InPath<QueueName>,
+    form: Form,
+) -> Result<Response, Problem> {
+    if is_paused(&state, &queue).await? {
+        return Ok(see_other(&format!("/ui/queues/{queue}?done=paused_before")));
+    }
+    let reason = form.reason();
+    let body = MaybeJson(ReasonBody { reason });
+    drop(api::pause(state, caller, InPath(queue.clone()), body).await?);
+    Ok(see_other(&format!("/ui/queues/{queue}?done=pause")))
+}
+
+pub(super) async fn resume(
+    state: State<AppState>,
+    caller: Extension<Caller>,
+    InPath(queue): InPath<QueueName>,
+    form: Form,
+) -> Result<Response, Problem> {
+    if !is_paused(&state, &queue).await? {
+        return Ok(see_other(&format!(
+            "/ui/queues/{queue}?done=resumed_before"
+        )));
+    }
+    let reason = form.reason();
+    let body = MaybeJson(ReasonBody { reason });
+    drop(api::resume(state, caller, InPath(queue.clone()), body).await?);
+    Ok(see_other(&format!("/ui/queues/{queue}?done=resume")))
+}

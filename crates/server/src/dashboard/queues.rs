@@ -1,0 +1,248 @@
+//! Queues in rows, and what about them needs a person.
+
+use consign_kernel::{Counts, Queue, QueueName};
+use consign_worker::{BreakerState, QueueStatus};
+use jiff::{SignedDuration, Timestamp};
+
+use super::words::{Moment, count, many, span};
+use crate::{problem::Problem, state::AppState};
+
+/// A ready message that nobody claims for this long is worth a look.
+const UNCLAIMED: SignedDuration = SignedDuration::from_mins(5);
+
+/// How many queues a page shows.
+pub(super) const QUEUES_SHOWN: u32 = 200;
+
+/// What a breaker is that lets everything through.
+const CLOSED: &str = "closed";
+
+/// A queue with what is in it.
+pub(super) struct QueueRow {
+    pub(super) name: String,
+    pub(super) ready: String,
+    pub(super) scheduled: String,
+    pub(super) waiting: String,
+    pub(super) leased: String,
+    pub(super) held: u64,
+    pub(super) dead: u64,
+    /// How long the oldest ready message has been due.
+    pub(super) oldest: Option<String>,
+    pub(super) paused: Option<Moment>,
+    /// How deliveries are let through, where a worker of this process makes them.
+    pub(super) breaker: Option<&'static str>,
+}
+
+impl QueueRow {
+    /// The state of a breaker that keeps deliveries back.
+    pub(super) fn trouble(&self) -> Option<&'static str> {
+        self.breaker.filter(|state| *state != CLOSED)
+    }
+}
+
+/// Something that needs a person, and where to go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Alert {
+    pub(super) words: String,
+    pub(super) path: String,
+}
+
+/// Everything about queues at one moment.
+pub(super) struct Queues {
+    pub(super) queues: Vec<(Queue, Counts)>,
+    pub(super) working: Vec<QueueStatus>,
+    pub(super) now: Timestamp,
+}
+
+impl Queues {
+    /// A page of queues by name.
+    pub(super) async fn look(state: &AppState, after: Option<&QueueName>) -> Result<Self, Problem> {
+        let queues = state.queues(after, QUEUES_SHOWN).await?;
+        Ok(Self::of(state, queues))
+    }
+
+    /// These queues.
+    pub(super) fn of(state: &AppState, queues: Vec<(Queue, Counts)>) -> Self {
+        let status = state.worker.as_ref().map(|worker| worker.status());
+        Self {
+            queues,
+            working: status.map(|status| status.queues).unwrap_or_default(),
+            now: (state.clock)(),
+        }
+    }
+
+    /// Where the next page begins, if there may be one.
+    pub(super) fn next(&self) -> Option<&QueueName> {
+        let last = self.queues.last().map(|(queue, _)| &queue.name);
+        last.filter(|_| self.queues.len() == QUEUES_SHOWN as usize)
+    }
+
+    fn worker_of(&self, queue: &Queue) -> Option<&QueueStatus> {
+        self.working
+            .iter()
+            .find(|status| status.queue == queue.name)
+    }
+
+    pub(super) fn row(&self, queue: &Queue, counts: &Counts) -> QueueRow {
+        let breaker = self.worker_of(queue).map(|status| match status.breaker {
+            BreakerState::Closed => CLOSED,
+            BreakerState::Open => "open",
+            BreakerState::HalfOpen => "half open",
+        });
+        QueueRow {
+            name: queue.name.to_string(),
+            ready: count(counts.ready),
+            scheduled: count(counts.scheduled),
+            waiting: count(counts.waiting),
+            leased: count(counts.leased),
+            held: counts.held,
+            dead: counts.dead,
+            oldest: counts
+                .oldest_due_at
+                .map(|due_at| span(self.now.duration_since(due_at).max(SignedDuration::ZERO))),
+            paused: queue.paused_at.map(|at| Moment::new(at, self.now)),
+            breaker,
+        }
+    }
+
+    /// What needs a person in one queue.
+    pub(super) fn alerts_of(&self, queue: &Queue, counts: &Counts) -> Vec<Alert> {
+        let name = &queue.name;
+        let to = |words: String, state: &str| Alert {
+            words,
+            path: format!("/ui/queues/{name}{state}"),
+        };
+        let mut alerts = Vec::new();
+        if counts.held > 0 {
+            let words = match name.as_str() {
+                consign_payments::QUEUE => {
+                    let held = many(counts.held, "payment", "payments");
+                    format!("{held} held: outcome uncertain, or waiting for approval")
+                }
+                consign_orders::QUEUE => {
+                    format!(
+                        "{} held: outcome uncertain",
+                        many(counts.held, "order", "orders")
+                    )
+                }
+                _ => format!(
+                    "{} of queue {name} held until somebody decides",
+                    many(counts.held, "message", "messages")
+                ),
+            };
+            alerts.push(to(words, "?state=held"));
+        }
+        if let Some(paused_at) = queue.paused_at {
+            let time = span(self.now.duration_since(paused_at));
+            alerts.push(to(format!("Queue {name} has been paused for {time}"), ""));
+        }
+        if let Some(status) = self.worker_of(queue) {
+            if status.breaker == BreakerState::Open {
+                let words = format!(
+                    "Breaker open: nothing is delivered to {}",
+                    status.destination
+                );
+                alerts.push(to(format!("Queue {name}: {words}"), ""));
+            }
+            if let Some(error) = &status.database_error {
+                alerts.push(to(
+                    format!("Queue {name}: the worker cannot reach the database: {error}"),
+                    "",
+                ));
+            }
+        }
+        let age = counts.oldest_due_at.map(|at| self.now.duration_since(at));
+        // Why nothing is claimed has been said already.
+        let is_known = queue.paused_at.is_some()
+            || self
+                .worker_of(queue)
+                .is_some_and(|status| status.breaker != BreakerState::Closed);
+        if let Some(age) = age.filter(|age| *age > UNCLAIMED && !is_known) {
+            let words = format!(
+                "Queue {name}: the oldest ready message has been due for {}; is a worker running?",
+                span(age)
+            );
+            alerts.push(to(words, "?state=ready"));
+        }
+        if counts.dead > 0 {
+            let dead = many(counts.dead, "message", "messages");
+            let words = format!("{dead} of queue {name} dead: not tried again until requeued");
+            alerts.push(Alert {
+                words,
+                path: format!("/ui/dead?queue={name}"),
+            });
+        }
+        alerts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use consign_kernel::QueuePolicy;
+
+    fn alerts(name: &str, paused: bool, counts: Counts) -> Vec<String> {
+        let now = Timestamp::from_second(10_000).unwrap();
+        let queue = Queue {
+            name: name.parse().unwrap(),
+            policy: QueuePolicy::default(),
+            paused_at: paused.then(|| now - SignedDuration::from_mins(2)),
+        };
+        let queues = Queues {
+            queues: Vec::new(),
+            working: Vec::new(),
+            now,
+        };
+        let alerts = queues.alerts_of(&queue, &counts);
+        alerts.into_iter().map(|alert| alert.words).collect()
+    }
+
+    #[test]
+    fn what_needs_a_person_is_said_plainly_and_nothing_else() {
+        let at = |second| Some(Timestamp::from_second(second).unwrap());
+        assert!(
+            alerts(
+                "mail",
+                false,
+                Counts {
+                    ready: 9,
+                    oldest_due_at: at(9_900),
+                    ..Counts::default()
+                }
+            )
+            .is_empty()
+        );
+        let held = Counts {
+            held: 3,
+            ..Counts::default()
+        };
+        assert_eq!(
+            alerts("payments", false, held),
+            ["3 payments held: outcome uncertain, or waiting for approval"]
+        );
+        assert_eq!(
+            alerts("mail", false, held),
+            ["3 messages of queue mail held until somebody decides"]
+        );
+        let late = Counts {
+            ready: 1,
+            oldest_due_at: at(9_000),
+            ..Counts::default()
+        };
+        assert_eq!(
+            alerts("mail", false, late),
+            ["Queue mail: the oldest ready message has been due for 16 min; is a worker running?"]
+        );
+        assert_eq!(
+            alerts("mail", true, late),
+            ["Queue mail has been paused for 2 min"]
+        );
+        let dead = Counts {
+            dead: 1,
+            ..Counts::default()
+        };
+        assert_eq!(
+            alerts("mail", false, dead),
+            ["1 message of queue mail dead: not tried again until requeued"]
+        );
+    }
+}

@@ -1,2 +1,0 @@
--- Names of lanes, for suggestions.
-SELECT name FROM lane ORDER BY name LIMIT 1000

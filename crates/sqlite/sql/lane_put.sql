@@ -1,4 +1,0 @@
--- Creates a lane or changes its policy. ?1 name, ?2 policy.
-INSERT INTO lane (name, policy) VALUES (?1, ?2)
-ON CONFLICT (name) DO UPDATE SET policy = excluded.policy
-RETURNING name, policy, paused_at

@@ -1,2 +1,0 @@
--- Several lanes by primary key. ?1 JSON array of names.
-SELECT l.name, l.policy FROM json_each(?1) AS wanted JOIN lane AS l ON l.name = wanted.value

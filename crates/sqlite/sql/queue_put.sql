@@ -1,0 +1,4 @@
+-- Creates a queue or changes its policy. ?1 name, ?2 policy.
+INSERT INTO queue (name, policy) VALUES (?1, ?2)
+ON CONFLICT (name) DO UPDATE SET policy = excluded.policy
+RETURNING name, policy, paused_at

@@ -1,0 +1,231 @@
+//! Queues: creating, changing, pausing, counting.
+
+use std::collections::HashMap;
+
+use consign_kernel::{
+    By, Counts, Error, MessageId, OnUncertain, PAGE_ENTRIES_MAX, Queue, QueueName, QueuePolicy,
+    Totals, nearest,
+};
+use jiff::Timestamp;
+use sqlx::{FromRow, SqliteConnection, sqlite::SqliteRow};
+
+use crate::{
+    error::{Failure, Result},
+    job::Work,
+    rows::{self, QueueColumns},
+    sql,
+};
+
+impl Work<'_> {
+    pub(crate) async fn put_queue(
+        &mut self,
+        name: &QueueName,
+        policy: &QueuePolicy,
+        by: &By,
+    ) -> Result<Queue> {
+        by.validate()?;
+        policy.validate()?;
+        if name.as_str() == consign_payments::QUEUE && policy.on_uncertain == OnUncertain::Resend {
+            // A payment in doubt is asked about or parked, never sent again unasked.
+            let why = "must be probe or hold in queue payments";
+            return Err(Error::invalid("policy.on_uncertain", why).into());
+        }
+        if let Some(queue) = queue(self.connection, name).await? {
+            let order = |policy: &QueuePolicy| (policy.ordered, policy.on_dead);
+            if order(&queue.policy) != order(policy) && !self.is_idle(name).await? {
+                return Err(Error::QueueNotEmpty {
+                    queue: name.clone(),
+                }
+                .into());
+            }
+        }
+        let row: QueueColumns = sqlx::query_as(sql!("queue_put"))
+            .bind(name.as_str())
+            .bind(rows::json(policy))
+            .fetch_one(&mut *self.connection)
+            .await?;
+        self.record_actions(by, "queue", &[(Some(name), None)])
+            .await?;
+        rows::queue(row)
+    }
+
+    async fn is_idle(&mut self, name: &QueueName) -> Result<bool> {
+        let idle = sqlx::query_scalar(sql!("queue_is_idle"))
+            .bind(name.as_str())
+            .fetch_one(&mut *self.connection)
+            .await?;
+        Ok(idle)
+    }
+
+    pub(crate) async fn pause(&mut self, name: &QueueName, by: &By) -> Result<Queue> {
+        by.validate()?;
+        let row: Option<QueueColumns> = sqlx::query_as(sql!("queue_pause"))
+            .bind(name.as_str())
+            .bind(rows::micros(self.now))
+            .fetch_optional(&mut *self.connection)
+            .await?;
+        let Some(row) = row else {
+            return Err(unknown_queue(self.connection, name).await);
+        };
+        self.record_actions(by, "pause", &[(Some(name), None)])
+            .await?;
+        rows::queue(row)
+    }
+
+    pub(crate) async fn resume(&mut self, name: &QueueName, by: &By) -> Result<Queue> {
+        by.validate()?;
+        let row: Option<QueueColumns> = sqlx::query_as(sql!("queue_resume"))
+            .bind(name.as_str())
+            .fetch_optional(&mut *self.connection)
+            .await?;
+        let Some(row) = row else {
+            return Err(unknown_queue(self.connection, name).await);
+        };
+        self.record_actions(by, "resume", &[(Some(name), None)])
+            .await?;
+        self.woken.insert(name.clone());
+        rows::queue(row)
+    }
+
+    /// Records what a person did to queues or messages.
+    pub(crate) async fn record_actions(
+        &mut self,
+        by: &By,
+        action: &str,
+        on: &[(Option<&QueueName>, Option<MessageId>)],
+    ) -> Result<()> {
+        if on.is_empty() {
+            return Ok(());
+        }
+        sqlx::query(sql!("audit_append"))
+            .bind(rows::json(&on))
+            .bind(rows::micros(self.now))
+            .bind(&by.actor)
+            .bind(action)
+            .bind(&by.reason)
+            .execute(&mut *self.connection)
+            .await?;
+        Ok(())
+    }
+
+    /// The rules of these queues.
+    pub(crate) async fn policies<'l>(
+        &mut self,
+        names: impl IntoIterator<Item = &'l QueueName>,
+    ) -> Result<HashMap<QueueName, QueuePolicy>> {
+        let names: Vec<&QueueName> = names.into_iter().collect();
+        let found = sqlx::query(sql!("queues_named"))
+            .bind(rows::json(&names))
+            .fetch_all(&mut *self.connection)
+            .await?;
+        policies_of(&found)
+    }
+}
+
+/// The rules in rows of name and policy.
+pub(crate) fn policies_of(rows: &[SqliteRow]) -> Result<HashMap<QueueName, QueuePolicy>> {
+    let named = |row: &SqliteRow| {
+        let (name, text) = <(String, String)>::from_row(row)?;
+        Ok((rows::queue_name(&name)?, rows::policy(&name, &text)?))
+    };
+    rows.iter().map(named).collect()
+}
+
+pub(crate) async fn queue(
+    connection: &mut SqliteConnection,
+    name: &QueueName,
+) -> Result<Option<Queue>> {
+    let row: Option<QueueColumns> = sqlx::query_as(sql!("queue"))
+        .bind(name.as_str())
+        .fetch_optional(connection)
+        .await?;
+    row.map(rows::queue).transpose()
+}
+
+type CountColumns = (
+    String,
+    String,
+    Option<i64>,
+    i64,
+    i64,
+    i64,
+    i64,
+    i64,
+    i64,
+    Option<i64>,
+);
+
+pub(crate) async fn queues(
+    connection: &mut SqliteConnection,
+    now: Timestamp,
+    after: Option<&QueueName>,
+    limit: u32,
+) -> Result<Vec<(Queue, Counts)>> {
+    let found: Vec<CountColumns> = sqlx::query_as(sql!("queues_counted"))
+        .bind(rows::micros(now))
+        .bind(after.map(QueueName::as_str))
+        .bind(limit.min(PAGE_ENTRIES_MAX))
+        .fetch_all(connection)
+        .await?;
+    found.into_iter().map(counted).collect()
+}
+
+pub(crate) async fn queue_counts(
+    connection: &mut SqliteConnection,
+    now: Timestamp,
+    name: &QueueName,
+) -> Result<Option<(Queue, Counts)>> {
+    let found: Option<CountColumns> = sqlx::query_as(sql!("queue_counted"))
+        .bind(rows::micros(now))
+        .bind(name.as_str())
+        .fetch_optional(connection)
+        .await?;
+    found.map(counted).transpose()
+}
+
+pub(crate) async fn totals(connection: &mut SqliteConnection, now: Timestamp) -> Result<Totals> {
+    type Columns = (i64, i64, i64, i64, i64, i64, i64, Option<i64>);
+    let (queues, waiting, ready, scheduled, leased, held, dead, oldest): Columns =
+        sqlx::query_as(sql!("queues_total"))
+            .bind(rows::micros(now))
+            .fetch_one(connection)
+            .await?;
+    Ok(Totals {
+        queues: queues.unsigned_abs(),
+        counts: counts((waiting, ready, scheduled, leased, held, dead, oldest))?,
+    })
+}
+
+fn counted(columns: CountColumns) -> Result<(Queue, Counts)> {
+    let (name, policy, paused_at, waiting, ready, scheduled, leased, held, dead, oldest) = columns;
+    let counts = counts((waiting, ready, scheduled, leased, held, dead, oldest))?;
+    Ok((rows::queue((name, policy, paused_at))?, counts))
+}
+
+type Numbers = (i64, i64, i64, i64, i64, i64, Option<i64>);
+
+fn counts((waiting, ready, scheduled, leased, held, dead, oldest): Numbers) -> Result<Counts> {
+    Ok(Counts {
+        waiting: waiting.unsigned_abs(),
+        ready: ready.unsigned_abs(),
+        scheduled: scheduled.unsigned_abs(),
+        leased: leased.unsigned_abs(),
+        held: held.unsigned_abs(),
+        dead: dead.unsigned_abs(),
+        oldest_due_at: oldest.map(rows::timestamp).transpose()?,
+    })
+}
+
+/// The refusal of a queue that does not exist, with the nearest name that does.
+pub(crate) async fn unknown_queue(connection: &mut SqliteConnection, name: &QueueName) -> Failure {
+    let names: sqlx::Result<Vec<String>> = sqlx::query_scalar(sql!("queue_names"))
+        .fetch_all(connection)
+        .await;
+    match names {
+        Ok(names) => Failure::Refused(Error::UnknownQueue {
+            queue: name.to_string(),
+            suggestion: nearest(name.as_str(), names.iter().map(String::as_str)).map(str::to_owned),
+        }),
+        Err(error) => error.into(),
+    }
+}
