@@ -147,72 +147,37 @@ pub(crate) async fn new_rules_leave_a_pause_in_place(harness: &dyn Harness) {
     assert_eq!(changed.policy, rules);
 }
 
+/// Policies that no store can honour.
+fn impossible_policies() -> Vec<QueuePolicy> {
+    let with = |change: fn(&mut QueuePolicy)| {
+        let mut rules = policy();
+        change(&mut rules);
+        rules
+    };
+    vec![
+        with(|rules| rules.lease_ttl_ms = 0),
+        with(|rules| rules.lease_ttl_ms = 86_400_001),
+        with(|rules| rules.lease_ttl_max_ms = 86_400_001),
+        with(|rules| (rules.lease_ttl_ms, rules.lease_ttl_max_ms) = (20_001, 20_000)),
+        with(|rules| rules.claim_max_bytes = 0),
+        with(|rules| rules.claim_max_bytes = CLAIM_BYTES_MAX + 1),
+        with(|rules| rules.attempts_max = 0),
+        with(|rules| rules.attempts_max = 10_001),
+        with(|rules| rules.payload_max_bytes = 0),
+        with(|rules| rules.concurrency = 0),
+        with(|rules| rules.concurrency = 1_001),
+        with(|rules| rules.rate_per_second = Some(0)),
+        with(|rules| rules.timeout_ms = 0),
+        with(|rules| rules.timeout_ms = 86_400_001),
+        with(|rules| rules.retry = RetrySchedule::Table { delays_ms: vec![] }),
+        with(|rules| rules.retry = RetrySchedule::Fixed { delay_ms: u64::MAX }),
+    ]
+}
+
 pub(crate) async fn rules_no_store_could_honour_are_refused(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let good = policy();
-    let retry = |retry| QueuePolicy { retry, ..policy() };
-    let bad = [
-        QueuePolicy {
-            lease_ttl_ms: 0,
-            ..policy()
-        },
-        QueuePolicy {
-            lease_ttl_ms: 86_400_001,
-            ..policy()
-        },
-        QueuePolicy {
-            lease_ttl_max_ms: 86_400_001,
-            ..policy()
-        },
-        QueuePolicy {
-            lease_ttl_ms: 20_001,
-            lease_ttl_max_ms: 20_000,
-            ..policy()
-        },
-        QueuePolicy {
-            claim_max_bytes: 0,
-            ..policy()
-        },
-        QueuePolicy {
-            claim_max_bytes: CLAIM_BYTES_MAX + 1,
-            ..policy()
-        },
-        QueuePolicy {
-            attempts_max: 0,
-            ..policy()
-        },
-        QueuePolicy {
-            attempts_max: 10_001,
-            ..policy()
-        },
-        QueuePolicy {
-            payload_max_bytes: 0,
-            ..policy()
-        },
-        QueuePolicy {
-            concurrency: 0,
-            ..policy()
-        },
-        QueuePolicy {
-            concurrency: 1_001,
-            ..policy()
-        },
-        QueuePolicy {
-            rate_per_second: Some(0),
-            ..policy()
-        },
-        QueuePolicy {
-            timeout_ms: 0,
-            ..policy()
-        },
-        QueuePolicy {
-            timeout_ms: 86_400_001,
-            ..policy()
-        },
-        retry(RetrySchedule::Table { delays_ms: vec![] }),
-        retry(RetrySchedule::Fixed { delay_ms: u64::MAX }),
-    ];
-    for rules in bad {
+    for rules in impossible_policies() {
         refused(
             stage.store.put_queue(&stage.queue, &rules, &by()).await,
             "invalid_input",

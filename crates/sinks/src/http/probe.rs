@@ -51,9 +51,9 @@ impl Prober {
         while let Some(start) = rest.find('{') {
             filled.push_str(&rest[..start]);
             let (text, length) = match &rest[start..] {
-                place if place.starts_with("{key}") => (key, 5),
-                place if place.starts_with("{id}") => (id, 4),
-                place if place.starts_with("{queue}") => (queue, 6),
+                place if place.starts_with("{key}") => (key, "{key}".len()),
+                place if place.starts_with("{id}") => (id, "{id}".len()),
+                place if place.starts_with("{queue}") => (queue, "{queue}".len()),
                 _ => ("%7B", 1),
             };
             filled.push_str(text);
