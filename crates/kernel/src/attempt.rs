@@ -181,8 +181,8 @@ pub struct Attempt {
     pub owner: String,
     /// The lease's fence.
     pub fence: Fence,
-    /// The lease's token: a permission while the lease lives. Nil to a login that may only read, until
-    /// the whole lease has ended.
+    /// The lease's token: a permission while the lease lives, and to hand in late results afterwards.
+    /// Nil to a login that may only read.
     pub token: Token,
     /// When the lease was taken.
     pub claimed_at: Timestamp,

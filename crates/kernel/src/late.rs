@@ -14,7 +14,7 @@ use crate::{Fence, MessageId, Outcome, Token};
 pub struct LateResult {
     /// The message.
     pub message_id: MessageId,
-    /// The token of the lease that had ended.
+    /// The token of the lease that had ended; nil to a login that may only read.
     pub token: Token,
     /// That lease's fence.
     pub fence: Fence,

@@ -55,16 +55,15 @@ GRANT EXECUTE ON FUNCTION
     consign.terminate_lease(text, text, text)
     TO consign_operator;
 
--- Attempts as readers see them: with the token once its whole lease has ended. Before, whoever has it could speak
--- for what the lease still holds; it shows only to those who may read it in `lease` anyway.
+-- Attempts as readers see them: without the token. While its lease lasts, whoever has it could speak for what the lease
+-- holds, and afterwards hand in late results in its owner's name. Only those see it who may read it in `lease` anyway.
 CREATE VIEW consign.attempt_view AS
     SELECT a.message_id, a.attempt_no, a.outcome, a.owner, a.fence,
-           CASE WHEN NOT EXISTS (SELECT FROM consign.lease l WHERE l.token = a.token)
-                    OR (SELECT has_column_privilege('consign.lease', 'token', 'SELECT')) THEN a.token END AS token,
+           CASE WHEN (SELECT has_column_privilege('consign.lease', 'token', 'SELECT')) THEN a.token END AS token,
            a.claimed_at, a.finished_at, a.code, a.detail, a.result, a.next_due_at
         FROM consign.attempt a;
 
--- Readers see everything but tokens that can still be used.
+-- Readers see everything but tokens.
 GRANT SELECT ON consign.queue, consign.queue_grant, consign.message, consign.ready, consign.dead, consign.held,
     consign.waiting, consign.turn, consign.audit TO consign_auditor, consign_operator;
 GRANT SELECT (fence, claimed_at, expires_at, queue, owner, ids, tries, attempts, begun)

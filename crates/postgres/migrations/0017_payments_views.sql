@@ -34,8 +34,8 @@ CREATE VIEW consign.payment_outbox_pending AS
         LEFT JOIN consign.lease l ON l.fence = w.fence
         WHERE w.place <> 'dead';
 
--- What happened, one row per payment and lease. Nothing in it ever changes, but that the token shows once its
--- whole lease has ended. The payload is the message's and is not repeated here.
+-- What happened, one row per payment and lease. Nothing in it ever changes. The token is as in attempt_view: readers do
+-- not see it. The payload is the message's and is not repeated here.
 CREATE VIEW consign.payment_outbox_attempts AS
     SELECT md5(p.outbox_id || '/' || a.attempt_no)::uuid AS attempt_id, p.outbox_id, p.instruction_id, p.participant_id,
            p.sequence_id, p.idempotency_key, p.rail_type, a.attempt_no,
@@ -51,8 +51,7 @@ CREATE VIEW consign.payment_outbox_attempts AS
            CASE WHEN a.outcome IN ('retry', 'expired') AND a.next_due_at IS NULL
                 THEN nullif(left(concat_ws(': ', a.code, a.detail), 500), '') ELSE left(a.detail, 500) END AS error_message,
            CASE WHEN a.result->>'latency_ms' ~ '^\d{1,18}$' THEN (a.result->>'latency_ms')::bigint END AS latency_ms, a.owner AS worker_id,
-           CASE WHEN NOT EXISTS (SELECT FROM consign.lease l WHERE l.token = a.token)
-                    OR (SELECT has_column_privilege('consign.lease', 'token', 'SELECT')) THEN a.token END AS lease_token, a.fence,
+           CASE WHEN (SELECT has_column_privilege('consign.lease', 'token', 'SELECT')) THEN a.token END AS lease_token, a.fence,
            p.tenant_id, p.correlation_id, a.finished_at AS created_at, a.next_due_at AS next_attempt_at,
            -- Whether the rail may have got it in this attempt, and nobody knows.
            a.outcome = 'uncertain' OR coalesce(a.result @> '{"may_have_begun": true}', false) AS in_doubt

@@ -64,7 +64,7 @@ impl Show {
     }
 }
 
-/// An attempt or a late result without its token: while its lease lives, the token is a permission.
+/// An attempt or a late result without its token, which is a permission.
 pub(crate) fn without_token(record: &impl Serialize) -> Value {
     let mut value = json!(record);
     if let Some(fields) = value.as_object_mut() {
