@@ -145,6 +145,7 @@ macro_rules! each_case {
                 what_processes_do_adds_up_by_queue_and_minute
                 processes_show_until_nobody_has_heard_of_them_for_a_day
                 a_pulse_that_cannot_be_true_is_refused
+                no_more_processes_are_kept_than_were_heard_of_last
                 whoever_looks_at_a_payload_is_recorded;
             uncertain:
                 an_uncertain_report_is_resent_where_the_queue_says_so

@@ -10,6 +10,7 @@ use crate::{
     LEASE_MESSAGES_MAX, Message, MessageId, OWNER_BYTES_MAX, QueueName, QueuePolicy,
     TOKEN_PREFIX_MIN,
     error::{Error, Result},
+    limits::validate_name,
     queue::validate_ttl,
 };
 
@@ -102,11 +103,7 @@ impl Claim {
                 format!("must be from 1 to {LEASE_MESSAGES_MAX}"),
             ));
         }
-        if self.owner.is_empty() || self.owner.len() > OWNER_BYTES_MAX || self.owner.contains('\0')
-        {
-            let why = format!("must be 1 to {OWNER_BYTES_MAX} bytes without U+0000");
-            return Err(Error::invalid("owner", why));
-        }
+        validate_name("owner", &self.owner, OWNER_BYTES_MAX)?;
         self.ttl.map_or(Ok(()), |ttl| validate_ttl("ttl", ttl))
     }
 }

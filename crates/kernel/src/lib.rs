@@ -35,7 +35,10 @@ pub use limits::{
 pub use message::{CORRELATION_ID, Enqueued, Message, MessageId, NewMessage};
 pub use operator::{AuditEntry, By, Move, Moved, Resolution};
 pub use payload::{Payload, PayloadError, exact_headers, exact_value, stored_result};
-pub use pulse::{Done, PULSE_STEP_MAX, PULSES_KEPT, Process, Pulse, QueueMinutes, QueuePulse};
+pub use pulse::{
+    Done, PROCESSES_KEPT, PULSE_QUEUES_MAX, PULSE_STEP_MAX, PULSES_KEPT, Process, Pulse,
+    QueueMinutes, QueuePulse,
+};
 pub use queue::{OnDead, OnUncertain, Queue, QueueName, QueuePolicy};
 pub use redrive::{Redrive, RedriveId, RedrivePlan, RedriveState, redrive_by};
 pub use reference_store::{ManualClock, ReferenceStore};

@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use crate::error::{Error, Result};
+
 /// Longest run in ids: a ready row stays below PostgreSQL's TOAST threshold and is cheap to split.
 pub const RUN_MESSAGES_MAX: usize = 200;
 /// Most messages one claim may lease.
@@ -32,3 +34,12 @@ pub const PAGE_ENTRIES_MAX: u32 = 1_000;
 pub const PAYLOAD_DEPTH_MAX: usize = 100;
 /// Longest payload that a queue can allow, as canonical JSON.
 pub const PAYLOAD_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Refuses a name of an owner or a program that is empty, too long or could steer a terminal or a log.
+pub(crate) fn validate_name(what: &'static str, text: &str, bytes_max: usize) -> Result<()> {
+    if text.trim().is_empty() || text.len() > bytes_max || text.chars().any(char::is_control) {
+        let why = format!("must be 1 to {bytes_max} bytes without control characters");
+        return Err(Error::invalid(what, why));
+    }
+    Ok(())
+}

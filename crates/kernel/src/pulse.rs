@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     OWNER_BYTES_MAX, QueueName,
     error::{Error, Result},
+    limits::validate_name,
 };
 
 /// How long signs of life are kept.
@@ -15,8 +16,12 @@ pub const PULSES_KEPT: Duration = Duration::from_secs(25 * 3_600);
 /// The longest step over which they are added up.
 pub const PULSE_STEP_MAX: u32 = 60;
 
+/// How many processes are kept: those that were heard of last.
+pub const PROCESSES_KEPT: usize = 1_000;
+/// Most queues in one pulse.
+pub const PULSE_QUEUES_MAX: usize = 1_000;
+
 const VERSION_BYTES_MAX: usize = 100;
-const QUEUES_MAX: usize = 10_000;
 
 /// What a process tells of itself, every few seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,13 +115,10 @@ impl Pulse {
             ("process", &self.process, OWNER_BYTES_MAX),
             ("version", &self.version, VERSION_BYTES_MAX),
         ] {
-            if text.trim().is_empty() || text.len() > bytes_max || text.contains('\0') {
-                let why = format!("must be 1 to {bytes_max} bytes without U+0000");
-                return Err(Error::invalid(what, why));
-            }
+            validate_name(what, text, bytes_max)?;
         }
-        if self.queues.len() > QUEUES_MAX {
-            let why = format!("must be at most {QUEUES_MAX}");
+        if self.queues.len() > PULSE_QUEUES_MAX {
+            let why = format!("must be at most {PULSE_QUEUES_MAX}");
             return Err(Error::invalid("queues", why));
         }
         let sums = self.queues.iter().flat_map(|QueuePulse { done, .. }| {

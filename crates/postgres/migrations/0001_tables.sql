@@ -194,6 +194,13 @@ CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON consign.messag
 CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON consign.audit
     FOR EACH STATEMENT EXECUTE FUNCTION consign.refuse_change();
 
+-- Whether a text can name an owner or a program: not blank, not too long, nothing that steers a terminal or a log.
+CREATE FUNCTION consign.is_name(p_text text, p_bytes_max int) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN coalesce(btrim(p_text) <> '' AND octet_length(p_text) <= p_bytes_max
+        AND p_text !~ E'[\\u0001-\\u001f\\u007f-\\u009f]', false);
+REVOKE ALL ON FUNCTION consign.is_name(text, int) FROM PUBLIC;
+
 -- Whether the caller has the rights of a role, or those of the owner. Only within functions that run as the owner.
 CREATE FUNCTION consign.acts_as(p_role name) RETURNS boolean
     LANGUAGE sql STABLE

@@ -287,9 +287,9 @@ BEGIN
     END IF;
     v_ttl := coalesce(consign.exact(p_ttl), interval '1 millisecond' * (v_policy->>'lease_ttl_ms')::bigint);
     IF p_limit IS NULL OR p_limit NOT BETWEEN 1 AND 1000 OR v_ttl NOT BETWEEN interval '1 millisecond' AND interval '24 hours'
-        OR coalesce(p_owner, '') = '' OR octet_length(p_owner) > 256
+        OR NOT consign.is_name(p_owner, 256)
     THEN
-        RAISE EXCEPTION 'claim: limit must be from 1 to 1000, ttl from 1 ms to 24 h, owner 1 to 256 bytes'
+        RAISE EXCEPTION 'claim: limit must be from 1 to 1000, ttl from 1 ms to 24 h, owner 1 to 256 bytes without control characters'
             USING ERRCODE = 'CN006';
     END IF;
     PERFORM consign.require_ttl(p_queue, v_policy, v_ttl);

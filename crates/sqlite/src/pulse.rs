@@ -1,8 +1,8 @@
 //! Signs of life, and looks at payloads.
 
 use consign_kernel::{
-    By, Done, Message, MessageId, PULSE_STEP_MAX, PULSES_KEPT, Process, Pulse, QueueMinutes,
-    QueueName,
+    By, Done, Message, MessageId, PROCESSES_KEPT, PULSE_STEP_MAX, PULSES_KEPT, Process, Pulse,
+    QueueMinutes, QueueName,
 };
 use jiff::Timestamp;
 use sqlx::SqliteConnection;
@@ -63,12 +63,15 @@ impl Work<'_> {
                 .execute(&mut *self.connection)
                 .await?;
         }
-        for forget in [sql!("pulse_forget"), sql!("process_forget")] {
-            sqlx::query(forget)
-                .bind(since(self.now))
-                .execute(&mut *self.connection)
-                .await?;
-        }
+        sqlx::query(sql!("pulse_forget"))
+            .bind(since(self.now))
+            .execute(&mut *self.connection)
+            .await?;
+        sqlx::query(sql!("process_forget"))
+            .bind(since(self.now))
+            .bind(PROCESSES_KEPT as i64)
+            .execute(&mut *self.connection)
+            .await?;
         Ok(())
     }
 }

@@ -183,6 +183,8 @@ pub(crate) async fn a_claim_outside_the_limits_is_refused(harness: &dyn Harness)
         stage.ask(u32::MAX),
         named(""),
         named("a\0b"),
+        named(" "),
+        named("a\u{1b}[2J"),
         named(&"x".repeat(OWNER_BYTES_MAX + 1)),
         stage.ask(1).with_ttl(Duration::ZERO),
         stage.ask(1).with_ttl(Duration::from_micros(999)),

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use consign_kernel::{By, Done, MessageId, Pulse, QueueMinutes, QueuePulse};
+use consign_kernel::{
+    By, Done, MessageId, PROCESSES_KEPT, PULSE_QUEUES_MAX, Pulse, QueueMinutes, QueuePulse,
+};
 use jiff::Timestamp;
 
 use crate::{
@@ -137,7 +139,16 @@ pub(crate) async fn a_pulse_that_cannot_be_true_is_refused(harness: &dyn Harness
     };
     for wrong in [
         pulse("", &[]),
+        pulse(" ", &[]),
         pulse("a\0", &[]),
+        pulse("a\nb", &[]),
+        pulse("a\u{1b}[2J", &[]),
+        pulse("a\u{9b}2J", &[]),
+        Pulse {
+            version: "1\n".into(),
+            ..pulse("a", &[])
+        },
+        pulse("a", &vec![("mail", done(1, 0)); PULSE_QUEUES_MAX + 1]),
         pulse(&"a".repeat(257), &[]),
         pulse("a", &[("mail", mad)]),
     ] {
@@ -147,6 +158,33 @@ pub(crate) async fn a_pulse_that_cannot_be_true_is_refused(harness: &dyn Harness
         stage.store.processes().await.expect("processes answers"),
         []
     );
+}
+
+pub(crate) async fn no_more_processes_are_kept_than_were_heard_of_last(harness: &dyn Harness) {
+    let stage = Stage::new(harness).await;
+    let store = &stage.store;
+    let tell = async |pulse| store.pulse(&pulse).await.expect("pulse answers");
+    tell(pulse("the first", &[])).await;
+    tell(pulse("the second", &[])).await;
+    stage.advance(s(1)).await;
+    for number in 0..PROCESSES_KEPT - 2 {
+        tell(pulse(&format!("made up {number}"), &[])).await;
+    }
+    stage.advance(s(1)).await;
+    tell(pulse("the first", &[])).await;
+    let names = async || {
+        let known = store.processes().await.expect("processes answers");
+        let names = known.into_iter().map(|process| process.name);
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(names().await.len(), PROCESSES_KEPT);
+    stage.advance(s(1)).await;
+    tell(pulse("one more", &[])).await;
+    let names = names().await;
+    assert_eq!(names.len(), PROCESSES_KEPT);
+    let is_known = |name: &str| names.iter().any(|known| known == name);
+    let known = ["the first", "the second", "one more"].map(is_known);
+    assert_eq!(known, [true, false, true], "the one last heard of goes");
 }
 
 pub(crate) async fn whoever_looks_at_a_payload_is_recorded(harness: &dyn Harness) {

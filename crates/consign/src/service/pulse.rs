@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use consign_kernel::{Done, Error, Pulse, QueuePulse, Store, with_causes};
+use consign_kernel::{Done, Error, PULSE_QUEUES_MAX, Pulse, QueuePulse, Store, with_causes};
 use consign_server::AppState;
 use consign_worker::WorkerHandle;
 use tokio::{
@@ -84,15 +84,16 @@ impl Teller {
     async fn tell(&mut self) -> bool {
         add(&mut self.untold, self.worker.take_done());
         add(&mut self.untold, self.state.take_done());
+        let told = self.untold.len().min(PULSE_QUEUES_MAX);
         let pulse = Pulse {
             process: self.worker.status().owner,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             running_for: self.since.elapsed(),
-            queues: self.untold.clone(),
+            queues: self.untold[..told].to_vec(),
         };
         match self.store.pulse(&pulse).await {
             Ok(()) => {
-                self.untold.clear();
+                self.untold.drain(..told);
                 self.state.note_write(None);
                 true
             }

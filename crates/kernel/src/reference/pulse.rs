@@ -6,8 +6,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{Reference, later};
 use crate::{
-    By, Done, Message, MessageId, PULSE_STEP_MAX, PULSES_KEPT, Process, Pulse, QueueMinutes,
-    QueueName, error::Result,
+    By, Done, Message, MessageId, PROCESSES_KEPT, PULSE_STEP_MAX, PULSES_KEPT, Process, Pulse,
+    QueueMinutes, QueueName, error::Result,
 };
 
 const MINUTE_MICROS: i64 = 60_000_000;
@@ -49,6 +49,12 @@ impl Reference {
         self.pulses
             .retain(|(minute, _), done| is_kept(*minute) && *done != Done::default());
         self.processes.retain(|_, process| is_kept(process.seen_at));
+        let mut last: Vec<_> = self.processes.values().map(heard_of).collect();
+        last.sort_unstable_by(|one, other| other.cmp(one));
+        if let Some(first_gone) = last.get(PROCESSES_KEPT).cloned() {
+            self.processes
+                .retain(|_, process| heard_of(process) > first_gone);
+        }
         Ok(())
     }
 
@@ -82,6 +88,11 @@ impl Reference {
         let is_kept = |process: &&Process| later(process.seen_at, PULSES_KEPT) >= now;
         self.processes.values().filter(is_kept).cloned().collect()
     }
+}
+
+/// By what those are known that were heard of last.
+fn heard_of(process: &Process) -> (Timestamp, String) {
+    (process.seen_at, process.name.clone())
 }
 
 /// The beginning of the `step` minutes a time is in.
