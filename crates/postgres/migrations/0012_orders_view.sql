@@ -134,4 +134,6 @@ GRANT EXECUTE ON FUNCTION consign.order_entry(text, text), consign.count_orders(
 GRANT EXECUTE ON FUNCTION consign.order_body(jsonb) TO consign_operator, consign_auditor;
 GRANT SELECT ON consign.idempo_ledger, consign.idempo_conflict, consign.order_quota, consign.outbox_orders
     TO consign_auditor, consign_operator;
-GRANT UPDATE ON consign.outbox_orders TO consign_operator;
+-- The columns that its two changes may set. The right to update the whole view would be one to lock all of its tables.
+GRANT UPDATE (status, attempts, last_error_code, last_error_msg, locked_by, locked_at, next_run_at, updated_at)
+    ON consign.outbox_orders TO consign_operator;

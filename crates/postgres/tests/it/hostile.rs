@@ -216,6 +216,29 @@ async fn a_schema_made_while_a_migration_waits_is_not_adopted() {
     login.remove().await;
 }
 
+/// A lock on a view is one on its tables, by its owner's rights; who may not change a whole relation
+/// gets none that keeps others from writing.
+#[tokio::test]
+async fn no_role_locks_a_table_or_a_view() {
+    let database = database().await;
+    let mut sql = connection(&database).await;
+    let lockable: Vec<String> = sqlx::query_scalar(
+        "SELECT r.rolname || ' ' || c.oid::regclass FROM pg_class c, pg_roles r
+             WHERE c.relnamespace IN (SELECT oid FROM pg_namespace WHERE nspname IN ('consign', 'logbook', 'identity', 'scm', 'analysis', 'governance'))
+                 AND c.relkind IN ('r', 'v', 'm', 'p') AND NOT r.rolsuper
+                 AND (starts_with(r.rolname, 'consign_') OR starts_with(r.rolname, 'symphony_'))
+                 AND has_table_privilege(r.oid, c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE')",
+    )
+    .fetch_all(&mut sql)
+    .await
+    .unwrap();
+    assert_eq!(lockable, Vec::<String>::new());
+    run(&mut sql, "BEGIN; SET LOCAL ROLE consign_operator").await;
+    let lock = "LOCK TABLE consign.outbox_orders IN ROW SHARE MODE";
+    assert_eq!(refusal(&mut sql, lock).await, "42501");
+    run(&mut sql, "ROLLBACK").await;
+}
+
 #[tokio::test]
 async fn a_migration_gives_up_on_a_lock_and_names_who_holds_it() {
     let database = TestDatabase::create(async |_| {}).await;
