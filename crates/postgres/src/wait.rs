@@ -19,6 +19,8 @@ use crate::{
 const EAGER: Duration = Duration::from_millis(10);
 /// The pause between two of those looks.
 const EAGER_PAUSE: Duration = Duration::from_millis(3);
+/// The shortest time from one registration to the next: any login may send notifications.
+const REST_PAUSE: Duration = Duration::from_millis(20);
 /// The first pause between two looks after registering; it doubles.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 /// The longest pause between looks while producers that may not have seen the worker commit.
@@ -54,16 +56,20 @@ impl PostgresStore {
         loop {
             // Before the look: what comes in between is heard.
             let mut ears = self.wakes.ears(queue);
+            let looks_again = Instant::now() + REST_PAUSE;
             let next = if self.wakes.is_listening().await {
                 self.fall_asleep(id, queue, deadline, &mut ears).await?
             } else {
                 self.look_unheard(queue, deadline).await?
             };
-            let heard = match next {
+            let mut heard = match next {
                 Next::Claim => return Ok(true),
                 Next::Look => Heard::Look,
                 Next::Sleep(until) => ears.hear(until.min(deadline)).await,
             };
+            if heard == Heard::Look {
+                heard = ears.hear_work(looks_again.min(deadline)).await;
+            }
             if heard == Heard::Work {
                 return Ok(true);
             }
@@ -121,9 +127,8 @@ impl PostgresStore {
         };
         while Instant::now() < found_at + EAGER {
             let until = Instant::now() + EAGER_PAUSE;
-            match ears.hear(until).await {
-                Heard::Work => return Ok(Some(Next::Claim)),
-                Heard::Look | Heard::Nothing => {}
+            if ears.hear_work(until).await == Heard::Work {
+                return Ok(Some(Next::Claim));
             }
             if let Next::Claim = after(self.until_due(queue).await?, until) {
                 return Ok(Some(Next::Claim));

@@ -130,6 +130,16 @@ impl Ears {
             Ok(Err(_)) | Err(_) => Heard::Nothing,
         }
     }
+
+    /// Listens until `until`, or for work that is due: other rings are left for the look afterwards.
+    pub(crate) async fn hear_work(&mut self, until: Instant) -> Heard {
+        loop {
+            match self.hear(until).await {
+                Heard::Look if Instant::now() < until => {}
+                heard => return heard,
+            }
+        }
+    }
 }
 
 impl Wakes {

@@ -2,7 +2,10 @@
 //!
 //! A wait here lasts a minute unless something wakes it, so that a lost wake-up shows.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use consign_kernel::{By, Claim, NewMessage, QueueName, QueuePolicy, Report, Store as _};
 use consign_postgres::{PostgresOptions, PostgresStore, enqueue_in};
@@ -190,6 +193,36 @@ async fn a_producer_wakes_though_another_has_taken_the_registration_and_does_not
     claims(&store, 1).await;
     fixture.open_gate().await;
     assert!(stuck.await.unwrap());
+}
+
+/// Any login of the database may notify. What it can make a worker do is bounded.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_notifications_makes_a_worker_register_now_and_then() {
+    let mut fixture = Fixture::new().await;
+    // A sequence counts at once, whatever becomes of the transaction.
+    fixture
+        .run(
+            "CREATE SEQUENCE public.rests;
+             CREATE FUNCTION public.count_rest() RETURNS trigger LANGUAGE plpgsql AS
+                 $$ BEGIN PERFORM nextval('public.rests'); RETURN NULL; END $$;
+             CREATE TRIGGER count_rest AFTER INSERT ON consign.idle
+                 FOR EACH ROW EXECUTE FUNCTION public.count_rest()",
+        )
+        .await;
+    let sleeper = fixture.sleeper().await;
+    let mut flood = fixture.connection().await;
+    let started = Instant::now();
+    while started.elapsed() < Duration::from_secs(1) {
+        let notify = sqlx::raw_sql("NOTIFY consign, 'default later'");
+        notify.execute(&mut flood).await.unwrap();
+    }
+    let took = started.elapsed();
+    let rests = fixture.count("SELECT last_value FROM public.rests").await;
+    assert!(rests > 1, "it does hear them");
+    let most = took.as_millis() as i64 / 20 + 2;
+    assert!(rests <= most, "{rests} in {took:?}");
+    fixture.run("SELECT consign.enqueue('default', '1')").await;
+    wakes(sleeper).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
