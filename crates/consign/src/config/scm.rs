@@ -66,7 +66,7 @@ impl Scm {
     }
 
     /// Beside the artifacts: what is among them can be read as evidence.
-    pub(super) fn mirrors_root(&self, artifacts_root: &Path) -> PathBuf {
+    pub(crate) fn mirrors_root(&self, artifacts_root: &Path) -> PathBuf {
         let beside = || artifacts_root.with_file_name("consign-mirrors");
         self.mirrors_root.clone().unwrap_or_else(beside)
     }

@@ -260,4 +260,13 @@ fn files_are_their_owners_only_and_doctor_names_those_that_are_not() {
     let hint = hints[0].as_str().unwrap();
     assert!(hint.contains("test.db (mode 0644): chmod 0600"), "{hint}");
     assert_eq!(mode("test.db"), 0o644, "doctor changes nothing");
+
+    for mirrors in ["consign-mirrors", "elsewhere"] {
+        std::fs::create_dir(at(mirrors)).unwrap();
+        std::fs::set_permissions(at(mirrors), PermissionsExt::from_mode(0o755)).unwrap();
+        let hints = consign.json(["doctor"])["hints"].to_string();
+        let hint = format!("{mirrors} (mode 0755): chmod 0700");
+        assert!(hints.contains(&hint), "{hints}");
+        consign.configure("[scm]\nmirrors_root = \"elsewhere\"\n");
+    }
 }

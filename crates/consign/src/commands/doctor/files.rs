@@ -18,7 +18,8 @@ use crate::{
 /// may be meant.
 pub(super) fn readable_by_others(config: &Config) -> Result<Vec<String>, Failure> {
     let memory = &config.settings.memory.options;
-    let mut paths = vec![memory.artifacts_root.clone()];
+    let mirrors = config.settings.scm.mirrors_root(&memory.artifacts_root);
+    let mut paths = vec![memory.artifacts_root.clone(), mirrors];
     paths.extend(address_of(config)?.files());
     paths.extend(log_files(config));
     Ok(paths.iter().filter_map(|path| hint(path)).collect())
