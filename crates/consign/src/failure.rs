@@ -9,6 +9,8 @@ pub(crate) use consign_kernel::with_causes;
 use consign_kernel::{Certainty, Error};
 use serde_json::json;
 
+use crate::output::readable;
+
 /// How a command ends. The numbers are part of the interface; `--help` lists them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -123,7 +125,7 @@ impl Failure {
         let text = if json {
             json!({"error": {"code": code, "message": message}}).to_string()
         } else {
-            format!("consign: {message}")
+            readable(&format!("consign: {message}"))
         };
         // With standard error closed there is nobody left to tell; the exit code still speaks.
         writeln!(io::stderr(), "{text}").map_or_else(|_| exit.into(), |()| exit.into())

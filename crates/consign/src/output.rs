@@ -28,7 +28,7 @@ impl Output {
 
     /// One line of text for people.
     pub(crate) fn line(self, text: impl Display) -> io::Result<()> {
-        named(writeln!(io::stdout(), "{text}"))
+        named(writeln!(io::stdout(), "{}", readable(&text.to_string())))
     }
 
     /// One line of JSON for programs.
@@ -46,7 +46,7 @@ impl Output {
         if self.json {
             writeln!(io::stderr(), "{}", json!({"note": text.to_string()}))
         } else {
-            writeln!(io::stderr(), "{text}")
+            writeln!(io::stderr(), "{}", readable(&text.to_string()))
         }
     }
 }
@@ -110,13 +110,34 @@ impl Table {
     }
 }
 
-/// Text that cannot steer a terminal: keys, codes and details come from strangers.
+/// Text that can neither steer a terminal nor look like another: keys, codes and details come from
+/// strangers.
 pub(crate) fn plain(text: &str) -> String {
-    let escape = |c: char| match c.is_control() {
-        true => c.escape_default().to_string(),
-        false => c.to_string(),
-    };
-    text.chars().map(escape).collect()
+    escaped(text, |_| false)
+}
+
+/// The same for what consign has put together: its own line breaks stay.
+pub(crate) fn readable(text: &str) -> String {
+    escaped(text, |c| matches!(c, '\n' | '\t'))
+}
+
+fn escaped(text: &str, stays: impl Fn(char) -> bool) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for c in text.chars() {
+        if (c.is_control() || is_invisible(c)) && !stays(c) {
+            plain.extend(c.escape_default());
+        } else {
+            plain.push(c);
+        }
+    }
+    plain
+}
+
+/// What shows nothing itself, and may turn around or join what stands beside it.
+fn is_invisible(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// Text, or a dash where there is none.
@@ -149,6 +170,15 @@ mod tests {
         let expected =
             "  id  key         state\n   7  a           ready\n1234  \\u{1b}[2Jé  dead\n";
         assert_eq!(table.render(), expected);
+    }
+
+    #[test]
+    fn no_text_is_turned_around_or_hidden() {
+        let hostile = "a\u{202e}b\u{2066}c\u{200b}d\u{feff}e\u{9b}f\u{2028}g\u{e0041}h\ni";
+        let shown = r"a\u{202e}b\u{2066}c\u{200b}d\u{feff}e\u{9b}f\u{2028}g\u{e0041}h";
+        assert_eq!(plain(hostile), format!(r"{shown}\ni"));
+        assert_eq!(readable(hostile), format!("{shown}\ni"));
+        assert_eq!(plain("schön 日本 שלום 👍"), "schön 日本 שלום 👍");
     }
 
     #[test]

@@ -270,3 +270,18 @@ fn files_are_their_owners_only_and_doctor_names_those_that_are_not() {
         consign.configure("[scm]\nmirrors_root = \"elsewhere\"\n");
     }
 }
+
+/// A key that reverses what follows it would make one message look like another.
+#[test]
+fn no_table_shows_text_that_turns_around() {
+    let consign = Consign::new();
+    let key = "a\u{202e}b\u{9b}2J";
+    consign.run(["enqueue", "1", "--key", key]).expect(0);
+    for arguments in [&["ls"][..], &["show", "1"]] {
+        let ran = consign.run(arguments.iter().copied()).expect(0);
+        assert!(ran.stdout.contains(r"a\u{202e}b\u{9b}2J"), "{ran:?}");
+        let all = ran.stdout + &ran.stderr;
+        assert!(!all.contains(['\u{202e}', '\u{9b}']), "{all}");
+    }
+    assert_eq!(consign.json(["show", "1"])["message"]["key"], key, "exact");
+}
