@@ -24,10 +24,17 @@ const FOREIGN_MAX: usize = 50_000;
 /// rates may be a little low, but whoever works never waits for them.
 const LOOK_UPS_MAX: usize = 4;
 
+/// Queues that metrics name, at most: with more, `/metrics` would be a page that no scraper reads.
+const NAMED_MAX: usize = 1_000;
+/// The label of all others; no queue can have this name.
+const OTHER_QUEUES: &str = "_other";
+
 /// What is counted, queue by queue.
 #[derive(Debug)]
 pub(crate) struct Tally {
     counted: Mutex<Counted>,
+    /// Queues that metrics name.
+    named: Mutex<HashSet<QueueName>>,
     look_ups: Arc<Semaphore>,
 }
 
@@ -35,6 +42,7 @@ impl Default for Tally {
     fn default() -> Self {
         Self {
             counted: Mutex::default(),
+            named: Mutex::default(),
             look_ups: Arc::new(Semaphore::new(LOOK_UPS_MAX)),
         }
     }
@@ -67,6 +75,19 @@ struct Held {
 pub(crate) type Told = (u128, AttemptOutcome);
 
 impl Tally {
+    /// What metrics call a queue.
+    pub(crate) fn label(&self, queue: &QueueName) -> String {
+        let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        if named.contains(queue) {
+            return queue.to_string();
+        }
+        if named.len() >= NAMED_MAX {
+            return OTHER_QUEUES.to_owned();
+        }
+        named.insert(queue.clone());
+        queue.to_string()
+    }
+
     /// A lease was taken.
     pub(crate) fn claimed(
         &self,

@@ -13,6 +13,7 @@ mod enqueue;
 mod help;
 mod hot;
 mod http;
+mod many_queues;
 mod memory;
 mod mistakes;
 mod operate;

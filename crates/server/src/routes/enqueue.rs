@@ -178,7 +178,7 @@ async fn enqueue(state: &AppState, messages: &[NewMessage]) -> Result<Vec<Enqueu
         *new.entry(&message.queue).or_default() += u64::from(!answer.duplicate);
     }
     for (queue, count) in new {
-        metrics::counter!(ENQUEUED, "queue" => queue.to_string()).increment(count);
+        metrics::counter!(ENQUEUED, "queue" => state.tally.label(queue)).increment(count);
     }
     Ok(enqueued)
 }
