@@ -329,15 +329,26 @@ mod tests {
         let requests = (first.begin(), second.begin());
         assert!(connections.admit(address("10.0.0.1")).await.is_none());
         drop(requests);
-        let _third = admit(&connections, "10.0.0.1").await;
+        let third = admit(&connections, "10.0.0.1").await;
         first.closed().await;
         let network = admit(&connections, "2001:db8::1").await;
         let same = admit(&connections, "2001:db8::2").await;
-        let _requests = (network.begin(), same.begin());
+        let requests = (network.begin(), same.begin());
         assert!(connections.admit(address("2001:db8::3")).await.is_none());
+        drop((requests, network, same));
+        let again = (
+            admit(&connections, "2001:db8::3").await,
+            admit(&connections, "2001:db8::4").await,
+        );
+        let requests = (again.0.begin(), again.1.begin());
+        assert!(connections.admit(address("2001:db8::5")).await.is_none());
+        drop((requests, again, first, second, third));
+        let left = connections.lock().by_address.len();
+        assert_eq!(left, 0, "nothing is kept of an address without connections");
         let mut local = Vec::new();
         for _ in 0..10 {
-            local.push(admit(&connections, "127.0.0.1").await);
+            let ticket = admit(&connections, "127.0.0.1").await;
+            local.push((ticket.begin(), ticket));
         }
     }
 
@@ -377,6 +388,35 @@ mod tests {
         assert!(!seventh.is_busy(), "still there");
     }
 
+    /// A client that opens another connection as soon as one is closed keeps no processor busy, also
+    /// not after a pause.
+    #[tokio::test(start_paused = true)]
+    async fn connections_are_closed_for_others_without_a_request_at_a_pace() {
+        let connections = Connections::new(100, 0);
+        let mut silent = Vec::new();
+        for _ in 0..100 {
+            silent.push(admit(&connections, "10.0.0.1").await);
+        }
+        for _ in 0..2 {
+            tokio::time::advance(Duration::from_secs(10)).await;
+            let mut room = 0;
+            let mut extra = Vec::new();
+            while extra.len() < EXTRA_MAX && room < 100 {
+                let ticket = admit(&connections, "10.0.0.1").await;
+                match ticket.is_extra() {
+                    true => extra.push(ticket),
+                    false => {
+                        room += 1;
+                        // The one that was closed for it is gone.
+                        silent.remove(0);
+                        silent.push(ticket);
+                    }
+                }
+            }
+            assert!((1..=6).contains(&room), "{room} at once");
+        }
+    }
+
     /// A stream of connections that send nothing takes all that are beyond the limit.
     #[tokio::test(start_paused = true)]
     async fn beyond_the_limit_a_probe_does_not_wait_behind_the_silent() {
@@ -391,7 +431,9 @@ mod tests {
         for _ in 0..100 {
             silent.push(admit(&connections, "10.0.0.2").await);
         }
-        assert!(started.elapsed() < IDLE_MIN, "{:?}", started.elapsed());
+        let took = started.elapsed();
+        let paced = EXTRA_CHURN_MIN * 100 - CHURN_BURST;
+        assert!((paced..IDLE_MIN).contains(&took), "{took:?}");
         silent[0].closed().await;
     }
 
