@@ -27,6 +27,9 @@ pub struct ServerOptions {
     /// read without one must not stand open elsewhere.
     #[serde(skip)]
     pub agents_have_tokens: bool,
+    /// Files that the process opens besides connections of clients: those to its database.
+    #[serde(skip)]
+    pub other_files: usize,
     /// Certificate chain in PEM. With `tls_key` the server speaks HTTPS, without both HTTP.
     pub tls_cert: Option<PathBuf>,
     /// Private key in PEM.
@@ -89,6 +92,8 @@ impl Default for ServerOptions {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8787)),
             tokens: Vec::new(),
             agents_have_tokens: false,
+            // As many as `database.connections_max` has by default, and one for wake-ups.
+            other_files: 17,
             tls_cert: None,
             tls_key: None,
             allow_plain_http: false,

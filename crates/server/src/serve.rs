@@ -4,9 +4,8 @@ use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use axum::Router;
 use hyper_util::server::graceful::GracefulShutdown;
-use rustix::process::{Resource, getrlimit};
 use tokio::{
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     time::{sleep, timeout},
 };
 
@@ -21,11 +20,18 @@ use crate::{
 
 mod admission;
 mod connection;
+mod files;
 mod patience;
 mod tls;
 
 /// After a failed accept, which mostly means too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Connections that the system keeps until they are accepted; it may allow less (`somaxconn`). A
+/// client that finds no room there tries again after a second.
+const BACKLOG: u32 = 4_096;
+/// What the system keeps of one connection that was not read yet. Left to itself it takes several
+/// megabytes of each, and of bodies that are refused.
+const UNREAD_BYTES_MAX: u32 = 256 * 1024;
 
 /// Why the server could not start.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +63,17 @@ pub enum StartError {
         /// What is wrong with it.
         why: String,
     },
+    /// There would be none left for connections.
+    #[error(
+        "this process may open {files} files, and the server needs {needed}: raise the limit \
+         (ulimit -n, LimitNOFILE)"
+    )]
+    TooFewFiles {
+        /// How many it may open.
+        files: usize,
+        /// How many it needs at least.
+        needed: usize,
+    },
 }
 
 /// Who is at the other end of the connection.
@@ -68,6 +85,7 @@ pub struct Peer(pub SocketAddr);
 pub struct Server {
     listener: TcpListener,
     tls: Option<tls::Acceptor>,
+    connections_max: usize,
     options: ServerOptions,
 }
 
@@ -76,11 +94,16 @@ impl Server {
     pub async fn bind(options: &ServerOptions) -> Result<Self, StartError> {
         check_exposure(options)?;
         let tls = tls::acceptor(options)?;
-        let listen = options.listen;
-        let listener = TcpListener::bind(listen).await;
+        let connections_max = files::connections_max(options)?;
+        let listener = listen(options.listen);
+        let listener = listener.map_err(|source| StartError::Bind {
+            listen: options.listen,
+            source,
+        })?;
         Ok(Self {
-            listener: listener.map_err(|source| StartError::Bind { listen, source })?,
+            listener,
             tls,
+            connections_max,
             options: options.clone(),
         })
     }
@@ -100,7 +123,7 @@ impl Server {
     /// the grace period, and returns.
     pub async fn serve(self, router: Router, shutdown: impl Future<Output = ()>) {
         let connections = Connections::new(
-            connections_max(self.options.connections_max),
+            self.connections_max,
             self.options.connections_per_address_max,
         );
         let graceful = GracefulShutdown::new();
@@ -148,19 +171,18 @@ impl Server {
     }
 }
 
-/// As many connections as are wanted, but half of the files that the process may open are left to
-/// the database, the sinks and everything else.
-fn connections_max(wanted: usize) -> usize {
-    let files = getrlimit(Resource::Nofile).current;
-    let files = files.and_then(|files| usize::try_from(files).ok());
-    let max = files.map_or(wanted, |files| wanted.min((files / 2).max(1)));
-    if max < wanted {
-        tracing::warn!(
-            "server.connections_max = {wanted} is more than half of the open files this process \
-             may have: at most {max} connections; raise the limit (ulimit -n, LimitNOFILE)"
-        );
-    }
-    max
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() {
+        TcpSocket::new_v4()?
+    } else {
+        TcpSocket::new_v6()?
+    };
+    // A server that is started again does not wait for connections of the one before.
+    socket.set_reuseaddr(true)?;
+    // Accepted connections inherit it.
+    socket.set_recv_buffer_size(UNREAD_BYTES_MAX)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// The client hung up before it was let in: nothing to rest for.

@@ -130,6 +130,8 @@ impl Settings {
         let memory = memory.expect("invariant: what cannot be read is a problem");
         let agents = memory.options.tokens();
         server.agents_have_tokens = agents.is_ok_and(|tokens| !tokens.is_empty());
+        // One more listens for wake-ups.
+        server.other_files = database.connections_max as usize + 1;
         Ok(Self {
             database,
             server,

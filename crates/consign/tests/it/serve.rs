@@ -1,9 +1,10 @@
 //! `consign serve` from nothing, and with tokens.
 
-use std::{process::Command, time::Duration};
+use std::{net::SocketAddr, process::Command, time::Duration};
 
 use consign_testkit::{Child, eventually};
 use serde_json::{Value, json};
+use tokio::{io::AsyncWriteExt, net::TcpStream, time::timeout};
 
 use crate::{
     http,
@@ -36,22 +37,26 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-#[tokio::test]
-async fn the_limit_of_open_files_is_raised_and_connections_stay_below_it() {
-    let consign = Consign::unmigrated();
+/// `serve` that may open so many files, its log in a file.
+fn with_files(consign: &Consign, limits: &str) -> Command {
     let own = consign.command();
     let mut command = Command::new("sh");
-    command
-        .arg("-c")
-        .arg("ulimit -Sn 100 && ulimit -Hn 1000 && exec \"$0\" serve --listen 127.0.0.1:0 2> log")
-        .arg(own.get_program())
-        .current_dir(consign.folder());
+    let script = format!("{limits} && exec \"$0\" serve --listen 127.0.0.1:0 2> log");
+    command.arg("-c").arg(script);
+    command.arg(own.get_program()).current_dir(consign.folder());
     for (name, value) in own.get_envs() {
         match value {
             Some(value) => command.env(name, value),
             None => command.env_remove(name),
         };
     }
+    command
+}
+
+#[tokio::test]
+async fn the_limit_of_open_files_is_raised_and_connections_stay_below_it() {
+    let consign = Consign::unmigrated();
+    let command = with_files(&consign, "ulimit -Sn 100 && ulimit -Hn 1000");
     let mut child = Child::start(command);
     child.expect_line("Try it:").await;
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", child.id())).unwrap();
@@ -61,7 +66,31 @@ async fn the_limit_of_open_files_is_raised_and_connections_stay_below_it() {
     let files: Vec<&str> = files.unwrap().split_whitespace().collect();
     assert_eq!(files[3..5], ["1000", "1000"], "{limits}");
     let log = std::fs::read_to_string(consign.folder().join("log")).unwrap();
-    assert!(log.contains("at most 500 connections"), "{log}");
+    assert!(log.contains("at most 333 connections"), "{log}");
+    child.terminate();
+    assert_eq!(child.wait(SOON).await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn with_few_open_files_probes_are_answered_and_with_fewer_it_does_not_start() {
+    let consign = Consign::unmigrated();
+    let refused = finish(with_files(&consign, "ulimit -n 88"), b"").expect(2);
+    let log = std::fs::read_to_string(consign.folder().join("log")).unwrap();
+    assert!(log.contains("may open 88 files"), "{log}{}", refused.stdout);
+    assert!(log.contains("needs 89"), "{log}");
+    let mut child = Child::start(with_files(&consign, "ulimit -n 89"));
+    let line = child.expect_line("listening  ").await;
+    let address: SocketAddr = line.rsplit('/').next().unwrap().parse().unwrap();
+    let mut half_open = Vec::new();
+    for _ in 0..200 {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        // Closed for others, as a rule.
+        stream.write_all(b"POST /v1/qu").await.unwrap_or_default();
+        half_open.push(stream);
+        let answer = timeout(SOON, http::get(address, "/healthz")).await.unwrap();
+        assert_eq!(answer.status, 200);
+    }
+    drop(half_open);
     child.terminate();
     assert_eq!(child.wait(SOON).await.code(), Some(0));
 }

@@ -1,4 +1,4 @@
-//! Connections that send half a request line and then nothing, more of them than may be open.
+//! Connections that send half a request line and then nothing.
 
 use anyhow::{Context, Result};
 use async_trait::async_trait;
@@ -11,14 +11,27 @@ use tokio::{
 
 use super::{Attack, Target};
 
-const CONNECTIONS: usize = 2_100;
+pub(super) struct HalfOpen {
+    name: &'static str,
+    connections: usize,
+}
 
-pub(super) struct HalfOpen;
+/// More than may have requests at once.
+pub(super) const HALF_OPEN: HalfOpen = HalfOpen {
+    name: "half-open",
+    connections: 2_100,
+};
+
+/// More than may be open, so that one is closed for the next all the time.
+pub(super) const HALF_OPEN_FULL: HalfOpen = HalfOpen {
+    name: "half-open-full",
+    connections: 3_500,
+};
 
 #[async_trait]
 impl Attack for HalfOpen {
     fn name(&self) -> &'static str {
-        "half-open"
+        self.name
     }
 
     async fn run(&self, target: &Target) -> Result<()> {
@@ -29,7 +42,7 @@ impl Attack for HalfOpen {
         };
         setrlimit(Resource::Nofile, limit).context("allow the attacker enough connections")?;
         let mut opened = JoinSet::new();
-        for _ in 0..CONNECTIONS {
+        for _ in 0..self.connections {
             let target = target.clone();
             opened.spawn(async move {
                 while !target.is_over() {
