@@ -41,8 +41,10 @@ use crate::{
     router::refused,
 };
 
-/// Enough for any client that is not being difficult.
-const HEADER_BYTES_MAX: usize = 64 * 1024;
+/// The request line and headers; more is answered with 431. Every connection may keep as much.
+const HEADER_BYTES_MAX: usize = 16 * 1024;
+/// What is read or written at a time.
+const BUFFER_BYTES_MAX: usize = 64 * 1024;
 /// Whoever sends a request there is not known, and sends a body: it does not keep its connection.
 const UNKNOWN: [&str; 2] = ["/ui/login", "/ui/logout"];
 /// What a connection beyond the limit answers where all others are at work.
@@ -89,7 +91,8 @@ impl Connection {
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(self.header_timeout)
-            .max_buf_size(HEADER_BYTES_MAX)
+            .max_header_size(HEADER_BYTES_MAX)
+            .max_buf_size(BUFFER_BYTES_MAX)
             .serve_connection(TokioIo::new(stream), service);
         let mut connection = std::pin::pin!(self.watcher.watch(connection));
         loop {

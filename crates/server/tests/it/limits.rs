@@ -101,6 +101,27 @@ async fn large_bodies_share_a_memory_and_small_ones_need_none_of_it() {
 }
 
 #[tokio::test]
+async fn a_long_head_is_refused() {
+    let bench = Bench::reference().await;
+    let server = Running::start(bench.router.clone(), &ServerOptions::default()).await;
+    let head = |length: usize, end: &str| {
+        let line = "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n";
+        format!("{line}x-padding: {}{end}", "x".repeat(length))
+    };
+    for (request, status) in [
+        (head(15_000, "\r\n\r\n"), "200"),
+        (head(17_000, "\r\n\r\n"), "431"),
+        // Half a head is not kept either.
+        (head(17_000, ""), "431"),
+    ] {
+        let mut stream = server.connect().await;
+        let text = within(send(&mut stream, &request)).await;
+        assert!(text.starts_with(&format!("HTTP/1.1 {status}")), "{text}");
+    }
+    server.stopped().await;
+}
+
+#[tokio::test]
 async fn a_body_of_too_many_values_is_refused_and_a_payload_is_not() {
     let bench = Bench::sqlite().await;
     let many = format!("[{}0]", "{\"\":0},".repeat(60_000));
