@@ -115,6 +115,7 @@ fn check_limits(options: &ServerOptions) -> Result<(), Exposed> {
     let limits = [
         ("body_max_bytes", options.body_max_bytes as u64),
         ("bodies_max_bytes", options.bodies_max_bytes as u64),
+        ("claims_max_bytes", options.claims_max_bytes as u64),
         ("batch_max", options.batch_max as u64),
         ("header_timeout_ms", options.header_timeout_ms),
         ("body_timeout_ms", options.body_timeout_ms),

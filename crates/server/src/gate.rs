@@ -33,6 +33,7 @@ use crate::{
 pub(crate) mod access;
 pub(crate) mod agents;
 pub(crate) mod body;
+pub(crate) mod budget;
 pub(crate) mod deadline;
 pub(crate) mod observe;
 pub(crate) mod pages;
@@ -53,6 +54,9 @@ const LOGINS: RateLimit = RateLimit {
 const LOGIN_BYTES_MAX: usize = 4 * 1024;
 const LOGIN_WITHIN: Duration = Duration::from_secs(5);
 
+/// How long a claim waits for memory: meanwhile it keeps a slot.
+const CLAIM_MEMORY_WITHIN: Duration = Duration::from_secs(1);
+
 /// What all gates share.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -62,7 +66,9 @@ pub(crate) struct Shared {
     /// The tokens that only the gateway of memories knows.
     agents: Vec<GatewayToken>,
     pub(crate) slots: slots::Slots,
-    bodies: body::Budget,
+    bodies: body::Bodies,
+    /// For the answers of claims.
+    pub(crate) claims: Arc<budget::Budget>,
     pub(crate) sessions: Sessions,
     rates: rate::Rates,
     /// Tokens that were tried.
@@ -86,7 +92,12 @@ impl Shared {
             drafts: rate::Rates::new(LOGINS),
             unknown_tokens: rate::Rates::new(LOGINS),
             slots: slots::Slots::new(options.concurrency_max, options.waits_max),
-            bodies: body::Budget::new(options.bodies_max_bytes, options.body_max_bytes),
+            bodies: body::Bodies::new(options.bodies_max_bytes, options.body_max_bytes),
+            claims: budget::Budget::new(
+                ("claims_max_bytes", options.claims_max_bytes),
+                0,
+                CLAIM_MEMORY_WITHIN,
+            ),
             rates: rate::Rates::new(options.rate_limit),
             options: ServerOptions {
                 agents_have_tokens: options.agents_have_tokens || !agents.is_empty(),
@@ -182,9 +193,8 @@ impl Gate {
         };
         body::check_encoding(&parts.headers)?;
         let bodies = &self.shared.bodies;
-        let (bytes_max, within) = self.body_limits();
-        let body::Received { bytes, mut share } =
-            body::read(body, bytes_max, within, bodies).await?;
+        let received = bodies.read(&caller.client, body, self.body_limits());
+        let body::Received { bytes, mut share } = received.await?;
         if let Some(asked) = asked {
             asked.keep(&parts, &bytes);
         }
@@ -275,8 +285,8 @@ impl Gate {
         if !pages::is_own_form(parts) || self.shared.drafts.take(&client, Instant::now()).is_err() {
             return;
         }
-        let timeout = self.shared.options.body_timeout();
-        let read = body::read(body, pages::FORM_BYTES_MAX, timeout, &self.shared.bodies);
+        let limits = (pages::FORM_BYTES_MAX, self.shared.options.body_timeout());
+        let read = self.shared.bodies.read(&client, body, limits);
         if let Ok(received) = read.await {
             asked.keep(parts, &received.bytes);
         }

@@ -4,6 +4,7 @@ mod dashboard;
 mod exposure;
 mod extract;
 mod gate;
+mod holding;
 mod mcp;
 mod openapi;
 mod options;

@@ -47,9 +47,12 @@ pub struct ServerOptions {
     pub metrics_open: Option<bool>,
     /// Largest request body.
     pub body_max_bytes: usize,
-    /// Memory for the bodies of all requests at once; further ones are refused. Bodies of up to
-    /// 64 KiB do not count.
+    /// Memory for the bodies of all requests at once, half of it for one client; further ones are
+    /// refused. Bodies of up to 64 KiB do not count.
     pub bodies_max_bytes: usize,
+    /// Memory for the answers of claims at once, half of it for one client; further claims bring
+    /// less, or are refused.
+    pub claims_max_bytes: usize,
     /// Most messages in one batch.
     pub batch_max: usize,
     /// How long a client may take over its request line and headers, and be idle between requests.
@@ -102,6 +105,7 @@ impl Default for ServerOptions {
             metrics_open: None,
             body_max_bytes: 8 * 1024 * 1024,
             bodies_max_bytes: 64 * 1024 * 1024,
+            claims_max_bytes: 64 * 1024 * 1024,
             batch_max: 1_000,
             header_timeout_ms: 15_000,
             body_timeout_ms: 30_000,

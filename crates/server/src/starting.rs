@@ -12,10 +12,7 @@ use consign_memory::Correlation;
 use serde_json::Value;
 
 use crate::{
-    gate::{
-        agents,
-        body::{Budget, read},
-    },
+    gate::{agents, body::Bodies},
     mcp,
     problem::{Problem, codes},
     router::refused,
@@ -60,8 +57,8 @@ fn waiting() -> Problem {
 async fn called(request: Request) -> Response {
     let (parts, body) = request.into_parts();
     // Small bodies need none of it.
-    let budget = Budget::new(0, 0);
-    let read = read(body, BODY_BYTES_MAX, BODY_WITHIN, &budget).await;
+    let bodies = Bodies::new(0, 0);
+    let read = bodies.read("", body, (BODY_BYTES_MAX, BODY_WITHIN)).await;
     let bytes = read.map(|read| read.bytes).unwrap_or_default();
     let message = serde_json::from_slice::<Value>(&bytes).ok();
     let id = match &message {

@@ -45,6 +45,10 @@ pub(crate) const KEYS: &[Key] = &[
         "server.bodies_max_bytes",
         Kind::Whole(1, 4 * 1024 * 1024 * 1024 - 1),
     ),
+    key(
+        "server.claims_max_bytes",
+        Kind::Whole(1, 4 * 1024 * 1024 * 1024 - 1),
+    ),
     key("server.batch_max", Kind::Whole(1, 100_000)),
     key("server.header_timeout_ms", Kind::Whole(1, HOUR_MS)),
     key("server.body_timeout_ms", Kind::Whole(1, HOUR_MS)),

@@ -13,12 +13,18 @@ use tokio::{
     time::{Instant, timeout},
 };
 
+use super::budget::{Budget, Reserved, overloaded};
 use crate::problem::{Problem, codes};
 
 /// A body up to this size needs no share of the memory: the number of connections bounds those.
+/// What comes later in pieces takes its share in pieces of this size.
 const SMALL_BYTES: usize = 64 * 1024;
-/// How long a large body waits for its share.
-const SHARE_WITHIN: Duration = Duration::from_secs(1);
+/// How long the next [`SMALL_BYTES`] of a large body may take before it gives back what it has
+/// reserved for bytes still to come.
+const QUICK_WITHIN: Duration = Duration::from_millis(250);
+/// How long a large body waits for memory. A client that is refused sends all of it again, which
+/// costs more than to let it wait.
+const MEMORY_WITHIN: Duration = Duration::from_secs(2);
 /// How long a large body may make no progress, and take for the next [`SMALL_BYTES`]: it keeps others
 /// from being read.
 const STALL_MAX: Duration = Duration::from_secs(5);
@@ -29,16 +35,15 @@ const TURNS_MIN: usize = 2;
 
 /// The memory and the processors set aside for large bodies.
 #[derive(Debug)]
-pub(crate) struct Budget {
-    bytes: Arc<Semaphore>,
-    bytes_max: usize,
+pub(crate) struct Bodies {
+    memory: Arc<Budget>,
     turns: Arc<Semaphore>,
 }
 
-/// A part of the budget; given back when dropped. Small bodies need none.
+/// What a request has of both; given back when dropped. Small bodies need none.
 #[derive(Debug, Default)]
 pub(crate) struct Share {
-    bytes: Option<OwnedSemaphorePermit>,
+    memory: Option<Reserved>,
     turn: Option<OwnedSemaphorePermit>,
 }
 
@@ -49,47 +54,52 @@ pub(crate) struct Received {
     pub(crate) share: Share,
 }
 
-impl Budget {
+impl Bodies {
     /// `bytes_max` for all bodies at once; the largest body always fits.
     pub(crate) fn new(bytes_max: usize, body_bytes_max: usize) -> Self {
-        let bytes_max = bytes_max.max(body_bytes_max);
-        let bytes_max = bytes_max.min(u32::MAX as usize);
         // Half the processors are left to everything else.
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
-            bytes: Arc::new(Semaphore::new(bytes_max)),
-            bytes_max,
+            memory: Budget::new(
+                ("bodies_max_bytes", bytes_max),
+                body_bytes_max,
+                MEMORY_WITHIN,
+            ),
             turns: Arc::new(Semaphore::new((processors / 2).max(TURNS_MIN))),
         }
     }
 
-    /// Makes a share large enough for so many bytes.
-    async fn grow(&self, share: &mut Share, bytes: usize) -> Result<(), Problem> {
-        let held = share.bytes.as_ref().map_or(0, |held| held.num_permits());
-        if bytes <= SMALL_BYTES || bytes <= held {
-            return Ok(());
+    /// The whole body of a client's request.
+    pub(crate) async fn read(
+        &self,
+        client: &str,
+        body: Body,
+        (bytes_max, limit): (usize, Duration),
+    ) -> Result<Received, Problem> {
+        let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+        // A client that says how much it will send is told at once.
+        if declared > bytes_max {
+            return Err(too_large(bytes_max));
         }
-        let more = u32::try_from(bytes - held).unwrap_or(u32::MAX);
-        let more = Arc::clone(&self.bytes).acquire_many_owned(more);
-        let more = timeout(SHARE_WITHIN, more).await.map_err(|_| {
-            let detail = format!(
-                "the bodies of other requests take the {} bytes of server.bodies_max_bytes; \
-                 nothing was done",
-                self.bytes_max
-            );
-            overloaded(detail)
-        })?;
-        let more = more.expect("invariant: the semaphore is never closed");
-        match &mut share.bytes {
-            Some(held) => held.merge(more),
-            None => share.bytes = Some(more),
-        }
-        Ok(())
+        let reading = Reading {
+            memory: &self.memory,
+            client,
+            body,
+            declared,
+            bytes_max,
+            bytes: Vec::with_capacity(declared.min(SMALL_BYTES)),
+            share: Share::default(),
+            is_slow: false,
+            since: Instant::now(),
+            had: 0,
+        };
+        let reading = timeout(limit, reading.finish(limit)).await;
+        reading.unwrap_or_else(|_| Err(too_slow(limit)))
     }
 
     /// Waits until a request may be worked on: at once, if its body is small.
     pub(crate) async fn turn(&self, share: &mut Share) -> Result<(), Problem> {
-        if share.bytes.is_none() {
+        if !share.is_large() {
             return Ok(());
         }
         let turn = timeout(TURN_WITHIN, Arc::clone(&self.turns).acquire_owned()).await;
@@ -104,14 +114,107 @@ impl Budget {
 impl Share {
     /// Whether the body is large: reading it takes a thread longer than others shall wait for it.
     pub(crate) fn is_large(&self) -> bool {
-        self.bytes.is_some()
+        self.memory.is_some()
     }
 }
 
-fn overloaded(detail: String) -> Problem {
-    Problem::new(codes::OVERLOADED, detail)
-        .with("outcome", "not_done")
-        .retry_after(Duration::from_secs(1))
+/// A body of which a part has come.
+///
+/// Beyond [`SMALL_BYTES`] it reserves all that was declared, so that bodies which come at once are
+/// read one after the other instead of all by halves. A slow one keeps no more than it has sent.
+struct Reading<'a> {
+    memory: &'a Arc<Budget>,
+    client: &'a str,
+    body: Body,
+    declared: usize,
+    bytes_max: usize,
+    bytes: Vec<u8>,
+    share: Share,
+    is_slow: bool,
+    /// When the current [`SMALL_BYTES`] began, and after how many bytes.
+    since: Instant,
+    had: usize,
+}
+
+impl Reading<'_> {
+    async fn finish(mut self, limit: Duration) -> Result<Received, Problem> {
+        loop {
+            let patience = match (self.share.is_large(), self.is_slow) {
+                (false, _) => limit,
+                (true, false) => QUICK_WITHIN,
+                (true, true) => STALL_MAX,
+            };
+            // A frame that was waited for in vain is not lost: the next wait gets it.
+            let frame = match timeout(patience, self.body.frame()).await {
+                Ok(frame) => frame,
+                Err(_) if self.is_slow => return Err(too_slow(STALL_MAX)),
+                Err(_) => {
+                    self.slow_down();
+                    continue;
+                }
+            };
+            match frame {
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        self.add(&data).await?;
+                    }
+                }
+                None => {
+                    let (bytes, share) = (self.bytes.into(), self.share);
+                    return Ok(Received { bytes, share });
+                }
+                Some(Err(error)) => {
+                    let detail = format!("the body broke off: {error}");
+                    return Err(Problem::new(codes::BAD_JSON, detail));
+                }
+            }
+        }
+    }
+
+    async fn add(&mut self, data: &[u8]) -> Result<(), Problem> {
+        let needed = self.bytes.len() + data.len();
+        if needed > self.bytes_max {
+            return Err(too_large(self.bytes_max));
+        }
+        self.reserve(needed).await?;
+        self.bytes.extend_from_slice(data);
+        let took = self.since.elapsed();
+        if needed - self.had >= SMALL_BYTES {
+            (self.since, self.had) = (Instant::now(), needed);
+        } else if self.share.is_large() && took > STALL_MAX {
+            return Err(too_slow(STALL_MAX));
+        } else if self.share.is_large() && took > QUICK_WITHIN {
+            self.slow_down();
+        }
+        Ok(())
+    }
+
+    /// Memory for so many bytes, and for those that will come soon.
+    async fn reserve(&mut self, needed: usize) -> Result<(), Problem> {
+        let held = self.share.memory.as_ref().map_or(0, Reserved::bytes);
+        if needed <= SMALL_BYTES || needed <= held {
+            return Ok(());
+        }
+        let expected = if self.is_slow || self.declared == 0 {
+            needed.next_multiple_of(SMALL_BYTES).min(self.bytes_max)
+        } else {
+            self.declared
+        };
+        let memory = &mut self.share.memory;
+        let memory = memory.get_or_insert_with(|| self.memory.empty(self.client));
+        memory.grow(expected.max(needed)).await?;
+        // The wait was for others.
+        self.since = Instant::now();
+        Ok(())
+    }
+
+    fn slow_down(&mut self) {
+        self.is_slow = true;
+        let kept = self.bytes.len().next_multiple_of(SMALL_BYTES);
+        if let Some(memory) = &mut self.share.memory {
+            memory.shrink(kept);
+        }
+    }
 }
 
 /// Refuses a compressed body: nothing here expands one, and as it stands it is not what its type says.
@@ -124,65 +227,6 @@ pub(crate) fn check_encoding(headers: &HeaderMap) -> Result<(), Problem> {
                 format!("Content-Encoding {coding:?} is not supported; send the body as it is");
             Err(Problem::new(codes::UNSUPPORTED_MEDIA_TYPE, detail)
                 .with_header(header::ACCEPT_ENCODING, "identity"))
-        }
-    }
-}
-
-/// The whole body.
-pub(crate) async fn read(
-    body: Body,
-    bytes_max: usize,
-    limit: Duration,
-    budget: &Budget,
-) -> Result<Received, Problem> {
-    let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-    // A client that says how much it will send is told at once.
-    if declared > bytes_max {
-        return Err(too_large(bytes_max));
-    }
-    let mut share = Share::default();
-    budget.grow(&mut share, declared).await?;
-    let reading = collect(body, (declared, bytes_max), &mut share, budget);
-    let bytes = timeout(limit, reading)
-        .await
-        .unwrap_or_else(|_| Err(too_slow(limit)))?;
-    Ok(Received { bytes, share })
-}
-
-async fn collect(
-    mut body: Body,
-    (declared, bytes_max): (usize, usize),
-    share: &mut Share,
-    budget: &Budget,
-) -> Result<Bytes, Problem> {
-    let mut bytes = Vec::with_capacity(declared);
-    let (mut since, mut had) = (Instant::now(), 0);
-    loop {
-        let frame = if share.is_large() {
-            timeout(STALL_MAX, body.frame()).await
-        } else {
-            Ok(body.frame().await)
-        };
-        let frame = match frame.map_err(|_| too_slow(STALL_MAX))? {
-            None => return Ok(bytes.into()),
-            Some(Ok(frame)) => frame,
-            Some(Err(error)) => {
-                let detail = format!("the body broke off: {error}");
-                return Err(Problem::new(codes::BAD_JSON, detail));
-            }
-        };
-        let Ok(data) = frame.into_data() else {
-            continue;
-        };
-        if bytes.len() + data.len() > bytes_max {
-            return Err(too_large(bytes_max));
-        }
-        budget.grow(share, bytes.len() + data.len()).await?;
-        bytes.extend_from_slice(&data);
-        if bytes.len() - had >= SMALL_BYTES {
-            (since, had) = (Instant::now(), bytes.len());
-        } else if share.is_large() && since.elapsed() > STALL_MAX {
-            return Err(too_slow(STALL_MAX));
         }
     }
 }

@@ -4,16 +4,18 @@ use std::{sync::Arc, time::Duration};
 
 use axum::{
     Extension, Json as Answer,
+    body::{Body, HttpBody},
     extract::State,
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use consign_kernel::{Claim, QueueName};
+use consign_kernel::{Claim, HEADERS_BYTES_MAX, Lease, QueueName};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::{
     extract::Json,
-    gate::{Shared, access::Caller, deadline::Client, slots::Slot},
+    gate::{Shared, access::Caller, budget::Reserved, deadline::Client, slots::Slot},
+    holding::Holding,
     problem::Problem,
     state::AppState,
     wire::leases::{ClaimBody, LeaseBody},
@@ -21,6 +23,9 @@ use crate::{
 
 /// A claim that waits asks the database no more often than this, however often it is woken.
 const PACE: Duration = Duration::from_millis(20);
+/// What a message takes at most, headers included, unless its queue allows more. A claim reserves
+/// as much for each.
+const MESSAGE_BYTES: usize = 1024 * 1024 + HEADERS_BYTES_MAX;
 
 /// Claim messages
 ///
@@ -48,6 +53,7 @@ pub(crate) async fn claim(
         return Err(Problem::invalid("queue", why));
     }
     let wait = Duration::from_millis(body.wait_ms).min(shared.options.wait_max());
+    let client_name = caller.client.clone();
     let claim = Claim {
         queue: body.queue,
         owner: body.owner.unwrap_or(caller.client),
@@ -55,13 +61,13 @@ pub(crate) async fn claim(
         ttl: body.ttl_ms.map(Duration::from_millis),
         bytes_max: body.bytes_max,
     };
-    let mut lease = state.store.claim(&claim).await?;
-    if lease.is_none() && !wait.is_zero() {
+    let claiming = || claim_within(&state, &shared, &client_name, &claim);
+    let mut claimed = claiming().await?;
+    if claimed.is_none() && !wait.is_zero() {
         slot.iter().for_each(Slot::give_up);
-        let again = || state.store.claim(&claim);
-        lease = wait_for(&state, &shared, (&claim.queue, wait), &client, again).await?;
+        claimed = wait_for(&state, &shared, (&claim.queue, wait), &client, claiming).await?;
     }
-    let Some(lease) = lease else {
+    let Some((lease, reserved)) = claimed else {
         return Ok(StatusCode::NO_CONTENT.into_response());
     };
     if client.is_gone() {
@@ -71,7 +77,34 @@ pub(crate) async fn claim(
     }
     let messages = lease.messages.iter().map(|it| it.message.id.0 as u128);
     state.tally.claimed(lease.token, &claim.queue, messages);
-    Ok(Answer(LeaseBody::from(lease)).into_response())
+    let answer = Answer(LeaseBody::from(lease)).into_response();
+    Ok(answer_within(answer, reserved))
+}
+
+/// Claims no more bytes than the memory for answers has left.
+async fn claim_within(
+    state: &AppState,
+    shared: &Shared,
+    client: &str,
+    claim: &Claim,
+) -> Result<Option<(Lease, Reserved)>, Problem> {
+    let wanted = MESSAGE_BYTES.saturating_mul(claim.limit.max(1) as usize);
+    let asked = claim.bytes_max.unwrap_or(u64::MAX);
+    let wanted = wanted.min(usize::try_from(asked).unwrap_or(usize::MAX));
+    let reserving = shared.claims.reserve_some(client, (MESSAGE_BYTES, wanted));
+    let reserved = reserving.await?;
+    let claim = claim.clone().with_bytes_max(reserved.bytes() as u64);
+    let lease = state.store.claim(&claim).await?;
+    Ok(lease.map(|lease| (lease, reserved)))
+}
+
+/// Keeps the memory of an answer reserved until it was sent.
+pub(super) fn answer_within(answer: Response, mut reserved: Reserved) -> Response {
+    let bytes = answer.body().size_hint().exact();
+    let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
+    // One message is claimed whatever its size, so it may be more than was reserved.
+    reserved.shrink(bytes.unwrap_or(usize::MAX));
+    answer.map(|body| Body::new(Holding::new(body, reserved)))
 }
 
 /// Claims again whenever the queue may have work, until `wait` is over or nobody waits any more.
@@ -83,7 +116,7 @@ pub(super) async fn wait_for<T, F>(
     claim: impl Fn() -> F,
 ) -> Result<Option<T>, Problem>
 where
-    F: Future<Output = consign_kernel::Result<Option<T>>>,
+    F: Future<Output = Result<Option<T>, Problem>>,
 {
     let Some(_place) = shared.slots.wait() else {
         return Ok(None);

@@ -1,24 +1,14 @@
 //! One connection, from handshake to last answer.
 
-use std::{
-    convert::Infallible,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{convert::Infallible, pin::Pin, sync::Arc, time::Duration};
 
 use axum::{
     Router,
-    body::{Body, Bytes, HttpBody},
+    body::Body,
     http::{HeaderValue, Request, header},
     response::Response,
 };
-use hyper::{
-    body::{Frame, Incoming, SizeHint},
-    server::conn::http1,
-    service::Service,
-};
+use hyper::{body::Incoming, server::conn::http1, service::Service};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::Watcher,
@@ -37,6 +27,7 @@ use super::{
     tls,
 };
 use crate::{
+    holding::Holding,
     problem::{Problem, codes},
     router::refused,
 };
@@ -123,7 +114,8 @@ struct Answering {
 }
 
 impl Service<Request<Incoming>> for Answering {
-    type Response = Response<BusyBody>;
+    /// Its connection works on a request until all of the answer was sent.
+    type Response = Response<Holding<Option<Busy>>>;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
@@ -147,7 +139,7 @@ impl Service<Request<Incoming>> for Answering {
                 Ok(answering) => answering.await?,
                 Err(response) => *response,
             };
-            Ok(response.map(|body| BusyBody { body, _busy: busy }))
+            Ok(response.map(|body| Holding::new(body, busy)))
         })
     }
 }
@@ -161,30 +153,4 @@ fn overloaded(request: &Request<Body>) -> Box<Response> {
     let close = HeaderValue::from_static("close");
     response.headers_mut().insert(header::CONNECTION, close);
     Box::new(response)
-}
-
-/// An answer's body. Its connection works on the request until all of it was sent.
-struct BusyBody {
-    body: Body,
-    _busy: Option<Busy>,
-}
-
-impl HttpBody for BusyBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
 }

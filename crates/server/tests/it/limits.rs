@@ -55,52 +55,6 @@ async fn a_body_too_large_is_refused_before_it_is_sent() {
 }
 
 #[tokio::test]
-async fn large_bodies_share_a_memory_and_small_ones_need_none_of_it() {
-    let bench = Bench::reference().await;
-    let options = ServerOptions {
-        body_max_bytes: 1_000_000,
-        bodies_max_bytes: 1_000_000,
-        ..ServerOptions::default()
-    };
-    let bench = bench.with_options(&options);
-    let server = Running::start(bench.router.clone(), &options).await;
-    let body = format!("{{\"payload\": \"{}\"}}", "x".repeat(600_000));
-    let large = post(PATH, &body);
-    let (begin, end) = large.split_at(300_000);
-    let mut first = server.connect().await;
-    first.write_all(begin.as_bytes()).await.unwrap();
-    let mut second = server.connect().await;
-    // Refused before it is sent, however it says how much that will be.
-    let head = large.split_once("{").unwrap().0;
-    second.write_all(head.as_bytes()).await.unwrap();
-    let text = within(answer(&mut second)).await;
-    assert!(text.starts_with("HTTP/1.1 503"), "{text}");
-    assert!(text.contains("bodies_max_bytes"), "{text}");
-    assert!(text.contains("retry-after: 1"), "{text}");
-    let mut chunked = server.connect().await;
-    let length = format!("content-length: {}", body.len());
-    let head = head.replace(&length, "transfer-encoding: chunked");
-    let chunk = format!("{head}{:x}\r\n{body}", body.len());
-    chunked
-        .write_all(chunk.as_bytes())
-        .await
-        .unwrap_or_default();
-    let text = within(answer(&mut chunked)).await;
-    assert!(text.starts_with("HTTP/1.1 503"), "{text}");
-    let mut small = server.connect().await;
-    let text = post(PATH, "{\"payload\": 1}").replace("host: ", "connection: close\r\nhost: ");
-    let text = within(send(&mut small, &text)).await;
-    assert!(text.starts_with("HTTP/1.1 202"), "{text}");
-    first.write_all(end.as_bytes()).await.unwrap();
-    assert!(answer(&mut first).await.starts_with("HTTP/1.1 202"));
-    let mut third = server.connect().await;
-    third.write_all(large.as_bytes()).await.unwrap();
-    let text = within(answer(&mut third)).await;
-    assert!(text.starts_with("HTTP/1.1 202"), "given back: {text}");
-    server.stopped().await;
-}
-
-#[tokio::test]
 async fn a_long_head_is_refused() {
     let bench = Bench::reference().await;
     let server = Running::start(bench.router.clone(), &ServerOptions::default()).await;

@@ -3,6 +3,7 @@
 
 mod access;
 mod bench;
+mod budgets;
 mod contract;
 mod dashboard;
 mod docs;

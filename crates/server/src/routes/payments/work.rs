@@ -10,7 +10,7 @@ use axum::{
 };
 use consign_kernel::{
     AttemptOutcome::{Dead, Delivered, Expired, Retry, Uncertain},
-    BeginAnswer, ReleaseAnswer, RenewAnswer, StateKind, Token,
+    BeginAnswer, LEASE_MESSAGES_MAX, ReleaseAnswer, RenewAnswer, StateKind, Token,
 };
 use consign_payments::{
     AttemptState, CompleteAnswer, Completed, Completion, metrics::ALARMS_TOTAL,
@@ -23,7 +23,7 @@ use crate::{
     extract::{InPath, Json, MaybeJson},
     gate::{Shared, access::Caller, deadline::Client, slots::Slot},
     problem::{Flat, Problem, codes},
-    routes::claims::wait_for,
+    routes::claims::{answer_within, wait_for},
     state::AppState,
     tally::Told,
     wire::{
@@ -40,6 +40,8 @@ use crate::{
 const REPAIR_BATCH: u32 = 100;
 /// What a repair, and a batch of completions, may have at most.
 const BATCH_MAX: usize = 1_000;
+/// What a payment takes in the answer of a claim, at most: its texts have 256 bytes each.
+const PAYMENT_BYTES: usize = 8 * 1024;
 /// The longest lease.
 const LEASE_SECONDS_MAX: u64 = 3_600;
 
@@ -66,17 +68,24 @@ pub(crate) async fn claim(
     let here = served(&state)?;
     let Json(body) = body?;
     let wait = Duration::from_millis(body.wait_ms).min(shared.options.wait_max());
+    let client_name = caller.client.clone();
     let worker = body.worker_id.unwrap_or(caller.client);
     let lease = Duration::from_secs(body.lease_seconds);
     let limit = body.batch_size;
-    let claim = || here.store.claim_payments(limit, &worker, lease, body.begin);
+    let claim = || async {
+        let wanted = PAYMENT_BYTES * limit.min(LEASE_MESSAGES_MAX) as usize;
+        let reserving = shared.claims.reserve_some(&client_name, (wanted, wanted));
+        let reserved = reserving.await?;
+        let claiming = here.store.claim_payments(limit, &worker, lease, body.begin);
+        Ok::<_, Problem>(claiming.await?.map(|claimed| (claimed, reserved)))
+    };
     let mut claimed = claim().await?;
     if claimed.is_none() && !wait.is_zero() {
         slot.iter().for_each(Slot::give_up);
         let queue = consign_payments::queue();
         claimed = wait_for(&state, &shared, (&queue, wait), &client, claim).await?;
     }
-    let Some(claimed) = claimed else {
+    let Some((claimed, reserved)) = claimed else {
         return Ok(StatusCode::NO_CONTENT.into_response());
     };
     if client.is_gone() {
@@ -88,7 +97,8 @@ pub(crate) async fn claim(
     let payments = payments.map(|payment| payment.outbox_id.0.as_u128());
     let queue = consign_payments::queue();
     state.tally.claimed(claimed.lease_token, &queue, payments);
-    Ok(Answer(PaymentLeaseBody::from(claimed)).into_response())
+    let answer = Answer(PaymentLeaseBody::from(claimed)).into_response();
+    Ok(answer_within(answer, reserved))
 }
 
 /// Record what the rail said
