@@ -95,7 +95,7 @@ impl Shared {
             bodies: body::Bodies::new(options.bodies_max_bytes, options.body_max_bytes),
             claims: budget::Budget::new(
                 ("claims_max_bytes", options.claims_max_bytes),
-                0,
+                1,
                 CLAIM_MEMORY_WITHIN,
             ),
             rates: rate::Rates::new(options.rate_limit),
