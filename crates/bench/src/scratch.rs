@@ -46,7 +46,7 @@ impl Scratch {
 
     /// Creates the tables of both designs.
     pub(crate) async fn migrate(&self) -> Result<()> {
-        consign_postgres::migrate(&self.url).await?;
+        consign_postgres::migrate(&PostgresOptions::new(self.url.clone())).await?;
         let mut connection = self.connect().await?;
         for sql in [
             include_str!("../sql/control_schema.sql"),

@@ -2,12 +2,11 @@
 
 mod address;
 mod postgres;
-mod schema;
 mod sqlite;
 
 use std::sync::Arc;
 
-use consign_kernel::{Error, Store};
+use consign_kernel::{Error, Migration, SchemaStatus, Store};
 use consign_memory::Logbook;
 use consign_orders::Ledger;
 use consign_payments::Payments;
@@ -15,7 +14,6 @@ use consign_scm::ScmLedger;
 
 pub(crate) use address::{Address, without_password};
 pub(crate) use postgres::Reach;
-pub(crate) use schema::{Schema, Step};
 
 use crate::{failure::Failure, output::Output};
 
@@ -66,13 +64,13 @@ pub(crate) async fn migrate(address: &Address) -> Result<(), Failure> {
 }
 
 /// How far a database has come. Changes nothing.
-pub(crate) async fn status(address: &Address) -> Result<Schema, Failure> {
+pub(crate) async fn status(address: &Address) -> Result<SchemaStatus, Failure> {
     let status = schema(address).await;
     status.map_err(|error| at(address, postgres::refused(error)))
 }
 
 /// The same with the store's own error.
-pub(crate) async fn schema(address: &Address) -> Result<Schema, Error> {
+pub(crate) async fn schema(address: &Address) -> Result<SchemaStatus, Error> {
     match address {
         Address::Sqlite { path, .. } => sqlite::status(path).await,
         Address::Postgres { url } => postgres::status(url).await,
@@ -89,18 +87,18 @@ pub(crate) fn check_room(address: &Address) -> Result<(), Error> {
 }
 
 /// The SQL of all steps; for PostgreSQL complete, so that it can be run by hand.
-pub(crate) fn script(address: &Address) -> String {
+pub(crate) fn script(address: &Address) -> Result<String, Error> {
     match address {
-        Address::Sqlite { .. } => sqlite::script(),
-        Address::Postgres { .. } => consign_postgres::script(),
+        Address::Sqlite { path, .. } => sqlite::script(path),
+        Address::Postgres { url } => Ok(postgres::script(url)),
     }
 }
 
-/// Every step of the schema for this kind of database.
-pub(crate) fn steps(address: &Address) -> Vec<Step> {
+/// Every migration of this kind of database, in the order in which they are applied.
+pub(crate) fn migrations(address: &Address) -> Result<Vec<Migration>, Error> {
     match address {
-        Address::Sqlite { .. } => sqlite::steps(),
-        Address::Postgres { .. } => postgres::steps(),
+        Address::Sqlite { path, .. } => sqlite::migrations(path),
+        Address::Postgres { url } => Ok(postgres::migrations(url)),
     }
 }
 

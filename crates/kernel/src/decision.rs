@@ -24,6 +24,9 @@ pub mod codes {
     /// Reported uncertain: the sink said yes, but not under which reference, so that asking it
     /// again cannot help. Held in every queue.
     pub const MISSING_RAIL_REFERENCE: &str = "MISSING_RAIL_REFERENCE";
+    /// In the result of an attempt whose lease ended: its holder was presumed to call the sink without
+    /// recording the start of each call.
+    pub const MAY_HAVE_BEGUN: &str = "may_have_begun";
     /// Reported retry or uncertain: the message is meant for another destination than this worker's,
     /// and nothing was sent. It becomes due again and none of its tries is used up.
     pub const MISDIRECTED: &str = "misdirected";

@@ -93,8 +93,13 @@ pub enum Error {
         prefix: String,
     },
     /// The database's schema does not fit this program.
-    #[error("the database schema is at version {found}, this program needs {needed}; {remedy}")]
+    #[error(
+        "the database schema of {component} is at version {found}, this program needs {needed}; \
+         {remedy}"
+    )]
     Schema {
+        /// The engine, or the app whose tables do not fit.
+        component: String,
         /// Version found, 0 for none.
         found: i64,
         /// Version this program knows.
@@ -103,8 +108,12 @@ pub enum Error {
         remedy: &'static str,
     },
     /// A step of the schema cannot be applied. All steps are one transaction.
-    #[error("migration {version} ({name}) cannot be applied: {why}; nothing was changed")]
+    #[error(
+        "migration {version} of {component} ({name}) cannot be applied: {why}; nothing was changed"
+    )]
     Migration {
+        /// The component it belongs to.
+        component: &'static str,
         /// The step.
         version: i64,
         /// What it is about.

@@ -29,7 +29,19 @@ CREATE TYPE consign.outcome AS ENUM ('delivered', 'retry', 'dead', 'uncertain', 
 CREATE TABLE consign.queue (
     name      text PRIMARY KEY CHECK (name ~ '^[a-z0-9][a-z0-9._-]{0,62}$'),
     policy    jsonb NOT NULL,
-    paused_at timestamptz
+    paused_at timestamptz,
+    -- The rows of `hook` for this queue: event -> function. Read with the policy, so that a queue without hooks pays
+    -- for nothing.
+    hooks     jsonb NOT NULL DEFAULT '{}'
+);
+
+-- Functions that run inside the engine's transactions when messages of a queue change state, as the owner of this
+-- schema: see consign.set_hook. Only the owner writes here.
+CREATE TABLE consign.hook (
+    queue    text NOT NULL CHECK (queue ~ '^[a-z0-9][a-z0-9._-]{0,62}$'),
+    event    text NOT NULL,
+    function text NOT NULL,
+    PRIMARY KEY (queue, event)
 );
 
 -- Who works which queue: one that is named here is worked by members of the roles beside it, every other one

@@ -38,6 +38,14 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.known_queue(text) FROM PUBLIC;
 
+CREATE FUNCTION consign.hooks_of(p_queue text) RETURNS jsonb
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    RETURN (SELECT coalesce(jsonb_object_agg(h.event, h.function), '{}') FROM consign.hook h WHERE h.queue = p_queue);
+END $$;
+REVOKE ALL ON FUNCTION consign.hooks_of(text) FROM PUBLIC;
+
 -- Wakes the workers of a queue at commit, asleep or not, if its policy says so. All commits that notify wait for
 -- each other, so this is for what is rare; runs wake by the trigger on consign.ready.
 CREATE FUNCTION consign.wake(p_queue consign.queue, p_due_at timestamptz) RETURNS void
@@ -206,8 +214,53 @@ CREATE FUNCTION consign.retry_delay(p_retry jsonb, p_tries int, p_chance float8)
     $$;
 REVOKE ALL ON FUNCTION consign.retry_delay(jsonb, int, float8) FROM PUBLIC;
 
--- Creates a queue or changes its policy; fields left out keep the default, which in the queue of payments
--- is its protocol's.
+-- The arguments of the function of each event.
+--   policy   completes a policy (fields as given) and refuses what the queue cannot have
+--   check    refuses messages before their keys are looked up
+--   enqueued, settled, expired, moved, late   follow a change: queue, messages, and what the change was: nothing,
+--            the fence of the lease, the fence, the action (requeue, hold, unhold), the token of the late results
+--   resolve  makes the result that the attempt of a person's resolution keeps
+CREATE FUNCTION consign.hook_arguments(p_event text) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    RETURN CASE p_event
+        WHEN 'policy' THEN 'jsonb'
+        WHEN 'check' THEN 'text,bigint[],text[],text[],jsonb[],jsonb[]'
+        WHEN 'enqueued' THEN 'text,bigint[]'
+        WHEN 'settled' THEN 'text,bigint[],bigint'
+        WHEN 'expired' THEN 'text,bigint[],bigint'
+        WHEN 'moved' THEN 'text,bigint[],text'
+        WHEN 'late' THEN 'text,bigint[],uuid'
+        WHEN 'resolve' THEN 'consign.message,text,jsonb' END;
+REVOKE ALL ON FUNCTION consign.hook_arguments(text) FROM PUBLIC;
+
+-- Lets a function follow an event of a queue, or ends that (p_function NULL). It runs in the transaction of the change,
+-- once for all messages of a call, as the owner of this schema; if it fails, the change fails. For the owner only.
+CREATE FUNCTION consign.set_hook(p_queue text, p_event text, p_function text) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_function regprocedure;
+BEGIN
+    IF consign.hook_arguments(p_event) IS NULL THEN
+        RAISE EXCEPTION 'event %: unknown', quote_nullable(p_event) USING ERRCODE = 'CN006',
+            HINT = 'Known events: policy, check, enqueued, settled, expired, moved, late, resolve.';
+    END IF;
+    DELETE FROM consign.hook WHERE queue = p_queue AND event = p_event;
+    IF p_function IS NOT NULL THEN
+        v_function := to_regprocedure(p_function || '(' || consign.hook_arguments(p_event) || ')');
+        IF v_function IS NULL THEN
+            RAISE EXCEPTION 'function %(%) does not exist', p_function, consign.hook_arguments(p_event)
+                USING ERRCODE = 'CN006', HINT = 'Name it with its schema: shop.mail_sent.';
+        END IF;
+        INSERT INTO consign.hook (queue, event, function)
+            SELECT p_queue, p_event, format('%I.%I', n.nspname, p.proname)
+                FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE p.oid = v_function;
+    END IF;
+    UPDATE consign.queue SET hooks = consign.hooks_of(p_queue) WHERE name = p_queue;
+END $$;
+REVOKE ALL ON FUNCTION consign.set_hook(text, text, text) FROM PUBLIC;
+
+-- Creates a queue or changes its policy; fields left out keep the default, which an app's queue may have of its own.
 CREATE FUNCTION consign.put_queue(p_queue text, p_policy jsonb, p_actor text, p_reason text) RETURNS consign.queue
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     -- Everything else queues behind a waiting exclusive lock, so it must not wait long.
@@ -216,13 +269,19 @@ CREATE FUNCTION consign.put_queue(p_queue text, p_policy jsonb, p_actor text, p_
 DECLARE
     v_policy jsonb;
     v_old    jsonb;
+    v_hooks  jsonb;
     v_queue   consign.queue;
 BEGIN
     PERFORM consign.require_read_committed();
     IF jsonb_typeof(p_policy) IS DISTINCT FROM 'object' THEN
         RAISE EXCEPTION 'policy: must be a JSON object' USING ERRCODE = 'CN006';
     END IF;
-    v_policy := CASE p_queue WHEN 'payments' THEN consign.payments_policy() ELSE consign.default_policy() END || p_policy;
+    v_hooks := consign.hooks_of(p_queue);
+    IF v_hooks ? 'policy' THEN
+        EXECUTE format('SELECT %s($1)', v_hooks->>'policy') INTO v_policy USING p_policy;
+    ELSE
+        v_policy := consign.default_policy() || p_policy;
+    END IF;
     -- One change of queues at a time; readers are not held up.
     LOCK TABLE consign.queue IN SHARE ROW EXCLUSIVE MODE;
     PERFORM consign.require_reason(p_actor, p_reason);
@@ -248,8 +307,8 @@ BEGIN
                 USING ERRCODE = 'CN007', DETAIL = jsonb_build_object('queue', p_queue)::text, HINT = 'Drain the queue first.';
         END IF;
     END IF;
-    INSERT INTO consign.queue (name, policy) VALUES (p_queue, v_policy)
-        ON CONFLICT (name) DO UPDATE SET policy = excluded.policy
+    INSERT INTO consign.queue (name, policy, hooks) VALUES (p_queue, v_policy, v_hooks)
+        ON CONFLICT (name) DO UPDATE SET policy = excluded.policy, hooks = excluded.hooks
         RETURNING * INTO v_queue;
     INSERT INTO consign.audit (at, actor, action, queue, reason)
         VALUES (consign.clock(), p_actor, 'queue', p_queue, p_reason);

@@ -185,6 +185,10 @@ DECLARE
     v_bytes    bigint;
     v_conflict record;
 BEGIN
+    IF v_queue.hooks ? 'check' THEN
+        EXECUTE format('SELECT %s($1, $2, $3, $4, $5, $6)', v_queue.hooks->>'check')
+            USING p_queue, p_ids, p_keys, p_groups, p_payloads, p_headers;
+    END IF;
     v_bytes := consign.check_messages(v_queue, p_payloads, p_keys, p_groups, p_headers, p_delay, p_delays, p_positions);
     WITH fresh AS (
         INSERT INTO consign.message (id, created_at, queue, key, "group", payload, headers)
@@ -223,6 +227,9 @@ BEGIN
             FROM (SELECT m.delay, array_agg(m.id ORDER BY m.id) AS ids
                       FROM unnest(p_ids, p_delays) AS m (id, delay) WHERE m.id = ANY (v_ready)
                       GROUP BY m.delay ORDER BY min(m.id)) run;
+    END IF;
+    IF v_queue.hooks ? 'enqueued' AND cardinality(v_new) > 0 THEN
+        EXECUTE format('SELECT %s($1, $2)', v_queue.hooks->>'enqueued') USING p_queue, v_new;
     END IF;
     IF v_ready = p_ids THEN
         RETURN QUERY SELECT u, false, 'ready' FROM unnest(p_ids) u;
@@ -298,15 +305,15 @@ BEGIN
     PERFORM consign.require_same_length(p_payloads, coalesce(cardinality(p_queues), -1), coalesce(cardinality(p_delays), -1),
                                         cardinality(p_keys), cardinality(p_groups), cardinality(p_headers));
     PERFORM consign.known_queue(u) FROM (SELECT DISTINCT u FROM unnest(p_queues) u) queues;
-    -- Queues are not taken in the order of the messages, but the first conflict among those is named. Queues
-    -- of apps refuse all of these to producers, and must not tell first whose keys are taken.
+    -- Queues are not taken in the order of the messages, but the first conflict among those is named. A queue that
+    -- checks its messages must not tell first whose keys are taken.
     PERFORM consign.refuse_conflict(c.queue, c.key, c.id)
         FROM (SELECT m.queue, m.key, t.id
                   FROM (SELECT u.*, first_value(u.payload) OVER twins AS first_payload,
                                first_value(u."group") OVER twins AS first_group
                             FROM unnest(p_queues, p_payloads, p_keys, p_groups)
                                 WITH ORDINALITY AS u (queue, payload, key, "group", ord)
-                            WHERE u.key IS NOT NULL AND u.queue NOT IN ('orders', 'payments', 'memory')
+                            WHERE u.key IS NOT NULL AND NOT EXISTS (SELECT FROM consign.hook h WHERE h.queue = u.queue AND h.event = 'check')
                             WINDOW twins AS (PARTITION BY u.queue, u.key ORDER BY u.ord)) m
                   LEFT JOIN consign.message t ON t.queue = m.queue AND t.key = m.key
                   WHERE coalesce(t.payload, m.first_payload) <> m.payload

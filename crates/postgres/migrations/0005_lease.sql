@@ -13,7 +13,8 @@ CREATE FUNCTION consign.end_lease(p_lease consign.lease, p_now timestamptz, p_re
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
-    v_policy   jsonb := (consign.known_queue(p_lease.queue)).policy;
+    v_queue    consign.queue := consign.known_queue(p_lease.queue);
+    v_policy   jsonb := v_queue.policy;
     v_alone    boolean := cardinality(p_lease.ids) = 1;
     v_ids      bigint[];
     v_tries    int[];
@@ -59,6 +60,9 @@ BEGIN
                                v_attempts[v_half + 1 :], true, p_lease.bytes);
     IF v_died IS NOT NULL AND (v_policy->>'ordered')::boolean AND v_policy->>'on_dead' = 'continue' THEN
         PERFORM consign.pass_turns(p_lease.queue, v_died, p_now);
+    END IF;
+    IF v_queue.hooks ? 'expired' THEN
+        EXECUTE format('SELECT %s($1, $2, $3)', v_queue.hooks->>'expired') USING p_lease.queue, p_lease.ids, p_lease.fence;
     END IF;
 END $$;
 REVOKE ALL ON FUNCTION consign.end_lease(consign.lease, timestamptz, interval) FROM PUBLIC;

@@ -23,7 +23,8 @@ CREATE FUNCTION consign.record(p_lease consign.lease, p_now timestamptz, p_ids b
     SET enable_hashjoin = on SET enable_seqscan = off SET jit = off
     AS $$
 DECLARE
-    v_policy   jsonb := (consign.known_queue(p_lease.queue)).policy;
+    v_queue    consign.queue := consign.known_queue(p_lease.queue);
+    v_policy   jsonb := v_queue.policy;
     v_finished bigint[];
 BEGIN
     WITH report AS (
@@ -73,6 +74,9 @@ BEGIN
     IF (v_policy->>'ordered')::boolean THEN
         PERFORM consign.pass_turns(p_lease.queue, v_finished, p_now);
     END IF;
+    IF v_queue.hooks ? 'settled' THEN
+        EXECUTE format('SELECT %s($1, $2, $3)', v_queue.hooks->>'settled') USING p_lease.queue, p_ids, p_lease.fence;
+    END IF;
 END $$;
 REVOKE ALL ON FUNCTION consign.record(consign.lease, timestamptz, bigint[], text[], text[], text[], jsonb[], interval[]) FROM PUBLIC;
 
@@ -115,8 +119,8 @@ DECLARE
     v_nos   int[];
 BEGIN
     DELETE FROM consign.lease l
-        WHERE l.token = p_token AND l.ids = p_ids AND l.expires_at > consign.clock() AND l.queue <> 'payments'
-            AND (SELECT NOT (n.policy->>'ordered')::boolean FROM consign.queue n WHERE n.name = l.queue)
+        WHERE l.token = p_token AND l.ids = p_ids AND l.expires_at > consign.clock()
+            AND (SELECT NOT ((n.policy->>'ordered')::boolean OR n.hooks ? 'settled') FROM consign.queue n WHERE n.name = l.queue)
         RETURNING * INTO v_lease;
     IF NOT FOUND THEN
         RETURN NULL;
@@ -142,7 +146,7 @@ REVOKE ALL ON FUNCTION consign.settle_whole(uuid, bigint[]) FROM PUBLIC;
 -- Without p_outcomes everything was delivered. p_delays override the queue's retry schedule where
 -- not null. An unknown token or an expired lease is CN003 and nothing is written; a settle repeated
 -- after its reply was lost answers with what was recorded (`repeated`), because a lost reply is
--- not a lost lease. A payment is not delivered without the rail's reference (P7005).
+-- not a lost lease.
 CREATE FUNCTION consign.settle(p_token uuid, p_ids bigint[], p_outcomes text[] DEFAULT NULL, p_codes text[] DEFAULT NULL,
                                p_details text[] DEFAULT NULL, p_results jsonb[] DEFAULT NULL,
                                p_delays interval[] DEFAULT NULL)
@@ -180,9 +184,6 @@ BEGIN
         END IF;
         v_lease := consign.live_lease(p_token, v_now);
         PERFORM consign.require_in_lease(v_lease, ARRAY(SELECT u FROM unnest(p_ids) u WHERE NOT u = ANY (v_earlier)));
-    END IF;
-    IF v_lease.queue = 'payments' THEN
-        PERFORM consign.require_references(p_ids, p_outcomes, p_results);
     END IF;
     PERFORM consign.record(v_lease, v_now, f.ids, f.outcomes, f.codes, f.details, f.results, f.delays)
         FROM (SELECT array_agg(r.id ORDER BY ord) AS ids, array_agg(coalesce(r.outcome, 'delivered') ORDER BY ord) AS outcomes,

@@ -17,6 +17,23 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION consign.ready_or_waiting(consign.message, int, int, timestamptz) FROM PUBLIC;
 
+-- Calls the hooks of the queues whose messages were moved by hand.
+CREATE FUNCTION consign.call_moved(p_ids bigint[], p_action text) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_hook record;
+BEGIN
+    FOR v_hook IN
+        SELECT n.name, n.hooks->>'moved' AS function, array_agg(m.id ORDER BY m.id) AS ids
+            FROM consign.queue n JOIN consign.message m ON m.queue = n.name
+            WHERE n.hooks ? 'moved' AND m.id = ANY (p_ids) GROUP BY n.name ORDER BY n.name
+    LOOP
+        EXECUTE format('SELECT %s($1, $2, $3)', v_hook.function) USING v_hook.name, v_hook.ids, p_action;
+    END LOOP;
+END $$;
+REVOKE ALL ON FUNCTION consign.call_moved(bigint[], text) FROM PUBLIC;
+
 -- Moves dead or held messages back; p_action is `requeue` (fresh tries) or `unhold` (the tries it had).
 -- What may be ready goes into one run per queue, by id. Messages that died after p_dead_by stay.
 CREATE FUNCTION consign.put_back(p_ids bigint[], p_action text, p_actor text, p_reason text,
@@ -80,6 +97,7 @@ BEGIN
                      array_agg(e.attempts ORDER BY e.id) AS attempts
                   FROM unnest(v_ready, v_ready_tries, v_ready_attempts) AS e (id, tries, attempts)
                   JOIN consign.message m ON m.id = e.id GROUP BY m.queue) r;
+    PERFORM consign.call_moved(v_moved, p_action);
     RETURN QUERY SELECT DISTINCT u, 'no_such_message', NULL::text FROM unnest(p_ids) u
         WHERE u IS NOT NULL AND NOT EXISTS (SELECT FROM consign.message m WHERE m.id = u);
 END $$;
@@ -160,6 +178,7 @@ CREATE FUNCTION consign.hold(p_ids bigint[], p_actor text, p_reason text)
 DECLARE
     v_now   timestamptz := consign.clock();
     v_entry record;
+    v_moved bigint[] := '{}';
 BEGIN
     PERFORM consign.require_read_committed();
     PERFORM consign.require_reason(p_actor, p_reason);
@@ -174,6 +193,7 @@ BEGIN
                 SELECT m.id, m.queue, v_now, p_reason, v_entry.tries, v_entry.attempts, v_entry.waited_in
                     FROM consign.message m WHERE m.id = hold.id;
             PERFORM consign.record_action(id, 'hold', p_actor, p_reason, v_now);
+            v_moved := v_moved || id;
             answer := 'moved';
             state := 'held';
         ELSE
@@ -181,12 +201,13 @@ BEGIN
         END IF;
         RETURN NEXT;
     END LOOP;
+    PERFORM consign.call_moved(v_moved, 'hold');
 END $$;
 REVOKE ALL ON FUNCTION consign.hold(bigint[], text, text) FROM PUBLIC;
 
 -- Records what a person found out about held messages: delivered; dead, which says that they were not and
--- shall not be tried again; or unknown: dead, and in doubt should they be requeued. An order or a payment is
--- delivered only with its result. A row per message, by id: moved, not_held, no_such_message.
+-- shall not be tried again; or unknown: dead, and in doubt should they be requeued. p_result is for queues whose
+-- `resolve` hook takes it. A row per message, by id: moved, not_held, no_such_message.
 --
 -- The person takes and settles a lease in this very moment, so that the attempts have a fence and
 -- an owner like any other; nobody else ever sees that lease.
@@ -217,8 +238,9 @@ BEGIN
     IF p_result IS NOT NULL AND (p_outcome <> 'delivered' OR (SELECT count(DISTINCT u) FROM unnest(p_ids) u) <> 1) THEN
         RAISE EXCEPTION 'result: is about one message that was delivered; resolve one at a time' USING ERRCODE = 'CN006';
     END IF;
-    IF p_result IS NOT NULL AND EXISTS (SELECT FROM consign.message m WHERE m.id = ANY (p_ids) AND m.queue NOT IN ('orders', 'payments')) THEN
-        RAISE EXCEPTION 'result: messages of this queue are resolved without one; orders and payments take it' USING ERRCODE = 'CN006';
+    IF p_result IS NOT NULL AND EXISTS (SELECT FROM consign.message m JOIN consign.queue n ON n.name = m.queue
+                                            WHERE m.id = ANY (p_ids) AND NOT n.hooks ? 'resolve') THEN
+        RAISE EXCEPTION 'result: messages of this queue are resolved without one' USING ERRCODE = 'CN006';
     END IF;
     -- In the order of put_back, or this and an unhold of the same messages could wait for each other.
     PERFORM FROM consign.held h JOIN consign.message m ON m.id = h.message_id
@@ -233,8 +255,12 @@ BEGIN
             EXIT WHEN state IS DISTINCT FROM 'held';
         END LOOP;
         IF v_attempts IS NOT NULL THEN
-            v_result := CASE v_message.queue WHEN 'orders' THEN consign.resolved_order(v_message, p_outcome, p_result)
-                                            WHEN 'payments' THEN consign.resolved_payment(v_message, p_outcome, p_result) END;
+            v_queue := consign.known_queue(v_message.queue);
+            v_result := NULL;
+            IF v_queue.hooks ? 'resolve' THEN
+                EXECUTE format('SELECT %s($1, $2, $3)', v_queue.hooks->>'resolve') INTO v_result
+                    USING v_message, p_outcome, p_result;
+            END IF;
             INSERT INTO consign.attempt (message_id, attempt_no, outcome, owner, fence, token, claimed_at, finished_at, code, detail, result)
                 VALUES (resolve.id, v_attempts, v_outcome, p_actor, v_fence, v_token, v_now, v_now, 'resolved', p_reason, v_result);
             IF v_state = 'dead' THEN
@@ -242,7 +268,10 @@ BEGIN
                     VALUES (resolve.id, v_message.queue, v_now, v_attempts, 'resolved', p_reason);
             END IF;
             PERFORM consign.record_action(resolve.id, 'resolve', p_actor, p_reason, v_now);
-            v_queue := consign.known_queue(v_message.queue);
+            IF v_queue.hooks ? 'settled' THEN
+                EXECUTE format('SELECT %s($1, $2, $3)', v_queue.hooks->>'settled')
+                    USING v_message.queue, ARRAY[resolve.id], v_fence;
+            END IF;
             -- One that was held while it waited may have no turn to pass on yet. The lock makes sure that a
             -- claim that has just given it the turn is seen.
             PERFORM FROM consign.turn t WHERE t.queue = v_message.queue AND t."group" = v_message."group" FOR KEY SHARE;

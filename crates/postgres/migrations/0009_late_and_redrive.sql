@@ -18,6 +18,23 @@ CREATE TABLE consign.late (
 CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON consign.late
     FOR EACH STATEMENT EXECUTE FUNCTION consign.refuse_change();
 
+-- Calls the hooks of the queues whose messages have a new late result of this token.
+CREATE FUNCTION consign.call_late(p_ids bigint[], p_token uuid) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_hook record;
+BEGIN
+    FOR v_hook IN
+        SELECT n.name, n.hooks->>'late' AS function, array_agg(m.id ORDER BY m.id) AS ids
+            FROM consign.message m JOIN consign.queue n ON n.name = m.queue
+            WHERE m.id = ANY (p_ids) AND n.hooks ? 'late' GROUP BY n.name ORDER BY n.name
+    LOOP
+        EXECUTE format('SELECT %s($1, $2, $3)', v_hook.function) USING v_hook.name, v_hook.ids, p_token;
+    END LOOP;
+END $$;
+REVOKE ALL ON FUNCTION consign.call_late(bigint[], uuid) FROM PUBLIC;
+
 -- Keeps results about messages that this token held and lost: the expired attempt says so, or the
 -- ended lease still lists them. The first result stands. Answers which have one on record now, in
 -- the order given, so that repeating is harmless.
@@ -29,23 +46,30 @@ CREATE FUNCTION consign.witness(p_token uuid, p_ids bigint[], p_outcomes text[] 
 DECLARE
     v_lease consign.lease;
     v_now   timestamptz;
+    v_kept  bigint[];
 BEGIN
     PERFORM consign.check_reports(p_ids, p_outcomes, NULL, cardinality(p_outcomes), cardinality(p_codes),
                                   cardinality(p_details), cardinality(p_results));
     -- The clock is read under the lock: a renewal under way must not be mistaken for a lost lease.
     SELECT * INTO v_lease FROM consign.lease l WHERE l.token = p_token FOR SHARE;
     v_now := consign.clock();
-    INSERT INTO consign.late (message_id, fence, at, token, outcome, owner, code, detail, result)
-        SELECT r.id, h.fence, v_now, p_token, coalesce(r.outcome, 'delivered')::consign.outcome, h.owner,
-               CASE WHEN r.code = 'lease_expired' THEN 'reported_lease_expired' ELSE left(r.code, 128) END,
-               left(r.detail, 4096), r.result
-            FROM unnest(p_ids, p_outcomes, p_codes, p_details, p_results) AS r (id, outcome, code, detail, result)
-            JOIN (SELECT a.message_id AS id, a.fence, a.owner FROM consign.attempt a
-                      WHERE a.message_id = ANY (p_ids) AND a.token = p_token AND a.code = 'lease_expired'
-                  UNION ALL
-                  SELECT u, v_lease.fence, v_lease.owner FROM unnest(v_lease.ids) u
-                      WHERE v_lease.expires_at <= v_now) h ON h.id = r.id
-        ON CONFLICT DO NOTHING;
+    WITH kept AS (
+        INSERT INTO consign.late (message_id, fence, at, token, outcome, owner, code, detail, result)
+            SELECT r.id, h.fence, v_now, p_token, coalesce(r.outcome, 'delivered')::consign.outcome, h.owner,
+                   CASE WHEN r.code = 'lease_expired' THEN 'reported_lease_expired' ELSE left(r.code, 128) END,
+                   left(r.detail, 4096), r.result
+                FROM unnest(p_ids, p_outcomes, p_codes, p_details, p_results) AS r (id, outcome, code, detail, result)
+                JOIN (SELECT a.message_id AS id, a.fence, a.owner FROM consign.attempt a
+                          WHERE a.message_id = ANY (p_ids) AND a.token = p_token AND a.code = 'lease_expired'
+                      UNION ALL
+                      SELECT u, v_lease.fence, v_lease.owner FROM unnest(v_lease.ids) u
+                          WHERE v_lease.expires_at <= v_now) h ON h.id = r.id
+            ON CONFLICT DO NOTHING
+        RETURNING message_id)
+    SELECT array_agg(message_id) INTO v_kept FROM kept;
+    IF v_kept IS NOT NULL THEN
+        PERFORM consign.call_late(v_kept, p_token);
+    END IF;
     RETURN ARRAY(SELECT u.id FROM unnest(p_ids) WITH ORDINALITY AS u (id, ord)
         WHERE EXISTS (SELECT FROM consign.late l WHERE l.message_id = u.id AND l.token = p_token) ORDER BY u.ord);
 END $$;

@@ -1,2 +1,2 @@
--- Applied migrations in order, each with the checksum of its text.
-SELECT version, name, checksum FROM consign.schema_version ORDER BY version
+-- The migrations applied, by component, first to last.
+SELECT component, version, name, checksum, applied_at FROM consign.schema_version ORDER BY component, version

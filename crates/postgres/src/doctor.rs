@@ -12,11 +12,7 @@ const CHECKS: &[(&str, &str)] = &[
     ("counters", include_str!("../sql/doctor_counters.sql")),
     ("runs", include_str!("../sql/doctor_runs.sql")),
     ("turns", include_str!("../sql/doctor_turns.sql")),
-    ("payments", include_str!("../sql/doctor_payments.sql")),
     ("guards", include_str!("../sql/doctor_guards.sql")),
-    ("orders", include_str!("../sql/doctor_orders.sql")),
-    ("memories", include_str!("../sql/doctor_memory.sql")),
-    ("repositories", include_str!("../sql/doctor_scm.sql")),
 ];
 
 impl PostgresStore {
@@ -47,7 +43,8 @@ impl PostgresStore {
             .await
             .map_err(failed)?;
         let (mut findings, mut refused) = (Vec::new(), Vec::new());
-        for (about, check) in CHECKS {
+        let apps = self.components.iter().flat_map(|app| app.checks);
+        for (about, check) in CHECKS.iter().chain(apps) {
             let mut savepoint = tx.begin().await.map_err(failed)?;
             let rows = sqlx::query(*check)
                 .persistent(false)

@@ -2,38 +2,41 @@
 
 use std::{error::Error as StdError, fmt};
 
-use consign_kernel::{Certainty, Error, MessageId, QueueName, RedriveId};
+use consign_kernel::{Certainty, ENGINE, Error, MessageId, QueueName, RedriveId};
 use serde_json::Value;
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 
-/// SQLSTATEs of the functions in schema `consign`.
-pub(crate) mod sqlstate {
-    pub(crate) const UNKNOWN_QUEUE: &str = "CN001";
-    pub(crate) const KEY_CONFLICT: &str = "CN002";
-    pub(crate) const LEASE_LOST: &str = "CN003";
-    pub(crate) const NOT_IN_LEASE: &str = "CN004";
-    pub(crate) const PAYLOAD_TOO_LARGE: &str = "CN005";
-    pub(crate) const INVALID_INPUT: &str = "CN006";
-    pub(crate) const QUEUE_NOT_EMPTY: &str = "CN007";
-    pub(crate) const UNKNOWN_REDRIVE: &str = "CN008";
-    pub(crate) const UNKNOWN_LEASE: &str = "CN012";
+use crate::migrate::ENGINE_MIGRATIONS;
+
+/// SQLSTATEs of the functions in schema `consign`; docs/sql.md explains them.
+#[expect(missing_docs, reason = "the names say it")]
+pub mod sqlstate {
+    pub const UNKNOWN_QUEUE: &str = "CN001";
+    pub const KEY_CONFLICT: &str = "CN002";
+    pub const LEASE_LOST: &str = "CN003";
+    pub const NOT_IN_LEASE: &str = "CN004";
+    pub const PAYLOAD_TOO_LARGE: &str = "CN005";
+    pub const INVALID_INPUT: &str = "CN006";
+    pub const QUEUE_NOT_EMPTY: &str = "CN007";
+    pub const UNKNOWN_REDRIVE: &str = "CN008";
+    pub const UNKNOWN_LEASE: &str = "CN012";
     /// Somebody else synchronises the same repository.
-    pub(crate) const WATERMARK_MOVED: &str = "CN010";
-    pub(crate) const UNKNOWN_REPO: &str = "CN011";
+    pub const WATERMARK_MOVED: &str = "CN010";
+    pub const UNKNOWN_REPO: &str = "CN011";
     /// A worker no longer has the lease of a payment.
-    pub(crate) const PAYMENT_LEASE_LOST: &str = "P7002";
+    pub const PAYMENT_LEASE_LOST: &str = "P7002";
     /// A completion says what nobody reports.
-    pub(crate) const COMPLETION_STATE: &str = "P7003";
+    pub const COMPLETION_STATE: &str = "P7003";
     /// A payment would be dispatched under no reference.
-    pub(crate) const MISSING_REFERENCE: &str = "P7005";
+    pub const MISSING_REFERENCE: &str = "P7005";
     /// The server ended a statement, as a rule because it took too long.
-    pub(crate) const CANCELED: &str = "57014";
+    pub const CANCELED: &str = "57014";
     /// A lock could not be had in time.
-    pub(crate) const LOCK_TIMEOUT: &str = "55P03";
+    pub const LOCK_TIMEOUT: &str = "55P03";
     /// An exception without a code of its own, as triggers raise it.
-    pub(crate) const RAISED: &str = "P0001";
+    pub const RAISED: &str = "P0001";
     /// Program limit exceeded.
-    pub(crate) const TOO_MUCH: &str = "54000";
+    pub const TOO_MUCH: &str = "54000";
 }
 
 /// What the server or the way to it answered, in one line and once: sqlx repeats it, and names a
@@ -96,7 +99,7 @@ pub(crate) fn refusal(error: &sqlx::Error) -> Option<Refusal> {
 }
 
 /// The SQLSTATE behind an error, if the server gave one.
-pub(crate) fn state_of(error: &sqlx::Error) -> Option<&str> {
+pub fn state_of(error: &sqlx::Error) -> Option<&str> {
     database_error(error).map(PgDatabaseError::code)
 }
 
@@ -106,7 +109,7 @@ pub(crate) fn hint_of(error: &sqlx::Error) -> Option<&str> {
 }
 
 /// Whether a completion was refused because the lease recorded something else before.
-pub(crate) fn is_recorded_otherwise(error: &sqlx::Error) -> bool {
+pub fn is_recorded_otherwise(error: &sqlx::Error) -> bool {
     database_error(error).is_some_and(|error| detail(error)["reason"] == "recorded_otherwise")
 }
 
@@ -119,7 +122,7 @@ pub(crate) fn leaves_the_connection_usable(error: &sqlx::Error) -> bool {
 }
 
 /// The kernel's error for what went wrong while `attempted`.
-pub(crate) fn store_error(attempted: &'static str, error: sqlx::Error) -> Error {
+pub fn store_error(attempted: &'static str, error: sqlx::Error) -> Error {
     match database_error(&error).and_then(asked_wrongly) {
         Some(error) => error,
         None if state_of(&error) == Some(sqlstate::LOCK_TIMEOUT) => Error::Locked { attempted },
@@ -179,17 +182,17 @@ fn asked_wrongly(error: &PgDatabaseError) -> Option<Error> {
             },
         }),
         // Undefined table, schema or function: the migrations have not been run.
-        "42P01" | "3F000" | "42883" => Some(not_migrated(0)),
+        "42P01" | "3F000" | "42883" => Some(not_migrated()),
         _ => None,
     }
 }
 
-/// The error of a database that lacks migrations this program has.
-pub(crate) fn not_migrated(found: i64) -> Error {
-    let needed = crate::migrate::newest();
+/// The error of a database without the tables and functions that a statement needs.
+fn not_migrated() -> Error {
     Error::Schema {
-        found,
-        needed,
+        component: ENGINE.to_owned(),
+        found: 0,
+        needed: ENGINE_MIGRATIONS.len() as i64,
         remedy: "run `consign migrate` first",
     }
 }

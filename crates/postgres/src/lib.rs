@@ -2,6 +2,7 @@
 
 mod advice;
 mod at_hand;
+mod builtin;
 mod claim;
 mod claimed;
 mod doctor;
@@ -20,7 +21,8 @@ mod pulse;
 mod queues;
 mod read;
 mod redrive;
-mod rows;
+#[doc(hidden)]
+pub mod rows;
 mod scm;
 mod settle;
 mod store;
@@ -30,7 +32,19 @@ mod witness;
 
 pub use enqueue::enqueue_in;
 pub use error::sqlstate_of;
-pub use migrate::{Migration, Status, migrate, migrations, script, status};
+pub use migrate::{Component, migrate, script, status};
 pub use options::{Pooler, PostgresOptions};
 pub use payments::enqueue_payments_in;
 pub use store::PostgresStore;
+
+/// What an app's own functions are called with: statements on the connections of the store, by use.
+pub mod extension {
+    pub use crate::{
+        error::{is_recorded_otherwise, sqlstate, state_of, store_error},
+        list::holds_nul,
+        pools::Use,
+        rows,
+        store::Statement,
+        witness::late,
+    };
+}

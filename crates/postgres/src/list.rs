@@ -143,7 +143,7 @@ impl PostgresStore {
 
 /// Whether a text holds what no text in PostgreSQL can, so that nothing fits it; the server would
 /// refuse to be asked.
-pub(crate) fn holds_nul(text: &Option<String>) -> bool {
+pub fn holds_nul(text: &Option<String>) -> bool {
     text.as_ref().is_some_and(|text| text.contains('\0'))
 }
 

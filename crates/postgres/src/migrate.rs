@@ -1,11 +1,14 @@
 //! Migrations: forward only, embedded, checksummed, all in one transaction.
 
-use consign_kernel::{Error, Result};
-use sqlx::{Connection, PgConnection, postgres::PgRow};
+use consign_kernel::{
+    AppliedMigration, ENGINE, Error, Migration, Result, SchemaStatus, migrations,
+};
+use sqlx::{Connection, PgConnection};
 
 use crate::{
     advice::advised,
-    error::{not_migrated, sqlstate, state_of, store_error},
+    error::{sqlstate, state_of, store_error},
+    options::PostgresOptions,
     rows,
     store::connect_options,
 };
@@ -16,77 +19,37 @@ mod obstacle;
 use guard::guard;
 use obstacle::obstacle;
 
-/// One step of the schema.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Migration {
-    /// 1, 2, 3 …
-    pub version: i64,
-    /// What it is about.
-    pub name: &'static str,
-    /// What it does.
-    pub sql: &'static str,
+/// An app's part of the schema.
+#[derive(Clone, Copy, Debug)]
+pub struct Component {
+    /// Its migrations, first to last.
+    pub migrations: &'static [Migration],
+    /// What `doctor` checks of it: a topic, and a statement that answers with findings (code, what,
+    /// remedy, ids).
+    pub checks: &'static [(&'static str, &'static str)],
 }
 
-/// Where a database stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Status {
-    /// Version of the database, 0 for none.
-    pub found: i64,
-    /// Version this program brings it to.
-    pub newest: i64,
-}
-
-macro_rules! migration {
-    ($version:literal, $name:literal) => {
-        migration!("000", $version, $name)
-    };
-    ($zeros:literal, $version:literal, $name:literal) => {
-        Migration {
-            version: $version,
-            name: $name,
-            sql: include_str!(concat!(
-                "../migrations/",
-                $zeros,
-                $version,
-                "_",
-                $name,
-                ".sql"
-            )),
-        }
-    };
-}
-
-const MIGRATIONS: &[Migration] = &[
-    migration!(1, "tables"),
-    migration!(2, "queues"),
-    migration!(3, "enqueue"),
-    migration!(4, "groups"),
-    migration!(5, "lease"),
-    migration!(6, "settle"),
-    migration!(7, "operate"),
-    migration!(8, "roles"),
-    migration!(9, "late_and_redrive"),
-    migration!("00", 10, "orders"),
-    migration!("00", 11, "orders_follow"),
-    migration!("00", 12, "orders_view"),
-    migration!("00", 13, "payments"),
-    migration!("00", 14, "payments_enqueue"),
-    migration!("00", 15, "payments_work"),
-    migration!("00", 16, "payments_complete"),
-    migration!("00", 17, "payments_views"),
-    migration!("00", 18, "payments_import"),
-    migration!("00", 19, "payments_roles"),
-    migration!("00", 20, "logbook_tables"),
-    migration!("00", 21, "logbook_outbox"),
-    migration!("00", 22, "logbook_follow"),
-    migration!("00", 23, "logbook_search"),
-    migration!("00", 24, "logbook_reconcile"),
-    migration!("00", 25, "logbook_roles"),
-    migration!("00", 26, "scm"),
-    migration!("00", 27, "scm_roles"),
-    migration!("00", 28, "pulse"),
-    migration!("00", 29, "wake"),
+/// The engine's own migrations.
+pub(crate) const ENGINE_MIGRATIONS: &[Migration] = migrations![ENGINE;
+    (1, "tables", "../migrations/0001_tables.sql"),
+    (2, "queues", "../migrations/0002_queues.sql"),
+    (3, "enqueue", "../migrations/0003_enqueue.sql"),
+    (4, "groups", "../migrations/0004_groups.sql"),
+    (5, "lease", "../migrations/0005_lease.sql"),
+    (6, "settle", "../migrations/0006_settle.sql"),
+    (7, "operate", "../migrations/0007_operate.sql"),
+    (8, "roles", "../migrations/0008_roles.sql"),
+    (9, "late_and_redrive", "../migrations/0009_late_and_redrive.sql"),
+    (10, "pulse", "../migrations/0010_pulse.sql"),
+    (11, "wake", "../migrations/0011_wake.sql"),
 ];
+
+/// Every migration of the engine and of these components, in the order in which they are applied.
+pub(crate) fn migrations(components: &[Component]) -> Vec<Migration> {
+    let apps = components.iter().map(|component| component.migrations);
+    let all = [ENGINE_MIGRATIONS].into_iter().chain(apps);
+    all.flatten().copied().collect()
+}
 
 /// For so long a migration waits for a lock: whatever comes after it waits as well.
 const LOCK_MAX: &str = "10s";
@@ -112,31 +75,25 @@ const RACES_MAX: u32 = 20;
 /// Where versions are kept. Run before the first migration, and harmless afterwards.
 const VERSION_TABLE: &str = "
 CREATE TABLE IF NOT EXISTS consign.schema_version (
-    version    bigint PRIMARY KEY,
+    component  text NOT NULL,
+    version    bigint NOT NULL,
     name       text NOT NULL,
     checksum   text NOT NULL,
-    applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
+    applied_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (component, version)
 );
 ";
-
-/// Every migration, oldest first.
-pub fn migrations() -> &'static [Migration] {
-    MIGRATIONS
-}
-
-pub(crate) fn newest() -> i64 {
-    MIGRATIONS.last().map_or(0, |migration| migration.version)
-}
 
 /// Brings a database up to date and answers with the migrations that were applied.
 ///
 /// Safe to run twice and concurrently: all in one transaction, under a lock that ends with it.
-pub async fn migrate(url: &str) -> Result<Vec<Migration>> {
-    let mut connection = connect(url).await?;
-    let mut applied = apply(&mut connection).await;
+pub async fn migrate(options: &PostgresOptions) -> Result<Vec<Migration>> {
+    let known = migrations(&options.components);
+    let mut connection = connect(&options.url).await?;
+    let mut applied = apply(&mut connection, &known).await;
     for _ in 0..RACES_MAX {
         match applied {
-            Err(Failure::Race(_)) => applied = apply(&mut connection).await,
+            Err(Failure::Race(_)) => applied = apply(&mut connection, &known).await,
             _ => break,
         }
     }
@@ -148,20 +105,19 @@ pub async fn migrate(url: &str) -> Result<Vec<Migration>> {
     }
 }
 
-async fn apply(connection: &mut PgConnection) -> Result<Vec<Migration>, Failure> {
+async fn apply(
+    connection: &mut PgConnection,
+    known: &[Migration],
+) -> Result<Vec<Migration>, Failure> {
     let mut tx = connection.begin().await.map_err(failed)?;
     run(&mut tx, reading()).await.map_err(failed)?;
-    create_schemas(&mut tx, MIGRATIONS[0], &["consign"]).await?;
+    create_schemas(&mut tx, ENGINE_MIGRATIONS[0], &["consign"]).await?;
     run(&mut tx, format!("{VERSION_TABLE}{LOCK}"))
         .await
         .map_err(raced)?;
-    let applied = applied(&mut tx, "migrate").await?;
-    check(&applied)?;
-    let missing: Vec<Migration> = MIGRATIONS
-        .iter()
-        .copied()
-        .filter(|m| m.version > applied.len() as i64)
-        .collect();
+    let status = applied(&mut tx, known, "migrate").await?;
+    status.check_known()?;
+    let missing = status.pending();
     // Before anything is made or granted.
     for migration in &missing {
         let schemas = guard::schemas(migration.sql);
@@ -175,12 +131,14 @@ async fn apply(connection: &mut PgConnection) -> Result<Vec<Migration>, Failure>
             .await
             .map_err(|error| Failure::Step(*migration, error))?;
         sqlx::query(
-            "INSERT INTO consign.schema_version (version, name, checksum) VALUES ($1, $2, $3)",
+            "INSERT INTO consign.schema_version (component, version, name, checksum) \
+             VALUES ($1, $2, $3, $4)",
         )
         .persistent(false)
+        .bind(migration.component)
         .bind(migration.version)
         .bind(migration.name)
-        .bind(checksum(migration.sql))
+        .bind(migration.checksum())
         .execute(&mut *tx)
         .await
         .map_err(failed)?;
@@ -219,32 +177,32 @@ async fn run(tx: &mut PgConnection, sql: String) -> Result<(), sqlx::Error> {
 }
 
 /// Where a database stands, without changing it.
-pub async fn status(url: &str) -> Result<Status> {
-    let mut connection = connect(url).await?;
-    let found = match found(&mut connection).await {
-        Ok((found, _)) => found,
-        Err(error) => return Err(advised(&mut connection, error.of_read()).await),
-    };
-    Ok(Status {
-        found,
-        newest: newest(),
-    })
-}
-
-/// The version of a database, and what was applied to it.
-async fn found(connection: &mut PgConnection) -> Result<(i64, Vec<PgRow>)> {
-    // A transaction keeps both questions on one server behind a pooler.
-    let tx = connection.begin().await;
-    let mut tx = tx.map_err(|error| store_error("connect", error))?;
-    match version(&mut tx).await? {
-        0 => Ok((0, Vec::new())),
-        found => Ok((found, applied(&mut tx, "read schema version").await?)),
+pub async fn status(options: &PostgresOptions) -> Result<SchemaStatus> {
+    let known = migrations(&options.components);
+    let mut connection = connect(&options.url).await?;
+    match read_status(&mut connection, known).await {
+        Ok(status) => Ok(status),
+        Err(error) => Err(advised(&mut connection, error.of_read()).await),
     }
 }
 
+async fn read_status(connection: &mut PgConnection, known: Vec<Migration>) -> Result<SchemaStatus> {
+    // A transaction keeps both questions on one server behind a pooler.
+    let tx = connection.begin().await;
+    let mut tx = tx.map_err(|error| store_error("connect", error))?;
+    if has_version_table(&mut tx).await? {
+        return applied(&mut tx, &known, "read schema version").await;
+    }
+    Ok(SchemaStatus {
+        applied: Vec::new(),
+        known,
+    })
+}
+
 /// Everything `migrate` would run on an empty database, for those who run SQL by hand.
-pub fn script() -> String {
-    let made = MIGRATIONS.iter().flat_map(|m| guard::schemas(m.sql));
+pub fn script(components: &[Component]) -> String {
+    let known = migrations(components);
+    let made = known.iter().flat_map(|m| guard::schemas(m.sql));
     let schemas: Vec<&str> = ["consign"].into_iter().chain(made).collect();
     let mut script = format!(
         "BEGIN;\n{};\n{}{}\n{VERSION_TABLE}{LOCK};\n",
@@ -252,12 +210,18 @@ pub fn script() -> String {
         create_statements(&schemas),
         guard(&schemas)
     );
-    for Migration { version, name, sql } in MIGRATIONS {
-        let checksum = checksum(sql);
+    for migration in &known {
+        let checksum = migration.checksum();
+        let Migration {
+            component,
+            version,
+            name,
+            sql,
+        } = migration;
         script.push_str(&format!(
-            "\n-- Migration {version}: {name}\n\n{sql}\n\
-             INSERT INTO consign.schema_version (version, name, checksum)\n    \
-             VALUES ({version}, '{name}', '{checksum}');\n"
+            "\n-- Migration {version} of {component}: {name}\n\n{sql}\n\
+             INSERT INTO consign.schema_version (component, version, name, checksum)\n    \
+             VALUES ('{component}', {version}, '{name}', '{checksum}');\n"
         ));
     }
     script.push_str("COMMIT;\n");
@@ -265,21 +229,8 @@ pub fn script() -> String {
 }
 
 /// Refuses a schema this program does not fit: another version, or the same by other steps.
-pub(crate) async fn require_current(url: &str) -> Result<()> {
-    let mut connection = connect(url).await?;
-    let (found, applied) = match found(&mut connection).await {
-        Ok(found) => found,
-        Err(error) => return Err(advised(&mut connection, error.of_read()).await),
-    };
-    if found > newest() {
-        return Err(too_new(found));
-    }
-    check(&applied)?;
-    if found == newest() {
-        Ok(())
-    } else {
-        Err(not_migrated(found))
-    }
+pub(crate) async fn require_current(options: &PostgresOptions) -> Result<()> {
+    status(options).await?.check()
 }
 
 async fn connect(url: &str) -> Result<PgConnection> {
@@ -288,69 +239,38 @@ async fn connect(url: &str) -> Result<PgConnection> {
         .map_err(|error| store_error("connect", error).of_read())
 }
 
-async fn version(connection: &mut PgConnection) -> Result<i64> {
+async fn has_version_table(connection: &mut PgConnection) -> Result<bool> {
     let exists = sqlx::query("SELECT to_regclass('consign.schema_version') IS NOT NULL AS known")
         .persistent(false)
-        .fetch_one(&mut *connection)
+        .fetch_one(connection)
         .await
         .map_err(|error| store_error("read schema version", error))?;
-    if !rows::column::<bool>(&exists, "known")? {
-        return Ok(0);
-    }
-    let row =
-        sqlx::query("SELECT coalesce(max(version), 0) AS version FROM consign.schema_version")
-            .persistent(false)
-            .fetch_one(connection)
-            .await
-            .map_err(|error| store_error("read schema version", error))?;
-    rows::column(&row, "version")
+    rows::column(&exists, "known")
 }
 
-async fn applied(connection: &mut PgConnection, attempted: &'static str) -> Result<Vec<PgRow>> {
-    sqlx::query(include_str!("../sql/schema_versions.sql"))
+async fn applied(
+    connection: &mut PgConnection,
+    known: &[Migration],
+    attempted: &'static str,
+) -> Result<SchemaStatus> {
+    let found = sqlx::query(include_str!("../sql/schema_versions.sql"))
         .persistent(false)
         .fetch_all(connection)
         .await
-        .map_err(|error| store_error(attempted, error))
-}
-
-/// Refuses a database that is newer than this program, or was migrated by something else.
-fn check(applied: &[PgRow]) -> Result<()> {
-    if let Some(row) = applied.get(MIGRATIONS.len()) {
-        return Err(too_new(rows::column(row, "version")?));
-    }
-    for (row, migration) in applied.iter().zip(MIGRATIONS) {
-        let known: (i64, String) = (
-            rows::column(row, "version")?,
-            rows::column(row, "checksum")?,
-        );
-        if known != (migration.version, checksum(migration.sql)) {
-            let what = format!(
-                "migration {} ({}) in the database is not the one this program has; use the \
-                 consign that applied it",
-                migration.version, migration.name
-            );
-            return Err(Error::Corrupt { what });
-        }
-    }
-    Ok(())
-}
-
-/// FNV-1a: it guards against edited files, not against adversaries, and needs no text sent to the
-/// server whenever a store is opened.
-fn checksum(sql: &str) -> String {
-    let hash = sql.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        .map_err(|error| store_error(attempted, error))?;
+    let applied = found.iter().map(|row| {
+        Ok(AppliedMigration {
+            component: rows::column(row, "component")?,
+            version: rows::column(row, "version")?,
+            name: rows::column(row, "name")?,
+            checksum: rows::column(row, "checksum")?,
+            applied_at: rows::time(row, "applied_at")?,
+        })
     });
-    format!("{hash:016x}")
-}
-
-fn too_new(found: i64) -> Error {
-    Error::Schema {
-        found,
-        needed: newest(),
-        remedy: "use a newer consign; nothing was changed",
-    }
+    Ok(SchemaStatus {
+        applied: applied.collect::<Result<_>>()?,
+        known: known.to_vec(),
+    })
 }
 
 /// Why a migration did not succeed.

@@ -1,9 +1,8 @@
 //! What people do to messages.
 
 use consign_kernel::{
-    By, EndedLease, Error, Fence, MessageId, Moved, Resolution, Result, TokenPrefix,
+    By, EndedLease, Error, Fence, MessageId, Moved, Payload, Resolution, Result, TokenPrefix,
 };
-use consign_orders::json;
 
 use crate::{PostgresStore, rows};
 
@@ -48,7 +47,7 @@ impl PostgresStore {
         by.validate()?;
         if let Some(text) = resolution.result() {
             // `jsonb` would keep the last of two equal names without a word.
-            json::parse_strict(text).map_err(|why| Error::invalid("result", why))?;
+            Payload::parse(text).map_err(|why| Error::invalid("result", why.to_string()))?;
         }
         let sql = "SELECT * FROM consign.resolve($1, $2, $3, $4, $5::text::jsonb)";
         let statement = sqlx::query(sql)

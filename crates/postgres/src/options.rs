@@ -2,6 +2,13 @@
 
 use std::time::Duration;
 
+use consign_kernel::Migration;
+
+use crate::{
+    builtin,
+    migrate::{self, Component},
+};
+
 /// Whether a pooler stands between this program and the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pooler {
@@ -36,6 +43,8 @@ pub struct PostgresOptions {
     /// How many messages one page of a list walks over, at most; half as many where each is looked
     /// up elsewhere.
     pub list_walk_max: u32,
+    /// The apps whose tables the database has.
+    pub components: Vec<Component>,
 }
 
 impl PostgresOptions {
@@ -50,7 +59,13 @@ impl PostgresOptions {
             report_timeout: Duration::from_secs(60),
             low_water: true,
             list_walk_max: 20_000,
+            components: builtin::components(),
         }
+    }
+
+    /// Every migration of the engine and the apps, in the order in which they are applied.
+    pub fn migrations(&self) -> Vec<Migration> {
+        migrate::migrations(&self.components)
     }
 
     /// The address to listen at for wake-ups, if there is one that can carry them.

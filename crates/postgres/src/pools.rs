@@ -20,7 +20,7 @@ type Rows = Result<Vec<PgRow>, sqlx::Error>;
 
 /// What a statement is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
+pub enum Use {
     /// What a worker writes under a lease it holds: renew, begin, settle, release.
     Lease,
     /// Claims, and looking for something to claim.

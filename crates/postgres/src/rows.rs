@@ -15,7 +15,7 @@ use sqlx::{
 };
 
 /// A column; a missing or mistyped one is a schema no version of this program made.
-pub(crate) fn column<'r, T>(row: &'r PgRow, name: &'static str) -> Result<T>
+pub fn column<'r, T>(row: &'r PgRow, name: &'static str) -> Result<T>
 where
     T: sqlx::Decode<'r, sqlx::Postgres> + sqlx::Type<sqlx::Postgres>,
 {
@@ -23,71 +23,71 @@ where
         .map_err(|error| corrupt(format!("column {name}: {error}")))
 }
 
-pub(crate) fn corrupt(what: impl Into<String>) -> Error {
+pub fn corrupt(what: impl Into<String>) -> Error {
     Error::Corrupt { what: what.into() }
 }
 
 /// The row of a statement that answers with one.
-pub(crate) fn only(rows: &[PgRow]) -> Result<&PgRow> {
+pub fn only(rows: &[PgRow]) -> Result<&PgRow> {
     rows.first()
         .ok_or_else(|| corrupt("a function answered without a row"))
 }
 
 /// A column that holds one of the words of a type.
-pub(crate) fn word<T: serde::de::DeserializeOwned>(row: &PgRow, name: &'static str) -> Result<T> {
+pub fn word<T: serde::de::DeserializeOwned>(row: &PgRow, name: &'static str) -> Result<T> {
     let word: String = column(row, name)?;
     serde_json::from_value(word.clone().into()).map_err(|_| corrupt(format!("{name} {word:?}")))
 }
 
-pub(crate) fn time(row: &PgRow, name: &'static str) -> Result<Timestamp> {
+pub fn time(row: &PgRow, name: &'static str) -> Result<Timestamp> {
     column::<jiff_sqlx::Timestamp>(row, name).map(jiff_sqlx::Timestamp::to_jiff)
 }
 
-pub(crate) fn optional_time(row: &PgRow, name: &'static str) -> Result<Option<Timestamp>> {
+pub fn optional_time(row: &PgRow, name: &'static str) -> Result<Option<Timestamp>> {
     Ok(column::<Option<jiff_sqlx::Timestamp>>(row, name)?.map(jiff_sqlx::Timestamp::to_jiff))
 }
 
 /// The token of what was recorded; nil where its lease lives and the login may only read.
-pub(crate) fn ended_token(row: &PgRow) -> Result<Token> {
+pub fn ended_token(row: &PgRow) -> Result<Token> {
     let token: Option<uuid::Uuid> = column(row, "token")?;
     Ok(Token(token.unwrap_or_default()))
 }
 
-pub(crate) fn count(row: &PgRow, name: &'static str) -> Result<u64> {
+pub fn count(row: &PgRow, name: &'static str) -> Result<u64> {
     let value: i64 = column(row, name)?;
     u64::try_from(value).map_err(|_| corrupt(format!("{name} is {value}")))
 }
 
-pub(crate) fn number(row: &PgRow, name: &'static str) -> Result<u32> {
+pub fn number(row: &PgRow, name: &'static str) -> Result<u32> {
     let value: i32 = column(row, name)?;
     u32::try_from(value).map_err(|_| corrupt(format!("{name} is {value}")))
 }
 
-pub(crate) fn queue_name(row: &PgRow, name: &'static str) -> Result<QueueName> {
+pub fn queue_name(row: &PgRow, name: &'static str) -> Result<QueueName> {
     column::<String>(row, name)?.parse()
 }
 
-pub(crate) fn optional_queue_name(row: &PgRow, name: &'static str) -> Result<Option<QueueName>> {
+pub fn optional_queue_name(row: &PgRow, name: &'static str) -> Result<Option<QueueName>> {
     let queue: Option<String> = column(row, name)?;
     queue.as_deref().map(str::parse).transpose()
 }
 
-pub(crate) fn state(row: &PgRow) -> Result<StateKind> {
+pub fn state(row: &PgRow) -> Result<StateKind> {
     column::<&str>(row, "state")?.parse()
 }
 
 /// What a sink answered. SQL may have written a deeper document than serde reads.
-pub(crate) fn result(row: &PgRow) -> Result<Option<Value>> {
+pub fn result(row: &PgRow) -> Result<Option<Value>> {
     let result: Option<Json<Box<RawValue>>> = column(row, "result")?;
     Ok(result.map(|Json(result)| stored_result(result.get())))
 }
 
-pub(crate) fn outcome(row: &PgRow) -> Result<AttemptOutcome> {
+pub fn outcome(row: &PgRow) -> Result<AttemptOutcome> {
     let word: &str = column(row, "outcome")?;
     AttemptOutcome::from_word(word).ok_or_else(|| corrupt(format!("outcome {word:?}")))
 }
 
-pub(crate) fn queue(row: &PgRow) -> Result<Queue> {
+pub fn queue(row: &PgRow) -> Result<Queue> {
     let Json(policy): Json<QueuePolicy> = column(row, "policy")?;
     Ok(Queue {
         name: queue_name(row, "name")?,
@@ -97,7 +97,7 @@ pub(crate) fn queue(row: &PgRow) -> Result<Queue> {
 }
 
 /// A message whose queue the caller may know already.
-pub(crate) fn message(row: &PgRow, queue: QueueName) -> Result<Message> {
+pub fn message(row: &PgRow, queue: QueueName) -> Result<Message> {
     let Json(payload) = column(row, "payload")?;
     let Json(headers) = column(row, "headers")?;
     Ok(Message {
@@ -111,15 +111,15 @@ pub(crate) fn message(row: &PgRow, queue: QueueName) -> Result<Message> {
     })
 }
 
-pub(crate) fn ids(ids: &[MessageId]) -> Vec<i64> {
+pub fn ids(ids: &[MessageId]) -> Vec<i64> {
     ids.iter().map(|id| id.0).collect()
 }
 
-pub(crate) fn message_ids(ids: Vec<i64>) -> Vec<MessageId> {
+pub fn message_ids(ids: Vec<i64>) -> Vec<MessageId> {
     ids.into_iter().map(MessageId).collect()
 }
 
-pub(crate) fn moved(row: &PgRow) -> Result<Moved> {
+pub fn moved(row: &PgRow) -> Result<Moved> {
     let answer = match column::<&str>(row, "answer")? {
         "moved" => Move::Moved { state: state(row)? },
         "not_dead" => Move::NotDead { state: state(row)? },
@@ -135,7 +135,7 @@ pub(crate) fn moved(row: &PgRow) -> Result<Moved> {
 }
 
 /// A duration as an interval of microseconds, which no calendar can stretch.
-pub(crate) fn interval(duration: Duration) -> PgInterval {
+pub fn interval(duration: Duration) -> PgInterval {
     let microseconds = i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
     PgInterval {
         months: 0,

@@ -18,14 +18,14 @@ use std::{str::FromStr, time::Duration};
 use crate::{
     error::store_error,
     low_water::LowWater,
-    migrate,
+    migrate::{self, Component},
     options::{Pooler, PostgresOptions},
     pools::{self, Pools, Use},
     wakes::Wakes,
 };
 
 /// A statement with its arguments.
-pub(crate) type Statement<'q> = Query<'q, Postgres, PgArguments>;
+pub type Statement<'q> = Query<'q, Postgres, PgArguments>;
 
 /// consign on PostgreSQL. Cheap to share behind an `Arc`.
 #[derive(Debug)]
@@ -38,13 +38,15 @@ pub struct PostgresStore {
     /// How many messages a page of a list walks over.
     pub(crate) list_walk_max: u32,
     pub(crate) wakes: Wakes,
+    /// The apps whose tables the database has.
+    pub(crate) components: Vec<Component>,
 }
 
 impl PostgresStore {
     /// Connects, and refuses a schema that does not fit this program.
     pub async fn connect(options: &PostgresOptions) -> Result<Self> {
         // On a connection of its own: the pool would go on trying where the answer is no.
-        migrate::require_current(&options.url).await?;
+        migrate::require_current(options).await?;
         let connect = match options.pooler {
             // A database or a role may have other defaults: an isolation that the functions would refuse,
             // a path on which somebody else's functions stand, backslashes that mean something.
@@ -62,6 +64,7 @@ impl PostgresStore {
             low_water: LowWater::new(options.low_water),
             list_walk_max: options.list_walk_max,
             wakes: Wakes::new(options.wake_url().map(connect_options).transpose()?),
+            components: options.components.clone(),
         })
     }
 
@@ -80,7 +83,7 @@ impl PostgresStore {
     }
 
     /// Runs one statement as a transaction of its own.
-    pub(crate) async fn rows(
+    pub async fn rows(
         &self,
         use_: Use,
         statement: Statement<'_>,
@@ -89,7 +92,7 @@ impl PostgresStore {
     }
 
     /// Runs the statement of a request, turning failures into the kernel's errors.
-    pub(crate) async fn fetch(
+    pub async fn fetch(
         &self,
         attempted: &'static str,
         statement: Statement<'_>,
@@ -98,7 +101,7 @@ impl PostgresStore {
     }
 
     /// The same for another use.
-    pub(crate) async fn fetch_as(
+    pub async fn fetch_as(
         &self,
         use_: Use,
         attempted: &'static str,
@@ -111,7 +114,7 @@ impl PostgresStore {
     }
 
     /// The same for a request that writes nothing.
-    pub(crate) async fn read(
+    pub async fn read(
         &self,
         attempted: &'static str,
         statement: Statement<'_>,
@@ -120,7 +123,7 @@ impl PostgresStore {
     }
 
     /// The same for another use that writes nothing.
-    pub(crate) async fn read_as(
+    pub async fn read_as(
         &self,
         use_: Use,
         attempted: &'static str,

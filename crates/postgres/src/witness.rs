@@ -47,7 +47,8 @@ impl PostgresStore {
     }
 }
 
-pub(crate) fn late(row: &PgRow) -> Result<LateResult> {
+/// A late result from its row.
+pub fn late(row: &PgRow) -> Result<LateResult> {
     let outcome = rows::outcome(row)?;
     Ok(LateResult {
         message_id: MessageId(rows::column(row, "message_id")?),

@@ -213,9 +213,15 @@ impl From<Error> for Problem {
                 .with("bytes_max", bytes_max),
             Error::InvalidInput { what, .. } => problem.with("what", what),
             Error::QueueNotEmpty { queue } => problem.with("queue", queue.as_str()),
-            Error::Schema { found, needed, .. } => {
-                problem.with("found", found).with("needed", needed)
-            }
+            Error::Schema {
+                component,
+                found,
+                needed,
+                ..
+            } => problem
+                .with("component", component)
+                .with("found", found)
+                .with("needed", needed),
             Error::Unavailable { certainty, .. } => unavailable(problem, certainty),
             Error::Locked { .. } => problem.with("outcome", "not_done").retry_after(RETRY_AFTER),
             // What the database says of itself is for the log, not for whoever calls.

@@ -19,8 +19,6 @@ CREATE TABLE late (
 
 CREATE TRIGGER late_update BEFORE UPDATE ON late
 BEGIN SELECT raise(ABORT, 'late is append-only: write a new row instead'); END;
-CREATE TRIGGER late_delete BEFORE DELETE ON late
-BEGIN SELECT raise(ABORT, 'late is append-only: nothing recorded is ever removed'); END;
 CREATE TRIGGER late_replace BEFORE INSERT ON late
 WHEN EXISTS (SELECT 1 FROM late
              WHERE message_id = NEW.message_id AND token = NEW.token AND after_all = NEW.after_all)

@@ -1,2 +1,2 @@
--- Remembers an applied migration. ?1 version, ?2 name, ?3 checksum, ?4 applied_at.
-INSERT INTO schema_version (version, name, checksum, applied_at) VALUES (?1, ?2, ?3, ?4)
+-- Records an applied migration. ?1 component, ?2 version, ?3 name, ?4 checksum, ?5 applied_at.
+INSERT INTO schema_version (component, version, name, checksum, applied_at) VALUES (?1, ?2, ?3, ?4, ?5)

@@ -1,7 +1,9 @@
--- Creates the table that remembers which migrations were applied.
+-- Creates the table that records which migrations were applied.
 CREATE TABLE IF NOT EXISTS schema_version (
-    version    INTEGER PRIMARY KEY,
+    component  TEXT NOT NULL,
+    version    INTEGER NOT NULL,
     name       TEXT NOT NULL,
     checksum   TEXT NOT NULL,
-    applied_at INTEGER NOT NULL
-) STRICT
+    applied_at INTEGER NOT NULL,
+    PRIMARY KEY (component, version)
+) STRICT, WITHOUT ROWID

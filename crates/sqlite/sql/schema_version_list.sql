@@ -1,2 +1,2 @@
--- The migrations applied, first to last.
-SELECT version, name, checksum, applied_at FROM schema_version ORDER BY version
+-- The migrations applied, by component, first to last.
+SELECT component, version, name, checksum, applied_at FROM schema_version ORDER BY component, version

@@ -22,7 +22,7 @@ use crate::{
 impl Work<'_> {
     /// `presumed_begun`: the sink may be called from now on without a word. `run_length` is the
     /// length of run to expect; it decides how many are read, never which.
-    pub(crate) async fn claim(
+    pub async fn claim(
         &mut self,
         claim: &Claim,
         presumed_begun: bool,
@@ -231,7 +231,7 @@ impl Work<'_> {
     }
 
     /// Those messages that may have been delivered before.
-    pub(crate) async fn in_doubt(&mut self, entries: &[Entry]) -> Result<Vec<i64>> {
+    pub async fn in_doubt(&mut self, entries: &[Entry]) -> Result<Vec<i64>> {
         let tried = entries.iter().filter(|entry| entry.attempts > 0);
         let tried: Vec<i64> = tried.map(|entry| entry.id.0).collect();
         if tried.is_empty() {
@@ -244,7 +244,8 @@ impl Work<'_> {
         Ok(found)
     }
 
-    pub(crate) async fn renew(&mut self, token: Token, ttl: Duration) -> Result<RenewAnswer> {
+    /// Lets a live lease end later.
+    pub async fn renew(&mut self, token: Token, ttl: Duration) -> Result<RenewAnswer> {
         let Some(lease) = self.live(token).await? else {
             return Ok(RenewAnswer::LeaseLost);
         };
@@ -323,7 +324,7 @@ impl Work<'_> {
     }
 
     /// The lease a token may speak for now.
-    pub(crate) async fn live(&mut self, token: Token) -> Result<Option<LeaseRow>> {
+    pub async fn live(&mut self, token: Token) -> Result<Option<LeaseRow>> {
         let found: Option<LeaseColumns> = sqlx::query_as(sql!("lease_by_token"))
             .bind(token.0)
             .fetch_optional(&mut *self.connection)

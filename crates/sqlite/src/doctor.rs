@@ -1,15 +1,11 @@
 //! The invariants, checked on one snapshot.
 //!
 //! The conservation law first: every message is in exactly one of waiting, a ready run, a lease,
-//! held, dead, delivered. Then what travels with a message, the turns, the ledger of orders, the
-//! payments, the memories, the repositories, the triggers, and the file itself.
+//! held, dead, delivered. Then what travels with a message, the turns, the tables of apps, the triggers,
+//! and the file itself.
 
 mod guards;
-mod memory;
-mod orders;
-mod payments;
 mod places;
-mod scm;
 mod turns;
 
 use std::collections::BTreeMap;
@@ -18,10 +14,10 @@ use consign_kernel::{Finding, MessageId};
 use jiff::Timestamp;
 use sqlx::SqliteConnection;
 
-use crate::{error::Result, sql};
+use crate::{component::Components, error::Result, sql};
 
 /// Findings of one kind shown in full; the rest are counted.
-const SHOWN_MAX: usize = 100;
+pub const SHOWN_MAX: usize = 100;
 
 /// What damage of the file itself is called.
 const FILE: &str = "file";
@@ -31,10 +27,11 @@ const REMEDY: &str = "stop consign, copy the file and its -wal aside, restore th
 pub(crate) async fn examine(
     connection: &mut SqliteConnection,
     now: Timestamp,
+    components: &Components,
 ) -> Result<Vec<Finding>> {
     let mut report = Report::default();
     let examined = match check_file(connection, &mut report).await {
-        Ok(()) => examine_rows(connection, now, &mut report).await,
+        Ok(()) => examine_rows(connection, now, components, &mut report).await,
         Err(failure) => Err(failure),
     };
     match examined {
@@ -50,15 +47,15 @@ pub(crate) async fn examine(
 async fn examine_rows(
     connection: &mut SqliteConnection,
     now: Timestamp,
+    components: &Components,
     report: &mut Report,
 ) -> Result<()> {
     let messages = places::examine(connection, report).await?;
     turns::examine(connection, &messages, report).await?;
-    orders::examine(connection, report).await?;
-    payments::examine(connection, now, report).await?;
-    memory::examine(connection, now, report).await?;
-    scm::examine(connection, report).await?;
-    guards::examine(connection, report).await?;
+    for component in components.iter() {
+        component.examine(connection, now, report).await?;
+    }
+    guards::examine(connection, &components.migrations(), report).await?;
     documents(connection, report).await
 }
 
@@ -90,8 +87,8 @@ async fn documents(connection: &mut SqliteConnection, report: &mut Report) -> Re
 }
 
 /// What was found, by code.
-#[derive(Default)]
-struct Report {
+#[derive(Debug, Default)]
+pub struct Report {
     by_code: BTreeMap<&'static str, Vec<Finding>>,
 }
 
@@ -101,7 +98,8 @@ impl Report {
         self.add(FILE, what, REMEDY, None);
     }
 
-    fn add(
+    /// Adds a finding: its code, what is wrong, what to do, and the messages it is about.
+    pub fn add(
         &mut self,
         code: &'static str,
         what: String,

@@ -14,7 +14,6 @@ use crate::{
     error::{Failure, Result},
     groups::{NewRun, Want},
     job::{Work, arguments},
-    memory::check_memory,
     queues::{policies_of, unknown_queue},
     rows::{self, Entry, later},
     sql,
@@ -26,7 +25,7 @@ const CHUNK_MESSAGES: usize = 1_000;
 const CHUNK_BYTES: usize = 4 * 1024 * 1024;
 
 /// Whether a message's key is taken, and by whom.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum Twin {
     None,
     Stored(MessageId),
@@ -35,49 +34,35 @@ enum Twin {
 }
 
 /// What is known of messages before the first is written.
-pub(crate) struct Plan {
+#[derive(Debug)]
+pub struct Plan {
     policies: HashMap<QueueName, QueuePolicy>,
     twins: Vec<Twin>,
     /// One per message, in order.
-    pub(crate) ids: Vec<MessageId>,
+    pub ids: Vec<MessageId>,
 }
 
 impl Work<'_> {
-    pub(crate) async fn enqueue(&mut self, messages: &[NewMessage]) -> Result<Vec<Enqueued>> {
-        // Before any key is looked up: whose keys are taken is nobody else's business.
-        for (queue, why) in [
-            (
-                consign_orders::QUEUE,
-                "takes orders only. Use POST /do/order",
-            ),
-            (
-                consign_payments::QUEUE,
-                "takes payments only. Use POST /v1/payments",
-            ),
-        ] {
-            if messages
-                .iter()
-                .any(|message| message.queue.as_str() == queue)
-            {
-                return Err(Error::invalid(format!("queue {queue}"), why).into());
+    /// Enqueues all messages or none, as producers do.
+    pub async fn enqueue(&mut self, messages: &[NewMessage]) -> Result<Vec<Enqueued>> {
+        // Before any key is looked up: producers must not learn which keys of an app are taken.
+        for message in messages {
+            if let Some(hook) = self.components.hook_of(&message.queue) {
+                hook.check_enqueue(message)?;
             }
         }
-        let memories = messages
-            .iter()
-            .filter(|message| message.queue.as_str() == consign_memory::QUEUE);
-        memories.into_iter().try_for_each(check_memory)?;
         let plan = self.plan(messages, true).await?;
         self.write_planned(messages, plan).await
     }
 
     /// The same, but a key that is taken is refused even if its message is alike.
-    pub(crate) async fn enqueue_new(&mut self, messages: &[NewMessage]) -> Result<Vec<Enqueued>> {
+    pub async fn enqueue_new(&mut self, messages: &[NewMessage]) -> Result<Vec<Enqueued>> {
         let plan = self.plan(messages, false).await?;
         self.write_planned(messages, plan).await
     }
 
     /// Begins the transaction, refuses what cannot be kept, and gives the others their ids.
-    pub(crate) async fn plan(&mut self, messages: &[NewMessage], may_repeat: bool) -> Result<Plan> {
+    pub async fn plan(&mut self, messages: &[NewMessage], may_repeat: bool) -> Result<Plan> {
         let names: BTreeSet<&QueueName> = messages.iter().map(|message| &message.queue).collect();
         let first = [
             sql!("begin", "queues_named", "message_last_id"),
@@ -114,7 +99,7 @@ impl Work<'_> {
     }
 
     /// Writes messages as planned, in the same transaction.
-    pub(crate) async fn write_planned(
+    pub async fn write_planned(
         &mut self,
         messages: &[NewMessage],
         plan: Plan,

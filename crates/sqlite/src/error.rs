@@ -6,14 +6,15 @@ use consign_kernel::{Certainty, Error};
 
 /// Why an operation did not succeed, before it is known what was being attempted.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub enum Failure {
     /// The caller asked for something that cannot be; nothing was written.
     Refused(Error),
     /// The database could not do it.
     Database(sqlx::Error),
 }
 
-pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
+/// The result of an operation inside a transaction.
+pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
@@ -29,7 +30,7 @@ impl From<sqlx::Error> for Failure {
 
 impl Failure {
     /// Something in the file that no version of consign writes.
-    pub(crate) fn corrupt(what: impl Into<String>) -> Self {
+    pub fn corrupt(what: impl Into<String>) -> Self {
         Self::Refused(Error::Corrupt { what: what.into() })
     }
 
@@ -44,7 +45,7 @@ impl Failure {
     }
 
     /// The kernel's error for a failure before COMMIT: nothing was written.
-    pub(crate) fn during(self, attempted: &'static str) -> Error {
+    pub fn during(self, attempted: &'static str) -> Error {
         match self {
             Self::Refused(error) => error,
             Self::Database(error) => from_database(attempted, error),
@@ -79,7 +80,7 @@ pub(crate) fn closed(attempted: &'static str) -> Error {
 }
 
 /// The kernel's error for a statement that failed while nothing was committed.
-pub(crate) fn from_database(attempted: &'static str, error: sqlx::Error) -> Error {
+pub fn from_database(attempted: &'static str, error: sqlx::Error) -> Error {
     from_shared(attempted, Arc::new(error))
 }
 
@@ -168,7 +169,7 @@ pub(crate) fn is_busy(error: &sqlx::Error) -> bool {
 
 /// Whether SQLite refused what was to be written, as a trigger or a constraint makes it do: trying again
 /// does not help.
-pub(crate) fn is_refusal(error: &sqlx::Error) -> bool {
+pub fn is_refusal(error: &sqlx::Error) -> bool {
     matches!(primary_code(error), Some(CONSTRAINT | MISMATCH | TOO_BIG))
 }
 

@@ -6,7 +6,6 @@ use consign_kernel::{
     AttemptOutcome, By, EndedLease, Expired, Fence, Next, QueueName, TokenPrefix, after_expiry,
     codes,
 };
-use consign_payments::MAY_HAVE_BEGUN;
 use serde_json::json;
 
 use crate::{
@@ -21,7 +20,7 @@ use crate::{
 impl Work<'_> {
     /// Ends up to `limit` expired leases, oldest first, of one queue or of all. What goes back rests
     /// for `rest`.
-    pub(crate) async fn expire(
+    pub async fn expire(
         &mut self,
         limit: u32,
         queue: Option<&QueueName>,
@@ -79,10 +78,10 @@ impl Work<'_> {
     ///
     /// What is only presumed to have begun is treated as if it had not, but its attempt says so, and
     /// the next claim is told that it is in doubt.
-    pub(crate) async fn end(&mut self, lease: LeaseRow, rest: Duration) -> Result<()> {
+    pub async fn end(&mut self, lease: LeaseRow, rest: Duration) -> Result<()> {
         let alone = lease.entries.len() == 1;
         let due_at = later(self.now, rest);
-        let presumed = json!({MAY_HAVE_BEGUN: true}).to_string();
+        let presumed = json!({codes::MAY_HAVE_BEGUN: true}).to_string();
         let mut attempts = Vec::with_capacity(lease.entries.len());
         let mut back: Vec<Entry> = Vec::new();
         let mut departures = Departures::default();

@@ -4,11 +4,11 @@
 ///
 /// Without the feature `failpoints` this is nothing.
 #[cfg(not(feature = "failpoints"))]
-pub(crate) fn point(_name: &'static str) {}
+pub fn point(_name: &'static str) {}
 
 /// Ends the process here if `CONSIGN_FAIL=<point>:kill` names this point.
 #[cfg(feature = "failpoints")]
-pub(crate) fn point(name: &'static str) {
+pub fn point(name: &'static str) {
     let wanted = std::env::var("CONSIGN_FAIL").unwrap_or_default();
     if wanted.strip_suffix(":kill") != Some(name) {
         return;

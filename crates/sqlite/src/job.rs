@@ -15,6 +15,7 @@ use sqlx::{
 use tokio::sync::oneshot;
 
 use crate::{
+    component::Components,
     error::{Failure, Result},
     options::Clock,
     sql,
@@ -22,13 +23,16 @@ use crate::{
 
 /// What an operation works with: a connection inside a write transaction, and the time there.
 #[derive(Debug)]
-pub(crate) struct Work<'c> {
-    pub(crate) connection: &'c mut SqliteConnection,
+pub struct Work<'c> {
+    /// The connection, inside the transaction.
+    pub connection: &'c mut SqliteConnection,
     /// Queues that have something new to claim once the transaction is committed.
-    pub(crate) woken: &'c mut BTreeSet<QueueName>,
+    pub woken: &'c mut BTreeSet<QueueName>,
     /// The clock, read once the write lock is held.
-    pub(crate) now: Timestamp,
+    pub now: Timestamp,
     clock: &'c Clock,
+    /// The hooks of apps.
+    pub(crate) components: &'c Components,
     has_begun: bool,
 }
 
@@ -37,6 +41,7 @@ impl<'c> Work<'c> {
         connection: &'c mut SqliteConnection,
         woken: &'c mut BTreeSet<QueueName>,
         clock: &'c Clock,
+        components: &'c Components,
         has_begun: bool,
     ) -> Self {
         Self {
@@ -44,6 +49,7 @@ impl<'c> Work<'c> {
             connection,
             woken,
             clock,
+            components,
             has_begun,
         }
     }
@@ -54,7 +60,7 @@ impl<'c> Work<'c> {
     }
 
     /// Begins the transaction unless an earlier job of the same one has.
-    pub(crate) async fn open(&mut self) -> Result<()> {
+    pub async fn open(&mut self) -> Result<()> {
         if !self.has_begun {
             sqlx::query(sql!("begin"))
                 .execute(&mut *self.connection)
@@ -66,7 +72,7 @@ impl<'c> Work<'c> {
 
     /// The same, together with the first statements of an operation, given with and without the
     /// beginning. Answers with the rows of each statement.
-    pub(crate) async fn open_with(
+    pub async fn open_with(
         &mut self,
         [with_begin, without]: [&'static str; 2],
         arguments: SqliteArguments,
@@ -81,7 +87,7 @@ impl<'c> Work<'c> {
     }
 
     /// Runs several statements in one trip; answers with the rows of each.
-    pub(crate) async fn rows_of(
+    pub async fn rows_of(
         &mut self,
         statements: &'static str,
         arguments: SqliteArguments,
@@ -108,7 +114,8 @@ impl<'c> Work<'c> {
     }
 }
 
-pub(crate) type WorkFuture<'w, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'w>>;
+/// An operation under way.
+pub type WorkFuture<'w, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'w>>;
 
 /// An operation whose answer's type is nobody's business but its caller's.
 pub(crate) trait Job: Send {
@@ -202,7 +209,9 @@ where
 }
 
 /// The arguments of several statements run together.
-macro_rules! arguments {
+#[macro_export]
+#[doc(hidden)]
+macro_rules! consign_arguments {
     ($($value:expr),*) => {{
         let mut arguments = ::sqlx::sqlite::SqliteArguments::default();
         let added: ::std::result::Result<(), ::sqlx::error::BoxDynError> = Ok(());
@@ -210,4 +219,4 @@ macro_rules! arguments {
         added.map_err(::sqlx::Error::Encode).map(|()| arguments)
     }};
 }
-pub(crate) use arguments;
+pub use consign_arguments as arguments;

@@ -1,11 +1,13 @@
 #![doc = include_str!("../README.md")]
 
 mod claim;
+mod component;
 mod doctor;
 mod enqueue;
 mod error;
 mod expire;
-mod fail;
+#[doc(hidden)]
+pub mod fail;
 mod groups;
 mod job;
 mod list;
@@ -20,7 +22,8 @@ mod queues;
 mod read;
 mod redrive;
 mod resolve;
-mod rows;
+#[doc(hidden)]
+pub mod rows;
 mod scm;
 mod settle;
 mod store;
@@ -28,9 +31,27 @@ mod wait;
 mod witness;
 mod writer;
 
-pub use migrate::{Applied, Migration, Status, migrate, migrations, status};
+pub use component::{Component, Hook};
+pub use migrate::{migrate, status};
 pub use options::{Clock, SqliteOptions};
 pub use store::SqliteStore;
+
+/// What an app's own tables are read and written with, in the engine's transactions.
+pub mod extension {
+    pub use crate::{
+        doctor::{Report as Findings, SHOWN_MAX},
+        enqueue::Plan,
+        error::{Failure, Result, from_database, is_refusal},
+        fail,
+        job::{Work, WorkFuture, arguments},
+        queues::queue,
+        read::{Found, explain, message},
+        rows,
+        settle::{DeadEntry, NewAttempt},
+        store::{chance, snapshot, within, write, write_unopened},
+        witness::{late, late_rows},
+    };
+}
 
 /// The text of a statement under `sql/`, or of several, to be run one after the other.
 ///

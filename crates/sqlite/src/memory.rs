@@ -2,7 +2,9 @@
 //! of the queue's messages are written where their outcomes are: see `memory/follow.rs`.
 
 mod audit;
+mod component;
 mod counts;
+mod doctor;
 mod facts;
 mod follow;
 mod known;
@@ -33,6 +35,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 pub(crate) use self::{counts::unreadable, outbox::check_memory};
+pub(crate) use component::MemoryComponent;
+
 use crate::{
     SqliteStore,
     store::{snapshot, write, write_unopened},

@@ -2,8 +2,9 @@
 
 use std::{fs::OpenOptions, os::unix::fs::OpenOptionsExt, path::Path};
 
-use consign_kernel::{Error, Result};
-use jiff::Timestamp;
+use consign_kernel::{
+    AppliedMigration, ENGINE, Error, Migration, Result, SchemaStatus, migrations,
+};
 use sqlx::{ConnectOptions, Connection, SqliteConnection, sqlite::SqliteJournalMode};
 use tokio::time::{Duration, Instant, sleep};
 
@@ -13,147 +14,17 @@ use crate::{
     rows, sql,
 };
 
-/// One step of the schema.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Migration {
-    /// Its number, from 1.
-    pub version: i64,
-    /// What it is about.
-    pub name: &'static str,
-    /// Its statements.
-    pub sql: &'static str,
-}
-
-/// A migration the database remembers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Applied {
-    /// Its number.
-    pub version: i64,
-    /// What it was about.
-    pub name: String,
-    /// Of its statements.
-    pub checksum: String,
-    /// When, by the machine's clock.
-    pub applied_at: Timestamp,
-}
-
-/// How far a database has come.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Status {
-    /// What was applied, first to last.
-    pub applied: Vec<Applied>,
-    /// The version this program needs.
-    pub needed: i64,
-}
-
-impl Status {
-    /// The newest version applied, 0 for none.
-    pub fn version(&self) -> i64 {
-        self.applied.last().map_or(0, |last| last.version)
-    }
-
-    /// What is still to be applied.
-    pub fn pending(&self) -> impl Iterator<Item = &'static Migration> {
-        let version = self.version();
-        MIGRATIONS
-            .iter()
-            .filter(move |migration| migration.version > version)
-    }
-
-    /// Refuses a schema this program does not fit.
-    pub(crate) fn check(&self) -> Result<()> {
-        self.check_known()?;
-        if self.version() < self.needed {
-            return Err(self.mismatch("run `consign migrate`"));
-        }
-        Ok(())
-    }
-
-    /// Refuses a newer schema, and one whose history is not ours.
-    fn check_known(&self) -> Result<()> {
-        if self.version() > self.needed {
-            return Err(self.mismatch("use a newer consign with this database"));
-        }
-        let ours = |applied: &Applied| {
-            MIGRATIONS.iter().any(|migration| {
-                migration.version == applied.version && checksum(migration.sql) == applied.checksum
-            })
-        };
-        match self.applied.iter().find(|applied| !ours(applied)) {
-            None => Ok(()),
-            Some(Applied { version, name, .. }) => Err(Error::Corrupt {
-                what: format!(
-                    "migration {version} ({name}) in the database is not the one this program has; \
-                     use the consign that applied it"
-                ),
-            }),
-        }
-    }
-
-    fn mismatch(&self, remedy: &'static str) -> Error {
-        Error::Schema {
-            found: self.version(),
-            needed: self.needed,
-            remedy,
-        }
-    }
-}
-
-const MIGRATIONS: &[Migration] = &[
-    Migration {
-        version: 1,
-        name: "tables",
-        sql: include_str!("../migrations/0001_tables.sql"),
-    },
-    Migration {
-        version: 2,
-        name: "append_only",
-        sql: include_str!("../migrations/0002_append_only.sql"),
-    },
-    Migration {
-        version: 3,
-        name: "late_and_redrive",
-        sql: include_str!("../migrations/0003_late_and_redrive.sql"),
-    },
-    Migration {
-        version: 4,
-        name: "orders",
-        sql: include_str!("../migrations/0004_orders.sql"),
-    },
-    Migration {
-        version: 5,
-        name: "payments",
-        sql: include_str!("../migrations/0005_payments.sql"),
-    },
-    Migration {
-        version: 6,
-        name: "logbook",
-        sql: include_str!("../migrations/0006_logbook.sql"),
-    },
-    Migration {
-        version: 7,
-        name: "logbook_search",
-        sql: include_str!("../migrations/0007_logbook_search.sql"),
-    },
-    Migration {
-        version: 8,
-        name: "scm",
-        sql: include_str!("../migrations/0008_scm.sql"),
-    },
-    Migration {
-        version: 9,
-        name: "pulse",
-        sql: include_str!("../migrations/0009_pulse.sql"),
-    },
+/// The engine's own migrations.
+pub(crate) const ENGINE_MIGRATIONS: &[Migration] = migrations![ENGINE;
+    (1, "tables", "../migrations/0001_tables.sql"),
+    (2, "append_only", "../migrations/0002_append_only.sql"),
+    (3, "late_and_redrive", "../migrations/0003_late_and_redrive.sql"),
+    (4, "purge", "../migrations/0004_purge.sql"),
+    (5, "pulse", "../migrations/0005_pulse.sql"),
 ];
 
-/// Every migration, first to last.
-pub fn migrations() -> &'static [Migration] {
-    MIGRATIONS
-}
-
 /// Creates the file if need be and brings its schema up to date.
-pub async fn migrate(options: &SqliteOptions) -> Result<Status> {
+pub async fn migrate(options: &SqliteOptions) -> Result<SchemaStatus> {
     let mut connection = connect_for_migration(options).await?;
     let status = apply(&mut connection, options).await;
     let status = status.map_err(|failure| failure.during("migrate"))?;
@@ -163,11 +34,11 @@ pub async fn migrate(options: &SqliteOptions) -> Result<Status> {
 }
 
 /// How far a database has come; a missing file has come nowhere, and stays missing.
-pub async fn status(options: &SqliteOptions) -> Result<Status> {
+pub async fn status(options: &SqliteOptions) -> Result<SchemaStatus> {
     if !options.path().exists() {
-        return Ok(Status {
+        return Ok(SchemaStatus {
             applied: Vec::new(),
-            needed: needed(),
+            known: options.migrations(),
         });
     }
     let read = async {
@@ -175,7 +46,7 @@ pub async fn status(options: &SqliteOptions) -> Result<Status> {
         let mut connection = opened.map_err(|error| {
             error::from_opening("read the schema's version", options.path(), error)
         })?;
-        let status = read_status(&mut connection).await?;
+        let status = read_status(&mut connection, options).await?;
         connection.close().await?;
         Ok(status)
     };
@@ -183,35 +54,32 @@ pub async fn status(options: &SqliteOptions) -> Result<Status> {
         .map_err(|failure: Failure| failure.during("read the schema's version"))
 }
 
-pub(crate) fn needed() -> i64 {
-    MIGRATIONS.last().map_or(0, |last| last.version)
-}
-
 async fn apply(
     connection: &mut SqliteConnection,
     options: &SqliteOptions,
-) -> error::Result<Status> {
+) -> error::Result<SchemaStatus> {
     // Whoever waits here finds the work done when it is let in.
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
     sqlx::query(sql!("schema_version_create"))
         .execute(&mut *transaction)
         .await?;
-    let before = read_status(&mut transaction).await?;
+    let before = read_status(&mut transaction, options).await?;
     before.check_known()?;
     for migration in before.pending() {
         sqlx::raw_sql(migration.sql)
             .execute(&mut *transaction)
             .await
-            .map_err(|error| obstacle(migration, error))?;
+            .map_err(|error| obstacle(&migration, error))?;
         sqlx::query(sql!("schema_version_add"))
+            .bind(migration.component)
             .bind(migration.version)
             .bind(migration.name)
-            .bind(checksum(migration.sql))
+            .bind(migration.checksum())
             .bind(rows::micros(options.clock.now()))
             .execute(&mut *transaction)
             .await?;
     }
-    let after = read_status(&mut transaction).await?;
+    let after = read_status(&mut transaction, options).await?;
     transaction.commit().await?;
     Ok(after)
 }
@@ -220,6 +88,7 @@ async fn apply(
 fn obstacle(step: &Migration, error: sqlx::Error) -> Failure {
     match error::statement_words(&error) {
         Some(words) => Failure::Refused(Error::Migration {
+            component: step.component,
             version: step.version,
             name: step.name,
             why: format!("{words}; give consign a file of its own"),
@@ -228,17 +97,22 @@ fn obstacle(step: &Migration, error: sqlx::Error) -> Failure {
     }
 }
 
-pub(crate) async fn read_status(connection: &mut SqliteConnection) -> error::Result<Status> {
+async fn read_status(
+    connection: &mut SqliteConnection,
+    options: &SqliteOptions,
+) -> error::Result<SchemaStatus> {
     let exists: bool = sqlx::query_scalar(sql!("schema_version_exists"))
         .fetch_one(&mut *connection)
         .await?;
     let mut applied = Vec::new();
     if exists {
-        let rows: Vec<(i64, String, String, i64)> = sqlx::query_as(sql!("schema_version_list"))
-            .fetch_all(&mut *connection)
-            .await?;
-        for (version, name, checksum, applied_at) in rows {
-            applied.push(Applied {
+        let rows: Vec<(String, i64, String, String, i64)> =
+            sqlx::query_as(sql!("schema_version_list"))
+                .fetch_all(&mut *connection)
+                .await?;
+        for (component, version, name, checksum, applied_at) in rows {
+            applied.push(AppliedMigration {
+                component,
                 version,
                 name,
                 checksum,
@@ -246,9 +120,9 @@ pub(crate) async fn read_status(connection: &mut SqliteConnection) -> error::Res
             });
         }
     }
-    Ok(Status {
+    Ok(SchemaStatus {
         applied,
-        needed: needed(),
+        known: options.migrations(),
     })
 }
 
@@ -283,12 +157,4 @@ async fn connect_for_migration(options: &SqliteOptions) -> Result<SqliteConnecti
             }
         }
     }
-}
-
-/// FNV-1a: it guards against edited files, not against adversaries.
-fn checksum(sql: &str) -> String {
-    let hash = sql.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    format!("{hash:016x}")
 }

@@ -46,6 +46,9 @@ impl Work<'_> {
         // Recorded first: the ledger of orders follows a requeue by the time of its audit entry.
         self.record_actions(by, action, &actions).await?;
         let entries = self.take_out(take, &moving).await?;
+        if from == StateKind::Dead {
+            self.call_requeued(&found, &moving).await?;
+        }
         let waiting = self.back_in_line(&found, &entries).await?;
         let answer = |id: &MessageId| {
             let answer = match found.get(id).map(|found| found.state) {
@@ -62,6 +65,22 @@ impl Work<'_> {
             Moved { id: *id, answer }
         };
         Ok(ids.iter().map(answer).collect())
+    }
+
+    /// Calls the hooks of the queues that these messages were put back into.
+    async fn call_requeued(
+        &mut self,
+        found: &HashMap<MessageId, Found>,
+        moving: &[MessageId],
+    ) -> Result<()> {
+        for hook in self.components.hooks() {
+            let is_its = |id: &&MessageId| found[id].queue.as_str() == hook.queue();
+            let ids: Vec<MessageId> = moving.iter().filter(is_its).copied().collect();
+            if !ids.is_empty() {
+                hook.requeued(self, &ids).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Takes messages out of the place a statement names; answers with them, by id.

@@ -1,10 +1,12 @@
 //! Where the database is and how to open it.
 
-use std::{path::Path, str::FromStr, time::Duration};
+use std::{path::Path, str::FromStr, sync::Arc, time::Duration};
 
-use consign_kernel::{Error, ManualClock, Result};
+use consign_kernel::{Error, ManualClock, Migration, Result};
 use jiff::Timestamp;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteSynchronous};
+
+use crate::component::{Component, Components};
 
 /// The clock every lease decision is made by.
 ///
@@ -39,6 +41,7 @@ pub struct SqliteOptions {
     pub(crate) readers: u32,
     pub(crate) poll_interval: Duration,
     pub(crate) list_walk_max: u32,
+    pub(crate) components: Components,
 }
 
 impl SqliteOptions {
@@ -64,6 +67,7 @@ impl SqliteOptions {
             readers: 4,
             poll_interval: Duration::from_millis(100),
             list_walk_max: 10_000,
+            components: builtin(),
         })
     }
 
@@ -106,6 +110,17 @@ impl SqliteOptions {
         }
     }
 
+    /// Adds an app's tables and hooks.
+    pub fn component(mut self, component: Arc<dyn Component>) -> Self {
+        self.components.add(component);
+        self
+    }
+
+    /// Every migration of the engine and the apps, in the order in which they are applied.
+    pub fn migrations(&self) -> Vec<Migration> {
+        self.components.migrations()
+    }
+
     /// The file.
     pub fn path(&self) -> &Path {
         self.connect.get_filename()
@@ -140,4 +155,14 @@ impl SqliteOptions {
             .pragma("cache_size", "-32768")
             .row_buffer_size(1_024)
     }
+}
+
+/// The apps that live in this crate.
+fn builtin() -> Components {
+    let mut components = Components::default();
+    components.add(Arc::new(crate::orders::OrdersComponent));
+    components.add(Arc::new(crate::payments::PaymentsComponent));
+    components.add(Arc::new(crate::memory::MemoryComponent));
+    components.add(Arc::new(crate::scm::ScmComponent));
+    components
 }

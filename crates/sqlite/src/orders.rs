@@ -2,7 +2,9 @@
 //! `migrations/0004_orders.sql`.
 
 mod accept;
+mod component;
 mod direct;
+mod doctor;
 mod purge;
 mod rows;
 
@@ -15,6 +17,8 @@ use consign_orders::{
     PurgeReport, Verified,
 };
 use jiff::Timestamp;
+
+pub(crate) use component::OrdersComponent;
 
 use crate::{
     SqliteStore, fail,

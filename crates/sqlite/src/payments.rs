@@ -1,6 +1,8 @@
 //! Payments: a row beside each message of their queue. See `migrations/0005_payments.sql`.
 
 mod complete;
+mod component;
+mod doctor;
 mod enqueue;
 mod reconcile;
 mod rows;
@@ -18,6 +20,8 @@ use consign_payments::{
 };
 use sqlx::SqliteConnection;
 use uuid::Uuid;
+
+pub(crate) use component::PaymentsComponent;
 
 use crate::{
     SqliteStore, fail,

@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 
 use consign_kernel::{
-    By, Counts, Error, MessageId, OnUncertain, PAGE_ENTRIES_MAX, Queue, QueueName, QueuePolicy,
-    Totals, nearest,
+    By, Counts, Error, MessageId, PAGE_ENTRIES_MAX, Queue, QueueName, QueuePolicy, Totals, nearest,
 };
 use jiff::Timestamp;
 use sqlx::{FromRow, SqliteConnection, sqlite::SqliteRow};
@@ -17,7 +16,8 @@ use crate::{
 };
 
 impl Work<'_> {
-    pub(crate) async fn put_queue(
+    /// Creates a queue or changes its policy.
+    pub async fn put_queue(
         &mut self,
         name: &QueueName,
         policy: &QueuePolicy,
@@ -25,10 +25,8 @@ impl Work<'_> {
     ) -> Result<Queue> {
         by.validate()?;
         policy.validate()?;
-        if name.as_str() == consign_payments::QUEUE && policy.on_uncertain == OnUncertain::Resend {
-            // A payment in doubt is asked about or parked, never sent again unasked.
-            let why = "must be probe or hold in queue payments";
-            return Err(Error::invalid("policy.on_uncertain", why).into());
+        if let Some(hook) = self.components.hook_of(name) {
+            hook.check_policy(policy)?;
         }
         if let Some(queue) = queue(self.connection, name).await? {
             let order = |policy: &QueuePolicy| (policy.ordered, policy.on_dead);
@@ -88,7 +86,7 @@ impl Work<'_> {
     }
 
     /// Records what a person did to queues or messages.
-    pub(crate) async fn record_actions(
+    pub async fn record_actions(
         &mut self,
         by: &By,
         action: &str,
@@ -109,7 +107,7 @@ impl Work<'_> {
     }
 
     /// The rules of these queues.
-    pub(crate) async fn policies<'l>(
+    pub async fn policies<'l>(
         &mut self,
         names: impl IntoIterator<Item = &'l QueueName>,
     ) -> Result<HashMap<QueueName, QueuePolicy>> {
@@ -131,10 +129,8 @@ pub(crate) fn policies_of(rows: &[SqliteRow]) -> Result<HashMap<QueueName, Queue
     rows.iter().map(named).collect()
 }
 
-pub(crate) async fn queue(
-    connection: &mut SqliteConnection,
-    name: &QueueName,
-) -> Result<Option<Queue>> {
+/// A queue by its name.
+pub async fn queue(connection: &mut SqliteConnection, name: &QueueName) -> Result<Option<Queue>> {
     let row: Option<QueueColumns> = sqlx::query_as(sql!("queue"))
         .bind(name.as_str())
         .fetch_optional(connection)

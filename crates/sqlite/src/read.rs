@@ -21,10 +21,13 @@ use crate::{
 
 /// A message and where it is.
 #[derive(Debug)]
-pub(crate) struct Found {
-    pub(crate) queue: QueueName,
-    pub(crate) group: Option<String>,
-    pub(crate) state: StateKind,
+pub struct Found {
+    /// Its queue.
+    pub queue: QueueName,
+    /// Its group.
+    pub group: Option<String>,
+    /// Its state.
+    pub state: StateKind,
 }
 
 /// A ready run that holds a message somebody looks for.
@@ -36,10 +39,7 @@ pub(crate) struct HoldingRun {
 
 impl Work<'_> {
     /// Where these messages are; those that do not exist are left out.
-    pub(crate) async fn states(
-        &mut self,
-        ids: &BTreeSet<MessageId>,
-    ) -> Result<HashMap<MessageId, Found>> {
+    pub async fn states(&mut self, ids: &BTreeSet<MessageId>) -> Result<HashMap<MessageId, Found>> {
         if ids.is_empty() {
             return Ok(HashMap::new());
         }
@@ -96,7 +96,8 @@ async fn runs_holding(
     found.into_iter().map(run).collect()
 }
 
-pub(crate) async fn explain(
+/// Why a message is where it is.
+pub async fn explain(
     connection: &mut SqliteConnection,
     now: Timestamp,
     id: MessageId,
@@ -202,10 +203,8 @@ type MessageColumns = (
     String,
 );
 
-pub(crate) async fn message(
-    connection: &mut SqliteConnection,
-    id: MessageId,
-) -> Result<Option<Message>> {
+/// A message by its id.
+pub async fn message(connection: &mut SqliteConnection, id: MessageId) -> Result<Option<Message>> {
     let found: Option<MessageColumns> = sqlx::query_as(sql!("message_get"))
         .bind(id.0)
         .fetch_optional(connection)

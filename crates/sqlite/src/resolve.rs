@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use consign_kernel::{
-    By, Error, Fence, MessageId, Move, Moved, QueueName, QueuePolicy, Report, Resolution,
+    By, Error, Fence, MessageId, Move, Moved, Payload, QueueName, QueuePolicy, Report, Resolution,
     StateKind, Token, after_resolution, codes,
 };
 use serde_json::Value;
@@ -31,12 +31,11 @@ impl Work<'_> {
         let ids: BTreeSet<MessageId> = ids.iter().copied().collect();
         resolution.validate(ids.len())?;
         if let Some(text) = resolution.result() {
-            consign_orders::json::parse_strict(text)
-                .map_err(|why| Error::invalid("result", why))?;
+            Payload::parse(text).map_err(|why| Error::invalid("result", why.to_string()))?;
         }
         let found = self.states(&ids).await?;
         for queue in found.values().map(|found| &found.queue) {
-            if ![consign_orders::QUEUE, consign_payments::QUEUE].contains(&queue.as_str()) {
+            if self.components.hook_of(queue).is_none() {
                 resolution.refuse_result(queue)?;
             }
         }
@@ -140,23 +139,18 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// What the attempt keeps of a person's word about an order or a payment.
+    /// What the attempt keeps of a person's resolution, if the queue has an app.
     async fn result_of(
         &mut self,
         queue: &QueueName,
         id: MessageId,
         resolution: &Resolution,
     ) -> Result<Option<Value>> {
-        Ok(match queue.as_str() {
-            consign_payments::QUEUE => consign_payments::resolved(resolution)?,
-            consign_orders::QUEUE if resolution.state() == StateKind::Delivered => {
-                let message = read::message(self.connection, id).await?;
-                let message =
-                    message.ok_or_else(|| Failure::corrupt(format!("{id} has no message")))?;
-                let statement = resolution.result();
-                Some(consign_orders::resolved(&message.payload, statement)?)
-            }
-            _ => None,
-        })
+        let Some(hook) = self.components.hook_of(queue) else {
+            return Ok(None);
+        };
+        let message = read::message(self.connection, id).await?;
+        let message = message.ok_or_else(|| Failure::corrupt(format!("{id} has no message")))?;
+        Ok(hook.resolve(&message, resolution)?)
     }
 }

@@ -14,12 +14,12 @@ use uuid::Uuid;
 use crate::error::{Failure, Result};
 
 /// A text without the credentials that URIs in it hold.
-pub(crate) fn masked(text: &str) -> Cow<'_, str> {
+pub fn masked(text: &str) -> Cow<'_, str> {
     mask_credentials(text)
 }
 
 /// A document as a column holds it, without the credentials that URIs in it hold.
-pub(crate) fn masked_json(document: &impl Serialize) -> String {
+pub fn masked_json(document: &impl Serialize) -> String {
     let text = json(document);
     if !may_hold_credentials(&text) {
         return text;
@@ -32,12 +32,12 @@ pub(crate) fn masked_json(document: &impl Serialize) -> String {
 
 /// A message on its way, with what must travel along.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
-    pub(crate) id: MessageId,
+pub struct Entry {
+    pub id: MessageId,
     /// Attempts that count toward the queue's limit.
-    pub(crate) tries: u32,
+    pub tries: u32,
     /// Attempt rows written so far.
-    pub(crate) attempts: u32,
+    pub attempts: u32,
 }
 
 impl Entry {
@@ -92,7 +92,7 @@ pub(crate) fn entries(
 }
 
 /// A JSON array of numbers.
-pub(crate) fn array(numbers: impl Iterator<Item = i64>) -> String {
+pub fn array(numbers: impl Iterator<Item = i64>) -> String {
     use std::fmt::Write;
     let mut text = String::with_capacity(2 + 8 * numbers.size_hint().0);
     text.push('[');
@@ -107,40 +107,40 @@ pub(crate) fn array(numbers: impl Iterator<Item = i64>) -> String {
 }
 
 /// The ids of messages as a JSON array.
-pub(crate) fn id_array<'a>(ids: impl IntoIterator<Item = &'a MessageId>) -> String {
+pub fn id_array<'a>(ids: impl IntoIterator<Item = &'a MessageId>) -> String {
     array(ids.into_iter().map(|id| id.0))
 }
 
-pub(crate) fn numbers(what: &dyn Fn() -> String, text: &str) -> Result<Vec<i64>> {
+pub fn numbers(what: &dyn Fn() -> String, text: &str) -> Result<Vec<i64>> {
     serde_json::from_str(text).map_err(|error| Failure::corrupt(format!("{}: {error}", what())))
 }
 
 /// Rows for a statement that takes them apart with `json_each`.
-pub(crate) fn json(rows: &impl serde::Serialize) -> String {
+pub fn json(rows: &impl serde::Serialize) -> String {
     serde_json::to_string(rows).expect("invariant: rows serialise")
 }
 
-pub(crate) fn count(number: i64) -> Result<u32> {
+pub fn count(number: i64) -> Result<u32> {
     u32::try_from(number).map_err(|_| Failure::corrupt(format!("{number} is not a count")))
 }
 
-pub(crate) fn micros(at: Timestamp) -> i64 {
+pub fn micros(at: Timestamp) -> i64 {
     at.as_microsecond()
 }
 
-pub(crate) fn timestamp(micros: i64) -> Result<Timestamp> {
+pub fn timestamp(micros: i64) -> Result<Timestamp> {
     Timestamp::from_microsecond(micros)
         .map_err(|_| Failure::corrupt(format!("{micros} is not a time in microseconds")))
 }
 
 /// `now` plus a duration, in microseconds; at the end of the calendar at the latest.
-pub(crate) fn later(now: Timestamp, by: Duration) -> Timestamp {
+pub fn later(now: Timestamp, by: Duration) -> Timestamp {
     let micros = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
     now.saturating_add(SignedDuration::from_micros(micros))
         .expect("invariant: adding a duration saturates")
 }
 
-pub(crate) fn queue_name(name: &str) -> Result<QueueName> {
+pub fn queue_name(name: &str) -> Result<QueueName> {
     QueueName::from_str(name).map_err(|error| Failure::corrupt(error.to_string()))
 }
 
@@ -149,12 +149,12 @@ pub(crate) fn policy(queue: &str, text: &str) -> Result<QueuePolicy> {
         .map_err(|error| Failure::corrupt(format!("the policy of queue {queue} is {error}")))
 }
 
-pub(crate) fn document<T: DeserializeOwned>(text: &str) -> Result<T> {
+pub fn document<T: DeserializeOwned>(text: &str) -> Result<T> {
     serde_json::from_str(text)
         .map_err(|error| Failure::corrupt(format!("a stored document is {error}")))
 }
 
-pub(crate) fn payload(text: &str) -> Result<Payload> {
+pub fn payload(text: &str) -> Result<Payload> {
     Payload::parse(text)
         .map_err(|error| Failure::corrupt(format!("a stored payload cannot be read: {error}")))
 }
@@ -171,21 +171,21 @@ pub(crate) fn queue((name, text, paused_at): QueueColumns) -> Result<Queue> {
 
 /// A lease as stored, with the rules of its queue.
 #[derive(Clone, Debug)]
-pub(crate) struct LeaseRow {
-    pub(crate) fence: Fence,
-    pub(crate) token: Token,
-    pub(crate) queue: QueueName,
-    pub(crate) owner: String,
-    pub(crate) claimed_at: Timestamp,
-    pub(crate) expires_at: Timestamp,
-    pub(crate) entries: Vec<Entry>,
-    pub(crate) begun: BTreeSet<MessageId>,
+pub struct LeaseRow {
+    pub fence: Fence,
+    pub token: Token,
+    pub queue: QueueName,
+    pub owner: String,
+    pub claimed_at: Timestamp,
+    pub expires_at: Timestamp,
+    pub entries: Vec<Entry>,
+    pub begun: BTreeSet<MessageId>,
     /// Whether the sink may have been called for anything in it without a word.
-    pub(crate) presumed_begun: bool,
-    pub(crate) policy: QueuePolicy,
+    pub presumed_begun: bool,
+    pub policy: QueuePolicy,
 }
 
-pub(crate) type LeaseColumns = (
+pub type LeaseColumns = (
     i64,
     Uuid,
     String,
@@ -201,7 +201,8 @@ pub(crate) type LeaseColumns = (
 );
 
 impl LeaseRow {
-    pub(crate) fn new(columns: LeaseColumns) -> Result<Self> {
+    /// Reads a row of `lease` with the policy of its queue.
+    pub fn new(columns: LeaseColumns) -> Result<Self> {
         let (
             fence,
             token,
@@ -237,7 +238,7 @@ impl LeaseRow {
     }
 
     /// Those of `ids` that this lease does not hold, sorted, each once.
-    pub(crate) fn strangers(&self, ids: impl Iterator<Item = MessageId>) -> Vec<MessageId> {
+    pub fn strangers(&self, ids: impl Iterator<Item = MessageId>) -> Vec<MessageId> {
         let held: BTreeSet<MessageId> = self.entries.iter().map(|entry| entry.id).collect();
         let asked: BTreeSet<MessageId> = ids.collect();
         asked.difference(&held).copied().collect()
@@ -278,7 +279,7 @@ pub(crate) fn attempt(columns: AttemptColumns) -> Result<Attempt> {
     })
 }
 
-pub(crate) fn attempt_outcome(word: &str) -> Result<AttemptOutcome> {
+pub fn attempt_outcome(word: &str) -> Result<AttemptOutcome> {
     AttemptOutcome::from_word(word)
         .ok_or_else(|| Failure::corrupt(format!("{word:?} is not an outcome")))
 }

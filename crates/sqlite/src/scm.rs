@@ -1,6 +1,8 @@
 //! What is known of repositories: see `migrations/0008_scm.sql`.
 
 mod check;
+mod component;
+mod doctor;
 mod patches;
 mod read;
 mod record;
@@ -14,6 +16,8 @@ use consign_scm::{
     RepoStatus, ScmLedger, Step, Stream,
 };
 use serde_json::Value;
+
+pub(crate) use component::ScmComponent;
 
 use crate::{
     SqliteStore,

@@ -22,13 +22,19 @@ const KINDS_MAX: usize = 4;
 
 /// An attempt to be written, apart from what its lease says.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct NewAttempt {
-    pub(crate) entry: Entry,
-    pub(crate) outcome: AttemptOutcome,
-    pub(crate) code: Option<String>,
-    pub(crate) detail: Option<String>,
-    pub(crate) result: Option<String>,
-    pub(crate) next_due_at: Option<Timestamp>,
+pub struct NewAttempt {
+    /// The message, with its counters before this attempt.
+    pub entry: Entry,
+    /// Its outcome.
+    pub outcome: AttemptOutcome,
+    /// Its code.
+    pub code: Option<String>,
+    /// Its detail.
+    pub detail: Option<String>,
+    /// Its result, as JSON text.
+    pub result: Option<String>,
+    /// The time at which the message becomes due again.
+    pub next_due_at: Option<Timestamp>,
 }
 
 impl NewAttempt {
@@ -43,10 +49,13 @@ impl NewAttempt {
     }
 }
 
+/// A message that is dead from here on: its attempt, code and detail.
+pub type DeadEntry = (MessageId, u32, String, Option<String>);
+
 /// Where messages that leave a lease go.
 #[derive(Default)]
 pub(crate) struct Departures {
-    pub(crate) dead: Vec<(MessageId, u32, String, Option<String>)>,
+    pub(crate) dead: Vec<DeadEntry>,
     /// With why, for programs.
     pub(crate) held: Vec<(Entry, &'static str)>,
     /// Delivered or dead (`true`), in order: their groups may move on.
@@ -108,15 +117,15 @@ impl Work<'_> {
             .iter()
             .filter(|report| !recorded.contains_key(&report.id));
         let fresh: Vec<&Report> = fresh.collect();
-        if lease.queue.as_str() == consign_payments::QUEUE {
-            consign_payments::require_references(fresh.iter().copied())?;
+        if let Some(hook) = self.components.hook_of(&lease.queue) {
+            hook.check_reports(&fresh)?;
         }
         recorded.extend(self.record(lease, &fresh, chance).await?);
         Ok(SettleAnswer::Settled(in_order(&reports, recorded)))
     }
 
     /// Writes attempts, moves the messages, shrinks or ends the lease.
-    pub(crate) async fn record(
+    pub async fn record(
         &mut self,
         lease: LeaseRow,
         reports: &[&Report],
@@ -180,7 +189,9 @@ impl Work<'_> {
         rest.entries.retain(|entry| !settled.contains(&entry.id));
         rest.begun.retain(|id| !settled.contains(id));
         self.append_attempts(&lease, &attempts, rest).await?;
-        self.follow_attempts(&lease, &attempts).await?;
+        if let Some(hook) = self.components.hook_of(&lease.queue) {
+            hook.settled(self, &lease, &attempts).await?;
+        }
         let runs: Vec<NewRun<'_>> = back
             .iter()
             .map(|(due_at, entries)| NewRun {
@@ -212,7 +223,9 @@ impl Work<'_> {
                 .bind(rows::micros(self.now))
                 .execute(&mut *self.connection)
                 .await?;
-            self.follow_dead(lease, &dead).await?;
+            if let Some(hook) = self.components.hook_of(&lease.queue) {
+                hook.died(self, lease, &dead).await?;
+            }
         }
         let mut by_reason: BTreeMap<&str, Vec<_>> = BTreeMap::new();
         for (entry, reason) in held {
@@ -317,7 +330,7 @@ impl Work<'_> {
     }
 
     /// What was recorded for these messages under a token, and where they are now.
-    pub(crate) async fn recorded_under(
+    pub async fn recorded_under(
         &mut self,
         token: Token,
         ids: &[MessageId],

@@ -1,6 +1,7 @@
 //! The store itself: each operation begins a transaction, does its work, and ends it.
 
 use std::{
+    collections::BTreeSet,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -16,16 +17,20 @@ use consign_kernel::{
     QueuePolicy, Redrive, RedriveId, RedrivePlan, ReleaseAnswer, RenewAnswer, Report, Resolution,
     Result, SettleAnswer, Store, Token, TokenPrefix, Totals,
 };
+use jiff::Timestamp;
 use sqlx::{Sqlite, SqliteConnection, SqlitePool, sqlite::SqlitePoolOptions};
 use uuid::Uuid;
 
 use crate::{
+    component::Components,
     doctor,
     error::from_database,
-    fail, list,
+    fail,
+    job::{Work, WorkFuture},
+    list,
     migrate::{migrate, status},
     options::{Clock, SqliteOptions},
-    pulse, queues, read, redrive,
+    pulse, queues, read, redrive, sql,
     wait::Waiters,
     witness,
     writer::Writer,
@@ -45,6 +50,7 @@ pub(crate) struct Inner {
     pub(crate) turns: SqlitePool,
     waiters: Arc<Waiters>,
     pub(crate) clock: Clock,
+    pub(crate) components: Components,
     /// How many messages or attempts a page of a list walks over.
     list_walk_max: u32,
     /// Messages per run in the last claim: how many runs the next one reads at first.
@@ -53,9 +59,11 @@ pub(crate) struct Inner {
 
 /// Hands one operation to the writer, with copies of what it needs: the caller may go away before
 /// it is done.
-macro_rules! write {
+#[macro_export]
+#[doc(hidden)]
+macro_rules! consign_write {
     ($store:expr, $attempted:literal, ($($needed:ident),*), |$work:ident| $operation:expr) => {
-        $crate::store::write_unopened!($store, $attempted, ($($needed),*), |$work| async {
+        $crate::consign_write_unopened!($store, $attempted, ($($needed),*), |$work| async {
             $work.open().await?;
             $operation.await
         })
@@ -63,10 +71,12 @@ macro_rules! write {
 }
 
 /// The same for operations that begin the transaction together with their first statement.
-macro_rules! write_unopened {
+#[macro_export]
+#[doc(hidden)]
+macro_rules! consign_write_unopened {
     ($store:expr, $attempted:literal, ($($needed:ident),*), |$work:ident| $operation:expr) => {{
         $(let $needed = ::std::sync::Arc::new($needed.to_owned());)*
-        let answer = $store.inner.writer.run($attempted, move |$work| {
+        let answer = $store.write($attempted, move |$work| {
             $(let $needed = ::std::sync::Arc::clone(&$needed);)*
             Box::pin(async move { $operation.await })
         });
@@ -75,29 +85,31 @@ macro_rules! write_unopened {
 }
 
 /// Runs one operation on one snapshot.
-macro_rules! snapshot {
+#[macro_export]
+#[doc(hidden)]
+macro_rules! consign_snapshot {
     ($store:expr, $attempted:literal, |$connection:ident| $operation:expr) => {{
         let mut $connection = $store.read($attempted).await?;
         let answer = $operation.await;
-        answer.map_err(|failure: $crate::error::Failure| failure.during($attempted))
+        answer.map_err(|failure: $crate::extension::Failure| failure.during($attempted))
     }};
 }
 
 /// Runs one operation inside the caller's own transaction, all of it or nothing.
 ///
 /// The savepoint keeps that for a caller who goes on after a failed write.
-macro_rules! within {
+#[macro_export]
+#[doc(hidden)]
+macro_rules! consign_within {
     ($store:expr, $attempted:ident, $connection:ident, |$work:ident| $operation:expr) => {{
         let done = async {
             ::sqlx::query("SAVEPOINT consign_within")
                 .execute(&mut *$connection)
                 .await?;
-            ::sqlx::query($crate::sql!("write_lock"))
-                .execute(&mut *$connection)
-                .await?;
+            $store.lock_for_write(&mut *$connection).await?;
             let mut woken = ::std::collections::BTreeSet::new();
-            let clock = &$store.inner.clock;
-            let mut $work = $crate::job::Work::new(&mut *$connection, &mut woken, clock, true);
+            let mut within = $store.work_within(&mut *$connection, &mut woken);
+            let $work = &mut within;
             let answer = $operation.await;
             if answer.is_err() {
                 ::sqlx::query("ROLLBACK TO consign_within")
@@ -109,12 +121,15 @@ macro_rules! within {
                 .await?;
             answer
         };
-        let done: $crate::error::Result<_> = done.await;
+        let done: $crate::extension::Result<_> = done.await;
         done.map_err(|failure| failure.during($attempted))
     }};
 }
 
-pub(crate) use {snapshot, within, write, write_unopened};
+pub use {
+    consign_snapshot as snapshot, consign_within as within, consign_write as write,
+    consign_write_unopened as write_unopened,
+};
 
 impl SqliteStore {
     /// Opens a database whose schema fits this program.
@@ -149,6 +164,7 @@ impl SqliteStore {
                 turns,
                 waiters,
                 clock: options.clock.clone(),
+                components: options.components.clone(),
                 list_walk_max: options.list_walk_max,
                 run_length: AtomicUsize::new(1),
             }),
@@ -178,8 +194,41 @@ impl SqliteStore {
         closed.map_err(|error| from_database("close", error))
     }
 
+    /// Runs an operation as one write transaction, or as part of one, and answers once it is committed.
+    /// The operation may run twice: only what the last run wrote is kept.
+    pub async fn write<T, F>(&self, attempted: &'static str, operation: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: for<'w> Fn(&'w mut Work<'_>) -> WorkFuture<'w, T> + Send + 'static,
+    {
+        self.inner.writer.run(attempted, operation).await
+    }
+
+    /// Takes the write lock in a transaction of the caller's own.
+    pub async fn lock_for_write(&self, connection: &mut SqliteConnection) -> sqlx::Result<()> {
+        let locked = sqlx::query(sql!("write_lock")).execute(connection).await;
+        locked.map(drop)
+    }
+
+    /// What an operation works with inside a transaction of the caller's own.
+    pub fn work_within<'c>(
+        &'c self,
+        connection: &'c mut SqliteConnection,
+        woken: &'c mut BTreeSet<QueueName>,
+    ) -> Work<'c> {
+        let Inner {
+            clock, components, ..
+        } = &*self.inner;
+        Work::new(connection, woken, clock, components, true)
+    }
+
+    /// The time by the clock of the store.
+    pub fn now(&self) -> Timestamp {
+        self.inner.clock.now()
+    }
+
     /// The kernel's claim; `presumed_begun`: the sink may be called from now on without a word.
-    pub(crate) async fn take(&self, claim: &Claim, presumed_begun: bool) -> Result<Option<Lease>> {
+    pub async fn take(&self, claim: &Claim, presumed_begun: bool) -> Result<Option<Lease>> {
         let run_length = self.inner.run_length.load(Ordering::Relaxed);
         let claimed = write_unopened!(self, "claim", (claim), |work| work.claim(
             &claim,
@@ -195,7 +244,7 @@ impl SqliteStore {
     }
 
     /// A connection on which all reads see the same moment.
-    pub(crate) async fn read(
+    pub async fn read(
         &self,
         attempted: &'static str,
     ) -> Result<sqlx::Transaction<'static, Sqlite>> {
@@ -456,13 +505,18 @@ impl Store for SqliteStore {
     }
 
     async fn doctor(&self) -> Result<Vec<Finding>> {
-        let now = self.inner.clock.now();
-        snapshot!(self, "doctor", |tx| doctor::examine(&mut tx, now))
+        let Inner {
+            clock, components, ..
+        } = &*self.inner;
+        let now = clock.now();
+        snapshot!(self, "doctor", |tx| doctor::examine(
+            &mut tx, now, components
+        ))
     }
 }
 
 /// A random number in `[0, 1)`: the bits of a random UUID that say nothing of its kind.
-pub(crate) fn chance() -> f64 {
+pub fn chance() -> f64 {
     let (bits, _) = Uuid::new_v4().as_u64_pair();
     // The lowest bits of the upper half are a version and twelve random bits.
     let random = (bits >> 16) << 16;

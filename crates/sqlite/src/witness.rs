@@ -31,12 +31,14 @@ impl Work<'_> {
             .await?;
         let ids: Vec<MessageId> = reports.iter().map(|report| report.id).collect();
         let kept = self.late_kept(&ids, token, None).await?;
-        self.follow_late(&kept, token).await?;
+        for hook in self.components.hooks() {
+            hook.late(self, &kept, token).await?;
+        }
         Ok(kept)
     }
 
     /// Those of these messages that have a late result of this token (and owner), in order.
-    pub(crate) async fn late_kept(
+    pub async fn late_kept(
         &mut self,
         ids: &[MessageId],
         token: Token,
@@ -53,7 +55,7 @@ impl Work<'_> {
 }
 
 /// Reports as `late_append.sql` and its like take them.
-pub(crate) fn late_rows(reports: &[Report]) -> String {
+pub fn late_rows(reports: &[Report]) -> String {
     let row = |report: &Report| {
         let outcome = AttemptOutcome::from(report.outcome).as_str();
         let result = report.result.as_ref().map(rows::json);
@@ -75,10 +77,8 @@ type LateColumns = (
     i64,
 );
 
-pub(crate) async fn late(
-    connection: &mut SqliteConnection,
-    id: MessageId,
-) -> Result<Vec<LateResult>> {
+/// The late results about a message.
+pub async fn late(connection: &mut SqliteConnection, id: MessageId) -> Result<Vec<LateResult>> {
     let found: Vec<LateColumns> = sqlx::query_as(sql!("late_list"))
         .bind(id.0)
         .fetch_all(connection)

@@ -166,7 +166,13 @@ impl Driver {
         let mut has_begun = false;
         for index in 0..group.len() {
             let changes = changes_in_tests(&mut connection).await;
-            let mut work = Work::new(&mut connection, &mut woken, &self.clock, has_begun);
+            let mut work = Work::new(
+                &mut connection,
+                &mut woken,
+                &self.clock,
+                &self.options.components,
+                has_begun,
+            );
             let ran = group[index].run(&mut work).await;
             has_begun = work.has_begun();
             match ran {

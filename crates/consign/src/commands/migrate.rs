@@ -1,13 +1,14 @@
 //! `consign migrate`: the database's schema.
 
-use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 use clap::{Args, ValueEnum};
+use consign_kernel::{Error, Migration, SchemaStatus};
 use serde_json::{Value, json};
 
 use crate::{
     context::Context,
-    database::{self, Schema, Step},
+    database,
     failure::{Exit, Failure},
     output::Table,
 };
@@ -46,62 +47,97 @@ async fn up(context: &Context) -> Result<(), Failure> {
     let before = database::status(&address).await;
     // A login that may not even look is told what it takes to migrate.
     database::migrate(&address).await?;
-    let before = before?;
+    let applied = before?.pending();
     let after = database::status(&address).await?;
-    let mut applied = database::steps(&address);
-    applied.retain(|step| (before.version + 1..=after.version).contains(&step.version));
-    let version = after.version;
     if out.is_json() {
         let applied: Vec<Value> = applied.iter().map(brief).collect();
-        return Ok(out.json(&json!({"version": version, "applied": applied}))?);
+        let answer = json!({"versions": versions(&after), "applied": applied});
+        return Ok(out.json(&answer)?);
     }
-    for step in applied {
-        out.line(format_args!("applied {} {}", step.version, step.name))?;
+    for steps in applied.chunk_by(|a, b| a.component == b.component) {
+        if let ([first, ..], [.., last]) = (steps, steps) {
+            let (from, to) = (first.version, last.version);
+            out.line(format_args!("applied {} {from} to {to}", first.component))?;
+        }
     }
-    Ok(out.line(format_args!("{address} is up to date at version {version}"))?)
+    let versions = written(&versions(&after));
+    Ok(out.line(format_args!("{address} is up to date: {versions}"))?)
 }
 
 async fn status(context: &Context) -> Result<(), Failure> {
     let (out, address) = (context.out, context.address()?);
-    let Schema { version, needed } = database::status(&address).await?;
-    let (applied, pending): (Vec<Step>, Vec<Step>) = database::steps(&address)
-        .into_iter()
-        .partition(|step| step.version <= version);
+    let status = database::status(&address).await?;
+    let (found, needed) = (versions(&status), status.needed());
+    let pending = status.pending();
+    let is_applied = |migration: &&Migration| !pending.contains(migration);
+    let applied: Vec<&Migration> = status.known.iter().filter(is_applied).collect();
     if out.is_json() {
-        let brief = |steps: &[Step]| steps.iter().map(brief).collect::<Vec<_>>();
         return Ok(out.json(&json!({
-            "version": version,
+            "versions": found,
             "needed": needed,
-            "applied": brief(&applied),
-            "pending": brief(&pending),
+            "applied": applied.iter().copied().map(brief).collect::<Vec<_>>(),
+            "pending": pending.iter().map(brief).collect::<Vec<_>>(),
         }))?);
     }
-    let mut table = Table::new([">version", "name", "applied"]);
-    for step in &applied {
-        table.row([step.version.to_string(), step.name.into(), "yes".into()]);
-    }
-    for step in &pending {
-        table.row([step.version.to_string(), step.name.into(), "no".into()]);
+    let mut table = Table::new(["component", ">version", "name", "applied"]);
+    for migration in &status.known {
+        let is_applied = if applied.contains(&migration) {
+            "yes"
+        } else {
+            "no"
+        };
+        table.row([
+            migration.component.into(),
+            migration.version.to_string(),
+            migration.name.into(),
+            is_applied.into(),
+        ]);
     }
     out.table(&table)?;
-    let advice = match version.cmp(&needed) {
-        Ordering::Less => "run `consign migrate`",
-        Ordering::Equal => "nothing to do",
-        Ordering::Greater => "use a newer consign with it",
+    let advice = match status.check() {
+        Ok(()) => "nothing to do".to_owned(),
+        Err(Error::Schema { remedy, .. }) => remedy.to_owned(),
+        Err(error) => error.to_string(),
     };
-    Ok(out.line(format_args!(
-        "{address} is at version {version}, this program needs {needed}: {advice}"
-    ))?)
+    Ok(out.line(format_args!("{address}: {}; {advice}", written(&found)))?)
 }
 
-fn brief(step: &Step) -> Value {
-    json!({"version": step.version, "name": step.name})
+/// The version of each component that this program has.
+fn versions(status: &SchemaStatus) -> BTreeMap<&'static str, i64> {
+    let components = status.needed().into_keys();
+    components
+        .map(|component| (component, status.version(component)))
+        .collect()
+}
+
+fn written(versions: &BTreeMap<&'static str, i64>) -> String {
+    let written = versions
+        .iter()
+        .map(|(component, version)| format!("{component} {version}"));
+    written.collect::<Vec<_>>().join(", ")
+}
+
+fn brief(migration: &Migration) -> Value {
+    let Migration {
+        component,
+        version,
+        name,
+        ..
+    } = migration;
+    json!({"component": component, "version": version, "name": name})
 }
 
 fn print(context: &Context) -> Result<(), Failure> {
     let (out, address) = (context.out, context.address()?);
     if out.is_json() {
-        return Ok(out.json(&json!({"migrations": database::steps(&address)}))?);
+        let with_sql = |migration: &Migration| {
+            let mut written = brief(migration);
+            written["sql"] = json!(migration.sql);
+            written
+        };
+        let migrations = database::migrations(&address)?;
+        let migrations: Vec<Value> = migrations.iter().map(with_sql).collect();
+        return Ok(out.json(&json!({"migrations": migrations}))?);
     }
-    Ok(out.line(database::script(&address).trim_end())?)
+    Ok(out.line(database::script(&address)?.trim_end())?)
 }

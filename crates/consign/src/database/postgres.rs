@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use consign_kernel::Error;
+use consign_kernel::{Error, Migration, SchemaStatus};
 use consign_postgres::{Pooler, PostgresOptions, PostgresStore, sqlstate_of};
 
-use super::{Opened, Schema, Step};
+use super::Opened;
 use crate::failure::{Exit, Failure};
 
 /// How to reach a server.
@@ -62,23 +62,20 @@ pub(super) fn refused(error: Error) -> Failure {
 }
 
 pub(super) async fn migrate(url: &str) -> Result<(), Failure> {
-    consign_postgres::migrate(url).await.map_err(refused)?;
+    consign_postgres::migrate(&PostgresOptions::new(url))
+        .await
+        .map_err(refused)?;
     Ok(())
 }
 
-pub(super) async fn status(url: &str) -> Result<Schema, Error> {
-    let status = consign_postgres::status(url).await?;
-    Ok(Schema {
-        version: status.found,
-        needed: status.newest,
-    })
+pub(super) async fn status(url: &str) -> Result<SchemaStatus, Error> {
+    consign_postgres::status(&PostgresOptions::new(url)).await
 }
 
-pub(super) fn steps() -> Vec<Step> {
-    let step = |migration: &consign_postgres::Migration| Step {
-        version: migration.version,
-        name: migration.name,
-        sql: migration.sql,
-    };
-    consign_postgres::migrations().iter().map(step).collect()
+pub(super) fn migrations(url: &str) -> Vec<Migration> {
+    PostgresOptions::new(url).migrations()
+}
+
+pub(super) fn script(url: &str) -> String {
+    consign_postgres::script(&PostgresOptions::new(url).components)
 }

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use consign_kernel::{Certainty, Error};
+use consign_kernel::{Certainty, Error, Migration, SchemaStatus};
 use consign_sqlite::{SqliteOptions, SqliteStore};
 
-use super::{Opened, Schema, Step};
+use super::Opened;
 use crate::{
     failure::{Exit, Failure},
     output::Output,
@@ -13,7 +13,7 @@ use crate::{
 
 pub(super) async fn open(path: &Path, by_default: bool, out: Output) -> Result<Opened, Failure> {
     let options = options(path)?;
-    if by_default && consign_sqlite::status(&options).await?.version() == 0 {
+    if by_default && consign_sqlite::status(&options).await?.is_empty() {
         consign_sqlite::migrate(&options).await?;
         out.note(format_args!("created {} in this folder", path.display()))?;
     }
@@ -35,12 +35,8 @@ pub(super) async fn migrate(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(super) async fn status(path: &Path) -> Result<Schema, Error> {
-    let status = consign_sqlite::status(&options(path)?).await?;
-    Ok(Schema {
-        version: status.version(),
-        needed: status.needed,
-    })
+pub(super) async fn status(path: &Path) -> Result<SchemaStatus, Error> {
+    consign_sqlite::status(&options(path)?).await
 }
 
 /// What must be free on the disk: the log grows to 16 MiB before it is copied into the file.
@@ -65,13 +61,8 @@ fn has_room(free_bytes: u64) -> Result<(), Error> {
     })
 }
 
-pub(super) fn steps() -> Vec<Step> {
-    let step = |migration: &consign_sqlite::Migration| Step {
-        version: migration.version,
-        name: migration.name,
-        sql: migration.sql,
-    };
-    consign_sqlite::migrations().iter().map(step).collect()
+pub(super) fn migrations(path: &Path) -> Result<Vec<Migration>, Error> {
+    Ok(options(path)?.migrations())
 }
 
 fn options(path: &Path) -> Result<SqliteOptions, Error> {
@@ -86,14 +77,17 @@ fn missing(message: impl Into<String>) -> Failure {
 }
 
 /// For reading: a SQLite file is migrated by this program, never by hand.
-pub(super) fn script() -> String {
-    let text = |step: &Step| {
-        format!(
-            "-- Migration {}: {}\n\n{}\n",
-            step.version, step.name, step.sql
-        )
+pub(super) fn script(path: &Path) -> Result<String, Error> {
+    let text = |migration: &Migration| {
+        let Migration {
+            component,
+            version,
+            name,
+            sql,
+        } = migration;
+        format!("-- Migration {version} of {component}: {name}\n\n{sql}\n")
     };
-    steps().iter().map(text).collect()
+    Ok(migrations(path)?.iter().map(text).collect())
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use consign_kernel::{Error, Result};
+use consign_kernel::Result;
 
 use crate::database::{self, Address};
 
@@ -32,17 +32,9 @@ impl Check {
         if good_at.is_some_and(|at| at.elapsed() < GOOD_FOR) {
             return Ok(());
         }
-        let schema = database::schema(&self.address).await?;
-        if schema.version != schema.needed {
-            *self.lock() = None;
-            return Err(Error::Schema {
-                found: schema.version,
-                needed: schema.needed,
-                remedy: "run `consign migrate`, or a newer program",
-            });
-        }
-        *self.lock() = Some(Instant::now());
-        Ok(())
+        let fits = database::schema(&self.address).await?.check();
+        *self.lock() = fits.is_ok().then(Instant::now);
+        fits
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {

@@ -97,7 +97,7 @@ fn the_variables_are_looked_at_in_order() {
 fn a_migration_is_done_once_and_can_be_looked_at() {
     let consign = Consign::unmigrated();
     let before = consign.json(["migrate", "status"]);
-    assert_eq!(before["version"], 0);
+    assert_eq!(before["versions"]["engine"], 0);
     assert!(
         !consign.folder().join("test.db").exists(),
         "looking makes nothing"
@@ -106,7 +106,7 @@ fn a_migration_is_done_once_and_can_be_looked_at() {
     assert!(!up["applied"].as_array().unwrap().is_empty(), "{up}");
     assert_eq!(consign.json(["migrate", "up"])["applied"], json!([]));
     let after = consign.json(["migrate", "status"]);
-    assert_eq!(after["version"], after["needed"]);
+    assert_eq!(after["versions"], after["needed"]);
     assert_eq!(after["pending"], json!([]));
     let ran = consign.run(["migrate"]).expect(0);
     assert!(ran.stdout.contains("up to date"), "{ran:#?}");

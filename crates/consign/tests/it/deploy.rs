@@ -49,9 +49,9 @@ fn emitted() -> BTreeSet<String> {
     let sources = [
         "crates/worker/src/metrics.rs",
         "crates/server/src/metrics.rs",
-        "crates/orders/src/metrics.rs",
-        "crates/payments/src/metrics.rs",
-        "crates/memory/src/metrics.rs",
+        "apps/orders/src/metrics.rs",
+        "apps/payments/src/metrics.rs",
+        "apps/memory/src/metrics.rs",
         "crates/consign/src/service/scm/metrics.rs",
         "crates/consign/src/telemetry/metrics.rs",
         "crates/consign/src/telemetry/aliases.rs",

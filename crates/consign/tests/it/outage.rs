@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use consign_postgres::migrate;
+use consign_postgres::{PostgresOptions, migrate};
 use consign_testkit::{ChaosProxy, TestDatabase, eventually};
 
 use crate::{
@@ -12,7 +12,8 @@ use crate::{
 };
 
 async fn database() -> TestDatabase {
-    TestDatabase::create(async |url| migrate(url).await.map(drop).unwrap()).await
+    TestDatabase::create(async |url| migrate(&PostgresOptions::new(url)).await.map(drop).unwrap())
+        .await
 }
 
 /// One queue alone, so that the worker does not use up the connections of the pool.
@@ -62,7 +63,7 @@ async fn it_is_not_ready_on_a_newer_schema() {
     let at = service.address();
     assert_eq!(http::get(at, "/readyz").await.status, 200);
     consign
-        .sql("INSERT INTO schema_version SELECT 9999, 'later', 'x', 0")
+        .sql("INSERT INTO schema_version SELECT 'engine', 9999, 'later', 'x', 0")
         .await;
     eventually("it is not ready", SOON, async || {
         let ready = http::get(at, "/readyz").await;

@@ -15,12 +15,12 @@ async fn every_command_on_postgresql() {
     let (code, message) = consign.run(["ls", "--json"]).expect(5).error();
     assert_eq!(code, "schema_mismatch");
     assert!(message.contains("consign migrate"), "{message}");
-    assert_eq!(consign.json(["migrate", "status"])["version"], 0);
+    assert_eq!(consign.json(["migrate", "status"])["versions"]["engine"], 0);
     let up = consign.json(["migrate"]);
     assert!(!up["applied"].as_array().unwrap().is_empty(), "{up}");
     assert_eq!(consign.json(["migrate"])["applied"], json!([]));
     let status = consign.json(["migrate", "status"]);
-    assert_eq!(status["version"], status["needed"]);
+    assert_eq!(status["versions"], status["needed"]);
     let print = consign.run(["migrate", "print"]).expect(0);
     assert!(
         print.stdout.contains("consign.claim"),

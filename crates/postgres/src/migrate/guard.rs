@@ -58,7 +58,8 @@ mod tests {
         let sql = "-- CREATE SCHEMA IF NOT EXISTS x;\nCREATE SCHEMA IF NOT EXISTS a;\nCREATE SCHEMA IF NOT EXISTS b;\n";
         assert_eq!(schemas(sql), ["a", "b"]);
         assert!(guard(&["a", "b"]).contains("IN ('a', 'b')"));
-        let all = crate::migrate::MIGRATIONS.iter().map(|m| m.sql);
+        let known = crate::migrate::migrations(&crate::builtin::components());
+        let all = known.iter().map(|m| m.sql);
         let made: Vec<&str> = all.clone().flat_map(schemas).collect();
         assert_eq!(
             made,

@@ -1,9 +1,9 @@
 //! Why a step of the schema cannot be applied: what is in its way, by schema and name.
 
-use consign_kernel::Error;
+use consign_kernel::{Error, Migration};
 use sqlx::PgConnection;
 
-use super::{LOCK_MAX, Migration, guard::FOREIGN};
+use super::{LOCK_MAX, guard::FOREIGN};
 use crate::error::{hint_of, sqlstate::LOCK_TIMEOUT, state_of, store_error};
 
 /// What a login needs that migrates.
@@ -27,6 +27,7 @@ pub(super) async fn obstacle(
     if state == LOCK_TIMEOUT {
         let holders = lock_holders(connection).await;
         return Error::Migration {
+            component: step.component,
             version: step.version,
             name: step.name,
             why: format!(
@@ -45,6 +46,7 @@ pub(super) async fn obstacle(
             .into_database_error()
             .map(|error| error.message().to_owned());
         return Error::Migration {
+            component: step.component,
             version: step.version,
             name: step.name,
             why: format!("{}. {hint}", said.unwrap_or_default()),
@@ -66,6 +68,7 @@ pub(super) async fn obstacle(
         }
     }
     Error::Migration {
+        component: step.component,
         version: step.version,
         name: step.name,
         why,

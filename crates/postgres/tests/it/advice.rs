@@ -67,7 +67,7 @@ async fn a_login_without_rights_is_told_which_role_it_lacks() {
          consign_operator, as in GRANT consign_auditor TO {name}"
     );
     assert!(error.contains(&none), "{error}");
-    let status = consign_postgres::status(&login.url()).await;
+    let status = consign_postgres::status(&PostgresOptions::new(login.url())).await;
     assert!(told(status.unwrap_err()).contains(&none));
 
     login.grant("consign_producer").await;

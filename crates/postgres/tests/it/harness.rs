@@ -8,9 +8,7 @@ use consign_kernel::{MessageId, NewMessage, Result, Store};
 use consign_memory::Logbook;
 use consign_orders::Ledger;
 use consign_payments::{NewPayment, Payments};
-use consign_postgres::{
-    PostgresOptions, PostgresStore, enqueue_in, enqueue_payments_in, migrate, migrations,
-};
+use consign_postgres::{PostgresOptions, PostgresStore, enqueue_in, enqueue_payments_in, migrate};
 use consign_scm::ScmLedger;
 use consign_testkit::{TestDatabase, fingerprint};
 use jiff::{SignedDuration, Timestamp};
@@ -30,20 +28,24 @@ CREATE OR REPLACE FUNCTION consign.clock() RETURNS timestamptz
 pub(crate) async fn database() -> TestDatabase {
     let name = format!(
         "consign_{}",
-        fingerprint(migrations().iter().map(|m| m.sql))
+        fingerprint(PostgresOptions::new("").migrations().iter().map(|m| m.sql))
     );
     TestDatabase::from_template(&name, async |url: &str| {
-        migrate(url).await.unwrap();
+        migrate(&PostgresOptions::new(url)).await.unwrap();
     })
     .await
 }
 
 /// A migrated database whose clock stands still.
 pub(crate) async fn frozen_database() -> TestDatabase {
-    let parts = migrations().iter().map(|m| m.sql).chain([FREEZE]);
+    let parts = PostgresOptions::new("")
+        .migrations()
+        .iter()
+        .map(|m| m.sql)
+        .chain([FREEZE]);
     let name = format!("consign_frozen_{}", fingerprint(parts));
     TestDatabase::from_template(&name, async |url: &str| {
-        migrate(url).await.unwrap();
+        migrate(&PostgresOptions::new(url)).await.unwrap();
         execute(url, FREEZE).await;
     })
     .await

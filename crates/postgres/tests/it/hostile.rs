@@ -1,7 +1,7 @@
 //! What logins with rights of their own try beyond them: lengths of time that a bound does not hold, the
 //! queues, tenants and spaces of others, data that nobody can read.
 
-use consign_postgres::migrate;
+use consign_postgres::{PostgresOptions, migrate};
 use consign_testkit::{TestDatabase, eventually};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
@@ -189,7 +189,7 @@ async fn a_schema_made_while_a_migration_waits_is_not_adopted() {
     let mut second = PgConnection::connect(&login.url()).await.unwrap();
     run(&mut first, "BEGIN; CREATE SCHEMA identity").await;
     let url = database.url().to_owned();
-    let migrating = tokio::spawn(async move { migrate(&url).await });
+    let migrating = tokio::spawn(async move { migrate(&PostgresOptions::new(url.clone())).await });
     let waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
     let watch = tokio::sync::Mutex::new(connection(&database).await);
     eventually("the migration waits", SOON, || async {
@@ -248,10 +248,14 @@ async fn a_migration_gives_up_on_a_lock_and_names_who_holds_it() {
         .fetch_one(&mut other)
         .await
         .unwrap();
-    let error = migrate(database.url()).await.expect_err("it is locked");
+    let error = migrate(&PostgresOptions::new(database.url()))
+        .await
+        .expect_err("it is locked");
     assert_eq!(error.code(), "migration_failed", "{error}");
     let text = error.to_string();
     assert!(text.contains(&format!("pid {pid} (")), "{text}");
     run(&mut other, "ROLLBACK").await;
-    migrate(database.url()).await.unwrap();
+    migrate(&PostgresOptions::new(database.url()))
+        .await
+        .unwrap();
 }

@@ -1,7 +1,7 @@
 //! Migrations: twice, at once, printed, and refused where they do not fit.
 
 use consign_kernel::{Certainty, Error, QueuePolicy, Store as _, with_causes};
-use consign_postgres::{PostgresOptions, PostgresStore, migrate, migrations, script, status};
+use consign_postgres::{PostgresOptions, PostgresStore, migrate, script, status};
 use consign_testkit::TestDatabase;
 use sqlx::{Connection, PgConnection};
 
@@ -18,12 +18,25 @@ async fn empty() -> TestDatabase {
 async fn migrating_twice_does_nothing_the_second_time() {
     let database = empty().await;
     assert_eq!(status(database.url()).await.unwrap().found, 0);
-    assert_eq!(migrate(database.url()).await.unwrap(), migrations());
-    assert_eq!(migrate(database.url()).await.unwrap(), []);
+    assert_eq!(
+        migrate(&PostgresOptions::new(database.url()))
+            .await
+            .unwrap(),
+        PostgresOptions::new("").migrations()
+    );
+    assert_eq!(
+        migrate(&PostgresOptions::new(database.url()))
+            .await
+            .unwrap(),
+        []
+    );
     let status = status(database.url()).await.unwrap();
     assert_eq!(
         (status.found, status.newest),
-        (migrations().len() as i64, status.found)
+        (
+            PostgresOptions::new("").migrations().len() as i64,
+            status.found
+        )
     );
 }
 
@@ -33,7 +46,12 @@ async fn programs_that_start_together_migrate_once() {
     let tasks: Vec<_> = (0..8)
         .map(|_| {
             let url = database.url().to_owned();
-            tokio::spawn(async move { migrate(&url).await.unwrap().len() })
+            tokio::spawn(async move {
+                migrate(&PostgresOptions::new(url.clone()))
+                    .await
+                    .unwrap()
+                    .len()
+            })
         })
         .collect();
     let mut applied = Vec::new();
@@ -41,7 +59,19 @@ async fn programs_that_start_together_migrate_once() {
         applied.push(task.await.unwrap());
     }
     applied.sort_unstable();
-    assert_eq!(applied, [0, 0, 0, 0, 0, 0, 0, migrations().len()]);
+    assert_eq!(
+        applied,
+        [
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            PostgresOptions::new("").migrations().len()
+        ]
+    );
 }
 
 #[tokio::test]
@@ -62,7 +92,7 @@ async fn a_newer_schema_is_refused_and_left_alone() {
     let database = database().await;
     execute(
         database.url(),
-        "INSERT INTO consign.schema_version (version, name, checksum) VALUES (999, 'future', '')",
+        "INSERT INTO consign.schema_version (component, version, name, checksum) VALUES ('engine', 999, 'future', '')",
     )
     .await;
     let opened = PostgresStore::connect(&PostgresOptions::new(database.url())).await;
@@ -71,7 +101,9 @@ async fn a_newer_schema_is_refused_and_left_alone() {
         Error::Schema { found: 999, .. }
     ));
     assert!(matches!(
-        migrate(database.url()).await.unwrap_err(),
+        migrate(&PostgresOptions::new(database.url()))
+            .await
+            .unwrap_err(),
         Error::Schema { found: 999, .. }
     ));
 }
@@ -81,18 +113,20 @@ async fn an_edited_migration_is_noticed() {
     let database = database().await;
     execute(
         database.url(),
-        "UPDATE consign.schema_version SET checksum = 'edited' WHERE version = 2",
+        "UPDATE consign.schema_version SET checksum = 'edited' WHERE component = 'engine' AND version = 2",
     )
     .await;
-    let error = migrate(database.url()).await.unwrap_err();
+    let error = migrate(&PostgresOptions::new(database.url()))
+        .await
+        .unwrap_err();
     assert!(
-        error.to_string().contains("migration 2 (queues)"),
+        error.to_string().contains("migration 2 of engine (queues)"),
         "{error}"
     );
     // Opened all the same, it would fail later, at each statement that differs.
     let opened = PostgresStore::connect(&PostgresOptions::new(database.url())).await;
     let error = opened.unwrap_err().to_string();
-    assert!(error.contains("migration 2 (queues)"), "{error}");
+    assert!(error.contains("migration 2 of engine (queues)"), "{error}");
 }
 
 #[tokio::test]
@@ -104,7 +138,9 @@ async fn a_failed_migration_leaves_nothing_behind() {
         "CREATE SCHEMA consign; CREATE TABLE consign.audit (x int)",
     )
     .await;
-    let error = migrate(database.url()).await.unwrap_err();
+    let error = migrate(&PostgresOptions::new(database.url()))
+        .await
+        .unwrap_err();
     assert_eq!(error.code(), "migration_failed", "{error}");
     let mut connection = PgConnection::connect(database.url()).await.unwrap();
     let tables: i64 = sqlx::query_scalar(
@@ -124,7 +160,7 @@ async fn a_schema_that_is_not_consigns_is_named_and_left_alone() {
             "CREATE SCHEMA identity; CREATE TABLE identity.users (x int);
              CREATE SCHEMA logbook; CREATE FUNCTION logbook.lower(text) RETURNS text LANGUAGE sql AS 'SELECT 1::text'",
             &[
-                "migration 20 (logbook_tables) cannot be applied: ",
+                "migration 1 of memory (tables) cannot be applied: ",
                 "schema identity is not empty: table identity.users",
                 "schema logbook is not empty: function logbook.lower(text)",
                 "nothing was changed",
@@ -136,17 +172,17 @@ async fn a_schema_that_is_not_consigns_is_named_and_left_alone() {
         ),
         (
             "CREATE SCHEMA scm; ALTER DEFAULT PRIVILEGES IN SCHEMA scm GRANT EXECUTE ON FUNCTIONS TO PUBLIC",
-            &["migration 26 (scm) cannot be applied: ", "schema scm is not empty"],
+            &["migration 1 of scm (scm) cannot be applied: ", "schema scm is not empty"],
         ),
         (
             "CREATE SCHEMA consign; CREATE TABLE consign.mine ()",
-            &["migration 1 (tables) cannot be applied: ", "schema consign is not empty: table consign.mine"],
+            &["migration 1 of engine (tables) cannot be applied: ", "schema consign is not empty: table consign.mine"],
         ),
     ] {
         let database = empty().await;
         execute(database.url(), there).await;
         let before = snapshot(&database).await;
-        let error = migrate(database.url()).await.unwrap_err();
+        let error = migrate(&PostgresOptions::new(database.url())).await.unwrap_err();
         assert_eq!(error.code(), "migration_failed");
         for part in told {
             assert!(error.to_string().contains(part), "{error}");
@@ -184,7 +220,9 @@ async fn a_schema_of_another_login_is_not_adopted() {
             .run(format!("CREATE SCHEMA {schema} AUTHORIZATION {name}"))
             .await;
         let before = snapshot(&database).await;
-        let error = migrate(database.url()).await.unwrap_err();
+        let error = migrate(&PostgresOptions::new(database.url()))
+            .await
+            .unwrap_err();
         assert_eq!(error.code(), "migration_failed", "{error}");
         let told = format!("schema {schema} belongs to {name}, not to ");
         assert!(error.to_string().contains(&told), "{error}");
@@ -193,7 +231,12 @@ async fn a_schema_of_another_login_is_not_adopted() {
     }
     // Made for the login that migrates, and empty, a schema is taken.
     execute(database.url(), "CREATE SCHEMA logbook").await;
-    assert_eq!(migrate(database.url()).await.unwrap(), migrations());
+    assert_eq!(
+        migrate(&PostgresOptions::new(database.url()))
+            .await
+            .unwrap(),
+        PostgresOptions::new("").migrations()
+    );
     // Also one who was let in later cannot have the next migration run what it left.
     login
         .run(format!(
@@ -201,7 +244,9 @@ async fn a_schema_of_another_login_is_not_adopted() {
             login.name()
         ))
         .await;
-    let error = migrate(database.url()).await.unwrap_err();
+    let error = migrate(&PostgresOptions::new(database.url()))
+        .await
+        .unwrap_err();
     assert!(error.to_string().contains("others may create"), "{error}");
     login
         .run(format!(
@@ -223,8 +268,12 @@ async fn nobody_else_can_hold_up_a_migration_or_a_reconcile() {
         .await
         .unwrap();
     let deadline = std::time::Duration::from_secs(60);
-    let migrated = tokio::time::timeout(deadline, migrate(database.url())).await;
-    assert_eq!(migrated.expect("it does not wait").unwrap(), migrations());
+    let migrated =
+        tokio::time::timeout(deadline, migrate(&PostgresOptions::new(database.url()))).await;
+    assert_eq!(
+        migrated.expect("it does not wait").unwrap(),
+        PostgresOptions::new("").migrations()
+    );
     login.grant("consign_auditor").await;
     sqlx::raw_sql("BEGIN; SELECT * FROM consign.schema_version; LOCK TABLE consign.schema_version IN ACCESS SHARE MODE")
         .execute(&mut stranger)
@@ -234,7 +283,8 @@ async fn nobody_else_can_hold_up_a_migration_or_a_reconcile() {
     assert!(stronger.execute(&mut stranger).await.is_err());
     let tries = sqlx::raw_sql("ROLLBACK TO s; LOCK TABLE consign.schema_version IN ROW SHARE MODE");
     assert!(tries.execute(&mut stranger).await.is_err());
-    let again = tokio::time::timeout(deadline, migrate(database.url())).await;
+    let again =
+        tokio::time::timeout(deadline, migrate(&PostgresOptions::new(database.url()))).await;
     assert_eq!(again.expect("it does not wait").unwrap(), []);
     let reconcile = execute(
         database.url(),
@@ -263,7 +313,9 @@ async fn settings_of_the_database_do_not_change_what_is_migrated() {
         ))
         .await;
     login.remove().await;
-    migrate(database.url()).await.unwrap();
+    migrate(&PostgresOptions::new(database.url()))
+        .await
+        .unwrap();
     let store = connect(&database).await;
     store.queues(None, 1_000).await.unwrap();
     store.leases(1).await.unwrap();
@@ -283,7 +335,9 @@ async fn settings_of_the_database_do_not_change_what_is_migrated() {
 async fn a_login_that_may_not_migrate_is_told_what_it_needs() {
     let database = empty().await;
     let login = Login::create(&database).await;
-    let error = migrate(&login.url()).await.unwrap_err();
+    let error = migrate(&PostgresOptions::new(login.url()))
+        .await
+        .unwrap_err();
     login.remove().await;
     assert_eq!(error.code(), "forbidden");
     let told = error.to_string();
@@ -339,7 +393,9 @@ async fn the_printed_script_is_the_migration() {
         .unwrap();
     connection.close().await.unwrap();
     assert_eq!(
-        migrate(database.url()).await.unwrap(),
+        migrate(&PostgresOptions::new(database.url()))
+            .await
+            .unwrap(),
         [],
         "nothing is left to do"
     );

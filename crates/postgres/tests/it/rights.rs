@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, fmt::Write as _, fs, path::PathBuf};
 
-use consign_postgres::migrations;
+use consign_postgres::PostgresOptions;
 use sqlx::Row;
 
 use crate::harness::{connect, database};
@@ -49,7 +49,8 @@ SELECT o.nspname, o.name, o.kind = 'fn' AS is_function, r.name AS role, CASE o.k
 
 /// The roles that the migrations make, and everybody.
 fn roles() -> Vec<String> {
-    let made = migrations()
+    let made = PostgresOptions::new("")
+        .migrations()
         .iter()
         .flat_map(|m| m.sql.split("SELECT consign.make_role('").skip(1));
     let named = made.map(|rest| rest.split('\'').next().unwrap().to_owned());

@@ -46,7 +46,9 @@ use on_databases;
 /// Everything that there is, on PostgreSQL.
 async fn postgres() -> (TestDatabase, Bench) {
     let database = TestDatabase::create(async |_| {}).await;
-    consign_postgres::migrate(database.url()).await.unwrap();
+    consign_postgres::migrate(&PostgresOptions::new(database.url()))
+        .await
+        .unwrap();
     let options = PostgresOptions::new(database.url());
     let store = Arc::new(PostgresStore::connect(&options).await.unwrap());
     let (ledger, payments, logbook) = (store.clone(), store.clone(), store.clone());

@@ -88,6 +88,7 @@ async fn a_schema_that_does_not_fit_is_a_reason() {
     let bench = Bench::reference().await.with_state(|state| {
         state.with_schema_check(|| async {
             Err(Error::Schema {
+                component: "engine".to_owned(),
                 found: 9,
                 needed: 6,
                 remedy: "use a newer program",

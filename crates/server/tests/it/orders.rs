@@ -40,7 +40,9 @@ async fn look(bench: &Bench, key: &str) -> Answer {
 /// A bench on PostgreSQL, with its database.
 async fn postgres(options: &OrdersOptions) -> (TestDatabase, Bench) {
     let database = TestDatabase::create(async |_| {}).await;
-    consign_postgres::migrate(database.url()).await.unwrap();
+    consign_postgres::migrate(&PostgresOptions::new(database.url()))
+        .await
+        .unwrap();
     let connect = PostgresOptions::new(database.url());
     let store = Arc::new(PostgresStore::connect(&connect).await.unwrap());
     let ledger = Arc::clone(&store) as Arc<dyn Ledger>;

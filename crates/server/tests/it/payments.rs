@@ -45,7 +45,9 @@ pub(crate) async fn show(bench: &Bench, id: &str) -> Answer {
 /// A bench on PostgreSQL, with its database.
 pub(crate) async fn postgres() -> (TestDatabase, Bench) {
     let database = TestDatabase::create(async |_| {}).await;
-    consign_postgres::migrate(database.url()).await.unwrap();
+    consign_postgres::migrate(&PostgresOptions::new(database.url()))
+        .await
+        .unwrap();
     let connect = PostgresOptions::new(database.url());
     let store = Arc::new(PostgresStore::connect(&connect).await.unwrap());
     let payments = Arc::clone(&store) as Arc<dyn Payments>;

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use consign_kernel::ManualClock;
-use consign_postgres::{PostgresOptions, PostgresStore, migrate, migrations};
+use consign_postgres::{PostgresOptions, PostgresStore, migrate};
 use consign_testkit::{TestDatabase, eventually, fingerprint};
 use jiff::Timestamp;
 use serde_json::json;
@@ -15,10 +15,15 @@ const SOON: Duration = Duration::from_secs(30);
 async fn database() -> TestDatabase {
     let name = format!(
         "consign_{}",
-        fingerprint(migrations().iter().map(|migration| migration.sql))
+        fingerprint(
+            PostgresOptions::new("")
+                .migrations()
+                .iter()
+                .map(|migration| migration.sql)
+        )
     );
     TestDatabase::from_template(&name, async |url: &str| {
-        migrate(url).await.unwrap();
+        migrate(&PostgresOptions::new(url)).await.unwrap();
     })
     .await
 }

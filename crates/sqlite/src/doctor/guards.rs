@@ -5,14 +5,20 @@ use std::collections::BTreeSet;
 use sqlx::SqliteConnection;
 
 use super::Report;
-use crate::{error::Result, migrate::migrations, sql};
+use consign_kernel::Migration;
 
-pub(super) async fn examine(connection: &mut SqliteConnection, report: &mut Report) -> Result<()> {
+use crate::{error::Result, sql};
+
+pub(super) async fn examine(
+    connection: &mut SqliteConnection,
+    migrations: &[Migration],
+    report: &mut Report,
+) -> Result<()> {
     let found: Vec<String> = sqlx::query_scalar(sql!("doctor_triggers"))
         .fetch_all(&mut *connection)
         .await?;
     let found: BTreeSet<&str> = found.iter().map(String::as_str).collect();
-    for name in expected().difference(&found) {
+    for name in expected(migrations).difference(&found) {
         report.add(
             "trigger_missing",
             format!("the trigger {name} is missing"),
@@ -35,9 +41,9 @@ pub(super) async fn examine(connection: &mut SqliteConnection, report: &mut Repo
 }
 
 /// The triggers that the migrations leave behind.
-fn expected() -> BTreeSet<&'static str> {
+fn expected(migrations: &[Migration]) -> BTreeSet<&'static str> {
     let mut names = BTreeSet::new();
-    for line in migrations().iter().flat_map(|m| m.sql.lines()) {
+    for line in migrations.iter().flat_map(|m| m.sql.lines()) {
         let words: Vec<&str> = line.split([' ', ';']).collect();
         match words[..] {
             ["CREATE", "TRIGGER", name, ..] => {

@@ -4,7 +4,7 @@
 //! it, and a trigger's failure is its statement's.
 
 use consign_kernel::{AttemptOutcome, MessageId, Token, codes};
-use consign_memory::{Action, AuditStatus, QUEUE};
+use consign_memory::{Action, AuditStatus};
 use serde_json::{Value, json};
 use sqlx::Row;
 
@@ -24,9 +24,6 @@ impl Work<'_> {
         lease: &LeaseRow,
         attempts: &[NewAttempt],
     ) -> Result<()> {
-        if lease.queue.as_str() != QUEUE {
-            return Ok(());
-        }
         let told = attempts.iter().filter_map(|attempt| tell(lease, attempt));
         self.audit_all(told.collect()).await
     }
@@ -37,9 +34,6 @@ impl Work<'_> {
         lease: &LeaseRow,
         dead: &[(MessageId, u32, String, Option<String>)],
     ) -> Result<()> {
-        if lease.queue.as_str() != QUEUE {
-            return Ok(());
-        }
         let told = dead.iter().map(|(id, attempt_no, code, detail)| Told {
             id: *id,
             attempt_no: *attempt_no,

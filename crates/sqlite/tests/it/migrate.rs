@@ -1,7 +1,7 @@
 //! The schema: forward only, twice, at once, and refused where it does not fit.
 
 use consign_kernel::{Store, with_causes};
-use consign_sqlite::{SqliteOptions, SqliteStore, migrate, migrations, status};
+use consign_sqlite::{SqliteOptions, SqliteStore, migrate, status};
 use sqlx::{ConnectOptions, sqlite::SqliteConnectOptions};
 use tempfile::TempDir;
 
@@ -30,10 +30,10 @@ async fn a_database_that_was_never_migrated_is_refused_and_not_created() {
         "{error}"
     );
     assert!(!options.path().exists(), "looking creates nothing");
-    assert_eq!(status(&options).await.unwrap().version(), 0);
+    assert_eq!(status(&options).await.unwrap().version("engine"), 0);
     assert_eq!(
-        status(&options).await.unwrap().pending().count(),
-        migrations().len()
+        status(&options).await.unwrap().pending().len(),
+        options.migrations().len()
     );
 }
 
@@ -44,8 +44,8 @@ async fn migrating_twice_is_migrating_once() {
     let first = migrate(&options).await.unwrap();
     let second = migrate(&options).await.unwrap();
     assert_eq!(first, second);
-    assert_eq!(first.applied.len(), migrations().len());
-    assert_eq!(first.pending().count(), 0);
+    assert_eq!(first.applied.len(), options.migrations().len());
+    assert_eq!(first.pending().len(), 0);
     let store = SqliteStore::open(&options).await.unwrap();
     assert_eq!(
         store.queues(None, 1_000).await.unwrap().len(),
@@ -64,7 +64,7 @@ async fn many_may_migrate_at_once() {
     });
     for result in migrating.collect::<Vec<_>>() {
         let status = result.await.unwrap().unwrap();
-        assert_eq!(status.applied.len(), migrations().len());
+        assert_eq!(status.applied.len(), options.migrations().len());
     }
 }
 
@@ -75,7 +75,7 @@ async fn a_newer_schema_is_refused() {
     migrate(&options).await.unwrap();
     execute(
         &options,
-        "INSERT INTO schema_version VALUES (999, 'tomorrow', '', 0)",
+        "INSERT INTO schema_version VALUES ('engine', 999, 'tomorrow', '', 0)",
     )
     .await;
     let opened = SqliteStore::open(&options).await.map(drop);
@@ -96,12 +96,12 @@ async fn a_schema_with_another_history_is_refused() {
     migrate(&options).await.unwrap();
     execute(
         &options,
-        "UPDATE schema_version SET checksum = 'edited' WHERE version = 1",
+        "UPDATE schema_version SET checksum = 'edited' WHERE component = 'engine' AND version = 1",
     )
     .await;
     let error = SqliteStore::open(&options).await.unwrap_err();
     assert!(
-        error.to_string().contains("migration 1 (tables)"),
+        error.to_string().contains("migration 1 of engine (tables)"),
         "{error}"
     );
 }
@@ -119,10 +119,10 @@ async fn a_foreign_table_in_the_way_is_named_with_the_migration() {
     let error = migrate(&options).await.map(drop).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "migration 1 (tables) cannot be applied: table message already exists; give consign a file \
+        "migration 1 of engine (tables) cannot be applied: table message already exists; give consign a file \
          of its own; nothing was changed"
     );
-    assert_eq!(status(&options).await.unwrap().version(), 0);
+    assert_eq!(status(&options).await.unwrap().version("engine"), 0);
 }
 
 #[tokio::test]

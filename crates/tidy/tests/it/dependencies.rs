@@ -8,7 +8,7 @@ use crate::repository::{crates, demand, file};
 fn every_dependency_is_accounted_for() {
     let mut used = declared("Cargo.toml");
     for name in crates() {
-        used.extend(declared(&format!("crates/{name}/Cargo.toml")));
+        used.extend(declared(&format!("{name}/Cargo.toml")));
     }
     let explained: BTreeSet<String> = file("docs/dependencies.md")
         .lines()

@@ -10,7 +10,7 @@ const COUNT: usize = 11;
 const PLACES: &[(&str, &str)] = &[
     ("every store", "crates/conformance/src/cases.rs"),
     ("every logbook", "crates/conformance/src/memory.rs"),
-    ("gateway", "crates/memory/"),
+    ("gateway", "apps/memory/"),
     ("kernel", "crates/kernel/src/"),
     ("model", "crates/conformance/tests/it/model.rs"),
     ("broken twins", "crates/conformance/tests/it/twins.rs"),

@@ -26,13 +26,13 @@ fn every_crate_says_what_it_is() {
     let complaints: Vec<String> = crates()
         .into_iter()
         .filter(|name| {
-            let readme = root().join("crates").join(name).join("README.md");
+            let readme = root().join(name).join("README.md");
             std::fs::read_to_string(readme)
                 .unwrap_or_default()
                 .trim()
                 .is_empty()
         })
-        .map(|name| format!("crates/{name} has no README.md"))
+        .map(|name| format!("{name} has no README.md"))
         .collect();
     demand(
         &complaints,
@@ -72,9 +72,14 @@ fn every_test_file_is_part_of_its_binary() {
 fn integration_tests_of_a_crate_are_one_binary() {
     let complaints: Vec<String> = files(&["rs"])
         .iter()
-        .filter_map(|file| file.path.strip_prefix("crates/"))
-        .filter(|path| matches!(path.split('/').collect::<Vec<_>>()[..], [_, "tests", _]))
-        .map(|path| format!("crates/{path}: a binary of its own"))
+        .map(|file| &file.path)
+        .filter(|path| {
+            matches!(
+                path.split('/').collect::<Vec<_>>()[..],
+                ["apps" | "crates", _, "tests", _]
+            )
+        })
+        .map(|path| format!("{path}: a binary of its own"))
         .collect();
     demand(
         &complaints,

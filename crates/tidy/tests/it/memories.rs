@@ -26,9 +26,9 @@ const OTHERS: &[&str] = &[
 fn every_code_of_a_tool_is_explained_and_nothing_else_is() {
     let mut used = BTreeSet::new();
     let folders = [
-        "crates/memory/src/gateway",
-        "crates/memory/src/tools",
-        "crates/memory/src/report.rs",
+        "apps/memory/src/gateway",
+        "apps/memory/src/tools",
+        "apps/memory/src/report.rs",
         "crates/server/src/gate/agents.rs",
     ];
     for source in files(&["rs"]) {
@@ -97,7 +97,7 @@ fn settings_that_are_named_are_settings() {
 
 #[test]
 fn keys_of_the_policy_are_those_that_are_read() {
-    let read = file("crates/memory/src/policy/settings.rs").text;
+    let read = file("apps/memory/src/policy/settings.rs").text;
     let document = file(DOCUMENT).text;
     let table = document.split_once("| key of `policy_json` |");
     let (_, table) = table.expect("the table is there");

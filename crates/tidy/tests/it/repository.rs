@@ -54,14 +54,16 @@ pub(crate) fn files(extensions: &[&str]) -> Vec<File> {
     found
 }
 
-/// The names of the folders under `crates/`.
+/// The folders of crates: `crates/kernel`, `apps/orders` and so on.
 pub(crate) fn crates() -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(root().join("crates"))
-        .expect("invariant: crates/ is there")
-        .map(|entry| entry.expect("invariant: crates/ can be listed"))
-        .filter(|entry| entry.path().join("Cargo.toml").exists())
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect();
+    let folders = |parent: &'static str| {
+        fs::read_dir(root().join(parent))
+            .unwrap_or_else(|error| panic!("{parent}/ cannot be listed: {error}"))
+            .map(|entry| entry.expect("invariant: the folder can be listed"))
+            .filter(|entry| entry.path().join("Cargo.toml").exists())
+            .map(move |entry| format!("{parent}/{}", entry.file_name().to_string_lossy()))
+    };
+    let mut names: Vec<String> = folders("apps").chain(folders("crates")).collect();
     names.sort();
     names
 }

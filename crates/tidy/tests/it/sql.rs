@@ -126,7 +126,7 @@ fn created() -> BTreeMap<String, Vec<String>> {
 fn migrations() -> Vec<String> {
     files(&["sql"])
         .into_iter()
-        .filter(|file| file.path.starts_with("crates/postgres/migrations/"))
+        .filter(|file| file.path.contains("postgres/migrations/"))
         .map(|file| {
             file.text
                 .replace("CREATE OR REPLACE FUNCTION", "CREATE FUNCTION")

@@ -41,22 +41,22 @@ const SLEEPERS: &[(&str, &str)] = &[
         "rests before it looks for the database again",
     ),
     (
-        "crates/memory/src/gateway/store/ending.rs",
+        "apps/memory/src/gateway/store/ending.rs",
         "rests between two tries to end an audit",
     ),
     (
-        "crates/memory/src/turn/house.rs",
+        "apps/memory/src/turn/house.rs",
         "rests before it asks for its turn again",
     ),
     (
-        "crates/orders/src/broker/paper.rs",
+        "apps/orders/src/broker/paper.rs",
         "a slow broker is what it plays",
     ),
     (
         "crates/postgres/src/wakes.rs",
         "rests before it connects again",
     ),
-    ("crates/scm/src/retry.rs", "rests before it tries again"),
+    ("apps/scm/src/retry.rs", "rests before it tries again"),
     (
         "crates/server/src/serve.rs",
         "rests when no connection can be accepted",

@@ -105,9 +105,9 @@ fn own(folder: &Path) -> Value {
 /// in use as well: for memories, for what its queues are set to, for repositories. So there must be
 /// nothing of this program in it.
 async fn must_be_new(address: &Address) -> Result<(), Failure> {
-    let is_used = match (database::status(address).await?.version, address) {
-        (0, Address::Sqlite { path, .. }) => path.metadata().is_ok_and(|file| file.len() > 0),
-        (version, _) => version > 0,
+    let is_used = match (database::status(address).await?.is_empty(), address) {
+        (true, Address::Sqlite { path, .. }) => path.metadata().is_ok_and(|file| file.len() > 0),
+        (is_empty, _) => !is_empty,
     };
     if !is_used {
         return Ok(());

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf, thread, time::Duration};
 
-use consign_postgres::{migrate, migrations};
+use consign_postgres::{PostgresOptions, migrate};
 use consign_testkit::{ChaosProxy, HonestBroker, Step, TestDatabase, eventually, fingerprint};
 use serde_json::{Value, json};
 
@@ -305,10 +305,10 @@ fn settings(broker: &HonestBroker) -> BTreeMap<&'static str, String> {
 async fn database() -> TestDatabase {
     let name = format!(
         "consign_{}",
-        fingerprint(migrations().iter().map(|m| m.sql))
+        fingerprint(PostgresOptions::new("").migrations().iter().map(|m| m.sql))
     );
     TestDatabase::from_template(&name, async |url: &str| {
-        migrate(url).await.map(drop).unwrap()
+        migrate(&PostgresOptions::new(url)).await.map(drop).unwrap()
     })
     .await
 }

@@ -5,7 +5,7 @@
     unused_imports,
     reason = "most of what it can be told to do is for the tests of the library"
 )]
-#[path = "../../../../scm/tests/it/gitlab/fake.rs"]
+#[path = "../../../../../apps/scm/tests/it/gitlab/fake.rs"]
 mod fake;
 
 use serde_json::{Value, json};

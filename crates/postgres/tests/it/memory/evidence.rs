@@ -57,7 +57,7 @@ async fn evidence_is_read_as_by_the_parser() {
 #[tokio::test]
 async fn credentials_are_masked_as_by_the_gateway() {
     let mut desk = Desk::open().await;
-    let table = include_str!("../../../../artifacts/src/uri/mask/table.txt");
+    let table = include_str!("../../../../../apps/artifacts/src/uri/mask/table.txt");
     for line in table.lines().filter(|line| !line.starts_with("--")) {
         let (text, expected) = line.split_once(" => ").unwrap_or((line, line));
         assert_eq!(mask_credentials(text), expected);

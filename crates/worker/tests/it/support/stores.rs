@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use consign_kernel::{ManualClock, ReferenceStore};
-use consign_postgres::{PostgresOptions, PostgresStore, migrate, migrations};
+use consign_postgres::{PostgresOptions, PostgresStore, migrate};
 use consign_sqlite::{SqliteOptions, SqliteStore};
 use consign_testkit::{TestDatabase, fingerprint};
 use jiff::{SignedDuration, Timestamp};
@@ -48,10 +48,10 @@ pub(crate) async fn sqlite() -> (Arc<SqliteStore>, tempfile::TempDir) {
 pub(crate) async fn postgres_database() -> TestDatabase {
     let name = format!(
         "consign_{}",
-        fingerprint(migrations().iter().map(|m| m.sql))
+        fingerprint(PostgresOptions::new("").migrations().iter().map(|m| m.sql))
     );
     TestDatabase::from_template(&name, async |url: &str| {
-        migrate(url).await.unwrap();
+        migrate(&PostgresOptions::new(url)).await.unwrap();
     })
     .await
 }

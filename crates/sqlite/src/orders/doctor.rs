@@ -3,7 +3,7 @@
 use consign_kernel::MessageId;
 use sqlx::SqliteConnection;
 
-use super::Report;
+use crate::doctor::Report;
 use crate::{error::Result, sql};
 
 pub(super) async fn examine(connection: &mut SqliteConnection, report: &mut Report) -> Result<()> {

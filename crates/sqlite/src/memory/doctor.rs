@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use sqlx::SqliteConnection;
 
-use super::{Report, SHOWN_MAX};
+use crate::doctor::{Report, SHOWN_MAX};
 use crate::{
     error::Result,
     memory::{check_memory, unreadable},

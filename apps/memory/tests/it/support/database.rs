@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, path::Path, sync::Arc};
 
-use consign_postgres::{PostgresOptions, PostgresStore, migrate, migrations};
+use consign_postgres::{PostgresOptions, PostgresStore, migrate};
 use consign_sqlite::{SqliteOptions, SqliteStore};
 use consign_testkit::{TestDatabase, fingerprint};
 use sqlx::{
@@ -37,10 +37,13 @@ impl Database {
             let file = SqliteConnectOptions::new().filename(file);
             return Self::Sqlite(store.unwrap(), file);
         }
-        let parts = migrations().iter().map(|migration| migration.sql);
+        let parts = PostgresOptions::new("")
+            .migrations()
+            .iter()
+            .map(|migration| migration.sql);
         let template = format!("consign_{}", fingerprint(parts));
         let database = TestDatabase::from_template(&template, async |url: &str| {
-            migrate(url).await.unwrap();
+            migrate(&PostgresOptions::new(url)).await.unwrap();
         })
         .await;
         let store = connect(database.url()).await;

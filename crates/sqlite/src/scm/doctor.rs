@@ -2,7 +2,7 @@
 
 use sqlx::{Row, SqliteConnection};
 
-use super::Report;
+use crate::doctor::Report;
 use crate::{error::Result, sql};
 
 pub(super) async fn examine(connection: &mut SqliteConnection, report: &mut Report) -> Result<()> {

@@ -158,17 +158,17 @@ END $$;
 REVOKE ALL ON FUNCTION consign.resolved_payment(consign.message, text, jsonb) FROM PUBLIC;
 
 -- Refuses (P7005) to settle a payment as delivered without the rail's reference, whoever settles it.
-CREATE FUNCTION consign.require_references(p_ids bigint[], p_outcomes text[], p_results jsonb[]) RETURNS void
+CREATE FUNCTION consign.payments_settled(p_queue text, p_ids bigint[], p_fence bigint) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on
     AS $$
 DECLARE
     v_id bigint;
 BEGIN
-    SELECT r.id INTO v_id FROM unnest(p_ids, p_outcomes, p_results) WITH ORDINALITY AS r (id, outcome, result, ord)
-        WHERE coalesce(r.outcome, 'delivered') = 'delivered'
-            AND (jsonb_typeof(r.result->'rail_reference') = 'string' AND r.result->>'rail_reference' ~ '\S'
-                 AND octet_length(r.result->>'rail_reference') <= 256) IS NOT TRUE
-        ORDER BY r.ord LIMIT 1;
+    SELECT a.message_id INTO v_id FROM unnest(p_ids) WITH ORDINALITY AS u (id, ord)
+        JOIN consign.attempt a ON a.message_id = u.id AND a.fence = p_fence AND a.outcome = 'delivered'
+        WHERE (jsonb_typeof(a.result->'rail_reference') = 'string' AND a.result->>'rail_reference' ~ '\S'
+               AND octet_length(a.result->>'rail_reference') <= 256) IS NOT TRUE
+        ORDER BY u.ord LIMIT 1;
     IF FOUND THEN
         RAISE EXCEPTION 'result: message % is a payment, and a payment is dispatched only with the rail''s reference: {"rail_reference": "..."}, 1 to 256 bytes', v_id
             USING ERRCODE = 'P7005', DETAIL = jsonb_build_object('id', v_id)::text,
@@ -176,35 +176,39 @@ BEGIN
                       'consign.hold_outbox_attempt() where the rail gave none.';
     END IF;
 END $$;
-REVOKE ALL ON FUNCTION consign.require_references(bigint[], text[], jsonb[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION consign.payments_settled(text, bigint[], bigint) FROM PUBLIC;
 
--- Keeps others out of the queue: a message that is no payment would stop every worker that claims it.
-CREATE FUNCTION consign.require_payment() RETURNS trigger
+-- The policy of the queue, with what a caller sets. A payment in doubt is probed or held, never sent again by itself.
+CREATE FUNCTION consign.payments_policy_of(p_policy jsonb) RETURNS jsonb
+    LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    IF p_policy->>'on_uncertain' = 'resend' THEN
+        RAISE EXCEPTION 'policy.on_uncertain: must be probe or hold in queue payments'
+            USING ERRCODE = 'CN006', HINT = 'Nobody pays twice on a guess. Leave the field out for probe.';
+    END IF;
+    RETURN consign.payments_policy() || p_policy;
+END $$;
+REVOKE ALL ON FUNCTION consign.payments_policy_of(jsonb) FROM PUBLIC;
+
+SELECT consign.set_hook('payments', 'policy', 'consign.payments_policy_of');
+SELECT consign.set_hook('payments', 'settled', 'consign.payments_settled');
+SELECT consign.set_hook('payments', 'resolve', 'consign.resolved_payment');
+
+-- Refuses a message of the queue that is no payment: it would stop every worker that claims it. By consign.enqueue
+-- there is never a row for it.
+CREATE FUNCTION consign.check_payments(p_queue text, p_ids bigint[], p_keys text[], p_groups text[], p_payloads jsonb[],
+                                       p_headers jsonb[]) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan
     AS $$
 BEGIN
-    IF NOT EXISTS (SELECT FROM consign.payment p WHERE p.message_id = NEW.id AND p.outbox_id::text = NEW.key) THEN
+    IF EXISTS (SELECT FROM unnest(p_ids, p_keys) AS m (id, key)
+                   WHERE NOT EXISTS (SELECT FROM consign.payment p WHERE p.message_id = m.id AND p.outbox_id::text = m.key))
+    THEN
         RAISE EXCEPTION 'queue payments: takes payments only'
             USING ERRCODE = 'CN006', HINT = 'Use consign.enqueue_payment_outbox().';
     END IF;
-    RETURN NEW;
 END $$;
-REVOKE ALL ON FUNCTION consign.require_payment() FROM PUBLIC;
-
-CREATE TRIGGER payments_only BEFORE INSERT ON consign.message
-    FOR EACH ROW WHEN (NEW.queue = 'payments') EXECUTE FUNCTION consign.require_payment();
-
--- A payment in doubt is asked about or parked, never sent again unasked.
-CREATE FUNCTION consign.require_probing() RETURNS trigger
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
-    AS $$
-BEGIN
-    RAISE EXCEPTION 'policy.on_uncertain: must be probe or hold in queue payments'
-        USING ERRCODE = 'CN006', HINT = 'Nobody pays twice on a guess. Leave the field out for probe.';
-END $$;
-REVOKE ALL ON FUNCTION consign.require_probing() FROM PUBLIC;
-
-CREATE TRIGGER payments_probe BEFORE INSERT OR UPDATE ON consign.queue
-    FOR EACH ROW WHEN (NEW.name = 'payments' AND NEW.policy->>'on_uncertain' = 'resend')
-    EXECUTE FUNCTION consign.require_probing();
+REVOKE ALL ON FUNCTION consign.check_payments(text, bigint[], text[], text[], jsonb[], jsonb[]) FROM PUBLIC;
+SELECT consign.set_hook('payments', 'check', 'consign.check_payments');

@@ -50,7 +50,7 @@ BEGIN
     IF FOUND THEN
         RETURN v_queue;
     END IF;
-    INSERT INTO consign.queue (name, policy) VALUES ('payments', consign.payments_policy()) ON CONFLICT (name) DO NOTHING;
+    INSERT INTO consign.queue (name, policy, hooks) VALUES ('payments', consign.payments_policy(), consign.hooks_of('payments')) ON CONFLICT (name) DO NOTHING;
     IF FOUND THEN
         INSERT INTO consign.audit (at, actor, action, queue, reason)
             VALUES (consign.clock(), 'consign', 'queue', 'payments', 'the first payment');

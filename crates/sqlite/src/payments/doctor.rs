@@ -7,7 +7,7 @@ use consign_kernel::MessageId;
 use jiff::Timestamp;
 use sqlx::SqliteConnection;
 
-use super::{Report, SHOWN_MAX};
+use crate::doctor::{Report, SHOWN_MAX};
 use crate::{error::Result, payments::reused_with_messages, rows, sql};
 
 /// A lease that ended this long ago was missed by everybody: workers claim every second or so.

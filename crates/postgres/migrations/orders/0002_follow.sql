@@ -152,7 +152,7 @@ CREATE FUNCTION consign.order_fills(p_fills jsonb) RETURNS TABLE (ord bigint, px
 REVOKE ALL ON FUNCTION consign.order_fills(jsonb) FROM PUBLIC;
 
 -- What is wrong with what a person says about the execution of an order; NULL: nothing. The rules of a
--- broker's answer; crates/orders has the same ones for the store in SQLite.
+-- broker's answer; apps/orders has the same ones for the store in SQLite.
 CREATE FUNCTION consign.order_statement_fault(p_payload jsonb, p_result jsonb) RETURNS text
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on
     AS $$
@@ -231,6 +231,7 @@ BEGIN
                    'broker', jsonb_build_object('name', 'unknown', 'order_ref', p_result->'order_ref')))::text);
 END $$;
 REVOKE ALL ON FUNCTION consign.resolved_order(consign.message, text, jsonb) FROM PUBLIC;
+SELECT consign.set_hook('orders', 'resolve', 'consign.resolved_order');
 
 -- Whether this very transaction has recorded that it purges. A row that can be seen although the
 -- transaction that wrote it is still under way was written by oneself.

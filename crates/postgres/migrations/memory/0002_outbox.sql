@@ -35,9 +35,10 @@ CREATE FUNCTION logbook.payload_sha(p_payload_md text) RETURNS text
     RETURN encode(sha256(convert_to(p_payload_md, 'UTF8')), 'hex');
 REVOKE ALL ON FUNCTION logbook.payload_sha(text) FROM PUBLIC;
 
--- Keeps others out of the queue: what is no memory would stop every worker that claims it, and one under
--- another's key or hash would be taken for stored.
-CREATE FUNCTION logbook.require_memory() RETURNS trigger
+-- Refuses what is no memory: it would stop every worker that claims it, and one under another's key or hash would be
+-- taken for stored. Headers are kept without credentials; see logbook.masked.
+CREATE FUNCTION logbook.check_memories(p_queue text, p_ids bigint[], p_keys text[], p_groups text[], p_payloads jsonb[],
+                                       p_headers jsonb[]) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
@@ -45,22 +46,23 @@ BEGIN
         RAISE EXCEPTION 'permission denied: % may not enqueue memories', consign.acting_role()
             USING ERRCODE = 'insufficient_privilege', HINT = 'That is for members of consign_gateway.';
     END IF;
-    IF (jsonb_typeof(NEW.payload) = 'object' AND NEW.payload ?& ARRAY['target_space', 'payload_sha', 'payload_md']
-        AND NEW.payload - ARRAY['target_space', 'payload_sha', 'payload_md'] = '{}'
-        AND jsonb_typeof(NEW.payload->'target_space') = 'string' AND jsonb_typeof(NEW.payload->'payload_md') = 'string'
-        AND NEW.payload->>'target_space' <> '' AND NEW.payload->>'payload_sha' = logbook.payload_sha(NEW.payload->>'payload_md')
-        AND logbook.is_key(NEW.key, NEW.payload->>'target_space', NEW.payload->>'payload_sha')
-        AND NEW."group" IS NULL) IS NOT TRUE
+    IF EXISTS (SELECT FROM unnest(p_keys, p_groups, p_payloads) AS m (key, "group", payload)
+                   WHERE (jsonb_typeof(m.payload) = 'object' AND m.payload ?& ARRAY['target_space', 'payload_sha', 'payload_md']
+                          AND m.payload - ARRAY['target_space', 'payload_sha', 'payload_md'] = '{}'
+                          AND jsonb_typeof(m.payload->'target_space') = 'string' AND jsonb_typeof(m.payload->'payload_md') = 'string'
+                          AND m.payload->>'target_space' <> '' AND m.payload->>'payload_sha' = logbook.payload_sha(m.payload->>'payload_md')
+                          AND logbook.is_key(m.key, m.payload->>'target_space', m.payload->>'payload_sha')
+                          AND m."group" IS NULL) IS NOT TRUE)
     THEN
         RAISE EXCEPTION 'queue memory: takes memories only, under the key of their space and hash'
             USING ERRCODE = 'CN006', HINT = 'Use logbook.enqueue_memory().';
     END IF;
-    NEW.headers := logbook.masked(NEW.headers);
-    RETURN NEW;
+    IF EXISTS (SELECT FROM unnest(p_headers) h WHERE logbook.masked(h) <> h) THEN
+        RAISE EXCEPTION 'headers: hold credentials in a URI' USING ERRCODE = 'CN006', HINT = 'Use logbook.enqueue_memory(), which masks them.';
+    END IF;
 END $$;
-REVOKE ALL ON FUNCTION logbook.require_memory() FROM PUBLIC;
-CREATE TRIGGER memories_only BEFORE INSERT ON consign.message
-    FOR EACH ROW WHEN (NEW.queue = 'memory') EXECUTE FUNCTION logbook.require_memory();
+REVOKE ALL ON FUNCTION logbook.check_memories(text, bigint[], text[], text[], jsonb[], jsonb[]) FROM PUBLIC;
+SELECT consign.set_hook('memory', 'check', 'logbook.check_memories');
 
 -- The queue of memories; made with the protocol's policy by whoever needs it first.
 CREATE FUNCTION logbook.make_queue() RETURNS void
@@ -70,7 +72,7 @@ BEGIN
     IF EXISTS (SELECT FROM consign.queue WHERE name = 'memory') THEN
         RETURN;
     END IF;
-    INSERT INTO consign.queue (name, policy) VALUES ('memory', logbook.memory_policy()) ON CONFLICT (name) DO NOTHING;
+    INSERT INTO consign.queue (name, policy, hooks) VALUES ('memory', logbook.memory_policy(), consign.hooks_of('memory')) ON CONFLICT (name) DO NOTHING;
     IF FOUND THEN
         INSERT INTO consign.audit (at, actor, action, queue, reason)
             VALUES (consign.clock(), 'consign', 'queue', 'memory', 'the first memory');
@@ -170,7 +172,7 @@ BEGIN
     LOOP
         v_n := v_n + 1;
         SELECT e.* INTO STRICT v_enqueued FROM consign.enqueue_many('memory', ARRAY[v_payload],
-            ARRAY[logbook.message_key(p_target_space, v_sha, v_n)], NULL, ARRAY[coalesce(p_headers, '{}')]) e;
+            ARRAY[logbook.message_key(p_target_space, v_sha, v_n)], NULL, ARRAY[logbook.masked(coalesce(p_headers, '{}'))]) e;
         outbox_id := v_enqueued.id;
         IF NOT v_enqueued.duplicate THEN
             RETURN;

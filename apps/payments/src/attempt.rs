@@ -19,7 +19,7 @@ pub const ZOMBIE_REQUEUE: &str = "ZOMBIE_REQUEUE";
 pub const MISSING_RAIL_REFERENCE: &str = codes::MISSING_RAIL_REFERENCE;
 /// What the `result` of an `expired` attempt says, with `true`, where the lease was claimed by a
 /// worker that may have called the rail from then on.
-pub const MAY_HAVE_BEGUN: &str = "may_have_begun";
+pub const MAY_HAVE_BEGUN: &str = codes::MAY_HAVE_BEGUN;
 
 /// Whether an attempt's `result` says so.
 pub fn may_have_begun(result: Option<&Value>) -> bool {

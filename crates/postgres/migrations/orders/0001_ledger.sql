@@ -62,24 +62,23 @@ CREATE TABLE consign.order_quota (
     PRIMARY KEY (client, day)
 );
 
--- Keeps others out of the queue: a copy of an order would be sent a second time, and a message under the
--- key of an order that is still to come would keep that out for good.
-CREATE FUNCTION consign.require_order() RETURNS trigger
+-- Refuses a message of the queue that is no order of the ledger: a copy of an order would be sent a second time, and a
+-- message under the key of an order that is still to come would keep that out for good.
+CREATE FUNCTION consign.check_orders(p_queue text, p_ids bigint[], p_keys text[], p_groups text[], p_payloads jsonb[],
+                                     p_headers jsonb[]) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
-    IF NOT EXISTS (SELECT FROM consign.idempo_ledger l
-                       WHERE l.outbox_id = NEW.id AND l.client || '/' || l.idempotency_key = NEW.key)
+    IF EXISTS (SELECT FROM unnest(p_ids, p_keys) AS m (id, key)
+                   WHERE NOT EXISTS (SELECT FROM consign.idempo_ledger l
+                                         WHERE l.outbox_id = m.id AND l.client || '/' || l.idempotency_key = m.key))
     THEN
         RAISE EXCEPTION 'queue orders: takes orders only'
             USING ERRCODE = 'CN006', HINT = 'Use POST /do/order or consign.accept_orders().';
     END IF;
-    RETURN NEW;
 END $$;
-REVOKE ALL ON FUNCTION consign.require_order() FROM PUBLIC;
-
-CREATE TRIGGER orders_only BEFORE INSERT ON consign.message
-    FOR EACH ROW WHEN (NEW.queue = 'orders') EXECUTE FUNCTION consign.require_order();
+REVOKE ALL ON FUNCTION consign.check_orders(text, bigint[], text[], text[], jsonb[], jsonb[]) FROM PUBLIC;
+SELECT consign.set_hook('orders', 'check', 'consign.check_orders');
 
 -- A row of the ledger as it is answered, with what is sent of it while accepted (not to who has just
 -- handed it in), and how: new, same or conflict to who hands an order in; valid

@@ -1,0 +1,51 @@
+//! The apps that live in this crate.
+
+use consign_kernel::migrations;
+
+use crate::migrate::Component;
+
+pub(crate) fn components() -> Vec<Component> {
+    vec![ORDERS, PAYMENTS, MEMORY, SCM]
+}
+
+const ORDERS: Component = Component {
+    migrations: migrations!["orders";
+        (1, "ledger", "../migrations/orders/0001_ledger.sql"),
+        (2, "follow", "../migrations/orders/0002_follow.sql"),
+        (3, "view", "../migrations/orders/0003_view.sql"),
+    ],
+    checks: &[("orders", include_str!("../sql/doctor_orders.sql"))],
+};
+
+const PAYMENTS: Component = Component {
+    migrations: migrations!["payments";
+        (1, "tables", "../migrations/payments/0001_tables.sql"),
+        (2, "enqueue", "../migrations/payments/0002_enqueue.sql"),
+        (3, "work", "../migrations/payments/0003_work.sql"),
+        (4, "complete", "../migrations/payments/0004_complete.sql"),
+        (5, "views", "../migrations/payments/0005_views.sql"),
+        (6, "import", "../migrations/payments/0006_import.sql"),
+        (7, "roles", "../migrations/payments/0007_roles.sql"),
+    ],
+    checks: &[("payments", include_str!("../sql/doctor_payments.sql"))],
+};
+
+const MEMORY: Component = Component {
+    migrations: migrations!["memory";
+        (1, "tables", "../migrations/memory/0001_tables.sql"),
+        (2, "outbox", "../migrations/memory/0002_outbox.sql"),
+        (3, "follow", "../migrations/memory/0003_follow.sql"),
+        (4, "search", "../migrations/memory/0004_search.sql"),
+        (5, "reconcile", "../migrations/memory/0005_reconcile.sql"),
+        (6, "roles", "../migrations/memory/0006_roles.sql"),
+    ],
+    checks: &[("memories", include_str!("../sql/doctor_memory.sql"))],
+};
+
+const SCM: Component = Component {
+    migrations: migrations!["scm";
+        (1, "scm", "../migrations/scm/0001_scm.sql"),
+        (2, "roles", "../migrations/scm/0002_roles.sql"),
+    ],
+    checks: &[("repositories", include_str!("../sql/doctor_scm.sql"))],
+};

@@ -1,0 +1,138 @@
+//! What an app adds to a store: tables of its own, and hooks.
+//!
+//! A hook runs inside the engine's transaction when messages of its queue change state. What it writes
+//! is committed with that change or not at all; a hook that fails fails the operation. Whatever can be
+//! refused is refused by the `check` functions, before the first write.
+
+use std::{fmt, sync::Arc};
+
+use async_trait::async_trait;
+use consign_kernel::{
+    Message, MessageId, Migration, NewMessage, QueueName, QueuePolicy, Report, Resolution, Token,
+};
+use jiff::Timestamp;
+use serde_json::Value;
+use sqlx::SqliteConnection;
+
+use crate::{
+    doctor,
+    error::Result,
+    job::Work,
+    migrate::ENGINE_MIGRATIONS,
+    rows::LeaseRow,
+    settle::{DeadEntry, NewAttempt},
+};
+
+/// An app's part of a store.
+#[async_trait]
+pub trait Component: fmt::Debug + Send + Sync {
+    /// Its migrations, first to last.
+    fn migrations(&self) -> &'static [Migration];
+
+    /// Its hook, if messages of a queue concern it.
+    fn hook(&self) -> Option<&dyn Hook> {
+        None
+    }
+
+    /// Checks the invariants of its tables on one snapshot.
+    async fn examine(
+        &self,
+        _connection: &mut SqliteConnection,
+        _now: Timestamp,
+        _report: &mut doctor::Report,
+    ) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// What an app does when messages of its queue change state.
+#[async_trait]
+pub trait Hook: fmt::Debug + Send + Sync {
+    /// The queue it belongs to.
+    fn queue(&self) -> &'static str;
+
+    /// Refuses a message that producers may not enqueue, before any key is looked up.
+    fn check_enqueue(&self, _message: &NewMessage) -> consign_kernel::Result<()> {
+        Ok(())
+    }
+
+    /// Refuses a policy that its queue cannot have.
+    fn check_policy(&self, _policy: &QueuePolicy) -> consign_kernel::Result<()> {
+        Ok(())
+    }
+
+    /// Refuses reports that its queue cannot settle with.
+    fn check_reports(&self, _reports: &[&Report]) -> consign_kernel::Result<()> {
+        Ok(())
+    }
+
+    /// The result that an attempt keeps of a person's resolution.
+    fn resolve(
+        &self,
+        message: &Message,
+        resolution: &Resolution,
+    ) -> consign_kernel::Result<Option<Value>> {
+        resolution.refuse_result(&message.queue)?;
+        Ok(None)
+    }
+
+    /// Attempts under this lease were recorded.
+    async fn settled(
+        &self,
+        _work: &mut Work<'_>,
+        _lease: &LeaseRow,
+        _attempts: &[NewAttempt],
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    /// Messages of this lease are dead from here on.
+    async fn died(
+        &self,
+        _work: &mut Work<'_>,
+        _lease: &LeaseRow,
+        _dead: &[DeadEntry],
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    /// Dead messages were put back.
+    async fn requeued(&self, _work: &mut Work<'_>, _ids: &[MessageId]) -> Result<()> {
+        Ok(())
+    }
+
+    /// Results of this token were recorded after its lease had ended. The messages may be of any queue.
+    async fn late(&self, _work: &mut Work<'_>, _ids: &[MessageId], _token: Token) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// The components of a store.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Components(Vec<Arc<dyn Component>>);
+
+impl Components {
+    pub(crate) fn add(&mut self, component: Arc<dyn Component>) {
+        self.0.push(component);
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &dyn Component> {
+        self.0.iter().map(Arc::as_ref)
+    }
+
+    pub(crate) fn hooks(&self) -> impl Iterator<Item = &dyn Hook> {
+        self.iter().filter_map(Component::hook)
+    }
+
+    /// Every migration, in the order in which they are applied.
+    pub(crate) fn migrations(&self) -> Vec<Migration> {
+        let apps = self.iter().map(Component::migrations);
+        let all = [ENGINE_MIGRATIONS].into_iter().chain(apps);
+        all.flatten().copied().collect()
+    }
+
+    /// The hook of a queue.
+    pub(crate) fn hook_of(&self, queue: &QueueName) -> Option<&dyn Hook> {
+        self.hooks().find(|hook| hook.queue() == queue.as_str())
+    }
+}
