@@ -54,10 +54,8 @@ impl Ground {
     }
 
     async fn postgres() -> Self {
-        let texts = PostgresOptions::new("")
-            .migrations()
-            .iter()
-            .map(|migration| migration.sql);
+        let migrations = PostgresOptions::new("").migrations();
+        let texts = migrations.iter().map(|migration| migration.sql);
         let template = format!("consign_{}", fingerprint(texts));
         let fill = async |url: &str| migrate(&PostgresOptions::new(url)).await.map(drop).unwrap();
         let database = TestDatabase::from_template(&template, fill).await;

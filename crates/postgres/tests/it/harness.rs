@@ -28,7 +28,12 @@ CREATE OR REPLACE FUNCTION consign.clock() RETURNS timestamptz
 pub(crate) async fn database() -> TestDatabase {
     let name = format!(
         "consign_{}",
-        fingerprint(PostgresOptions::new("").migrations().iter().map(|m| m.sql))
+        fingerprint(
+            PostgresOptions::new("")
+                .migrations()
+                .into_iter()
+                .map(|m| m.sql)
+        )
     );
     TestDatabase::from_template(&name, async |url: &str| {
         migrate(&PostgresOptions::new(url)).await.unwrap();
@@ -40,7 +45,7 @@ pub(crate) async fn database() -> TestDatabase {
 pub(crate) async fn frozen_database() -> TestDatabase {
     let parts = PostgresOptions::new("")
         .migrations()
-        .iter()
+        .into_iter()
         .map(|m| m.sql)
         .chain([FREEZE]);
     let name = format!("consign_frozen_{}", fingerprint(parts));

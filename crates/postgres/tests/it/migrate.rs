@@ -17,7 +17,13 @@ async fn empty() -> TestDatabase {
 #[tokio::test]
 async fn migrating_twice_does_nothing_the_second_time() {
     let database = empty().await;
-    assert_eq!(status(database.url()).await.unwrap().found, 0);
+    assert_eq!(
+        status(&PostgresOptions::new(database.url()))
+            .await
+            .unwrap()
+            .version("engine"),
+        0
+    );
     assert_eq!(
         migrate(&PostgresOptions::new(database.url()))
             .await
@@ -30,14 +36,9 @@ async fn migrating_twice_does_nothing_the_second_time() {
             .unwrap(),
         []
     );
-    let status = status(database.url()).await.unwrap();
-    assert_eq!(
-        (status.found, status.newest),
-        (
-            PostgresOptions::new("").migrations().len() as i64,
-            status.found
-        )
-    );
+    let status = status(&PostgresOptions::new(database.url())).await.unwrap();
+    assert_eq!(status.pending(), []);
+    assert_eq!(status.applied.len(), status.known.len());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -188,7 +189,7 @@ async fn a_schema_that_is_not_consigns_is_named_and_left_alone() {
             assert!(error.to_string().contains(part), "{error}");
         }
         let mut connection = PgConnection::connect(database.url()).await.unwrap();
-        let by_hand = sqlx::raw_sql(sqlx::AssertSqlSafe(script()));
+        let by_hand = sqlx::raw_sql(sqlx::AssertSqlSafe(script(&PostgresOptions::new("").components)));
         let error = by_hand.execute(&mut connection).await.unwrap_err();
         let code = error.as_database_error().unwrap().code().unwrap().into_owned();
         assert_eq!(code, "CN013", "the printed script refuses too: {error}");
@@ -351,13 +352,17 @@ async fn a_login_that_may_not_migrate_is_told_what_it_needs() {
 async fn an_error_of_the_server_is_printed_once_and_without_its_source_code() {
     let database = empty().await;
     let nowhere = database.url().rsplit_once('/').unwrap().0.to_owned() + "/nowhere";
-    let error = status(&nowhere).await.unwrap_err();
+    let error = status(&PostgresOptions::new(nowhere.as_str()))
+        .await
+        .unwrap_err();
     assert_eq!(consign_postgres::sqlstate_of(&error), Some("3D000"));
     assert_eq!(
         with_causes(&error),
         "connect: the database is not available: database \"nowhere\" does not exist (SQLSTATE 3D000)"
     );
-    let error = status("postgres://127.0.0.1:1/nowhere").await.unwrap_err();
+    let error = status(&PostgresOptions::new("postgres://127.0.0.1:1/nowhere"))
+        .await
+        .unwrap_err();
     let told = with_causes(&error);
     assert_eq!(told.matches("refused").count(), 1, "{told}");
     assert!(told.ends_with("is the server running?"), "{told}");
@@ -387,10 +392,12 @@ async fn a_database_that_is_not_there_is_unavailable_for_certain() {
 async fn the_printed_script_is_the_migration() {
     let database = empty().await;
     let mut connection = PgConnection::connect(database.url()).await.unwrap();
-    sqlx::raw_sql(sqlx::AssertSqlSafe(script()))
-        .execute(&mut connection)
-        .await
-        .unwrap();
+    sqlx::raw_sql(sqlx::AssertSqlSafe(script(
+        &PostgresOptions::new("").components,
+    )))
+    .execute(&mut connection)
+    .await
+    .unwrap();
     connection.close().await.unwrap();
     assert_eq!(
         migrate(&PostgresOptions::new(database.url()))

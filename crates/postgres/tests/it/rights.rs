@@ -51,7 +51,7 @@ SELECT o.nspname, o.name, o.kind = 'fn' AS is_function, r.name AS role, CASE o.k
 fn roles() -> Vec<String> {
     let made = PostgresOptions::new("")
         .migrations()
-        .iter()
+        .into_iter()
         .flat_map(|m| m.sql.split("SELECT consign.make_role('").skip(1));
     let named = made.map(|rest| rest.split('\'').next().unwrap().to_owned());
     named.chain(["public".to_owned()]).collect()

@@ -18,7 +18,7 @@ async fn database() -> TestDatabase {
         fingerprint(
             PostgresOptions::new("")
                 .migrations()
-                .iter()
+                .into_iter()
                 .map(|migration| migration.sql)
         )
     );

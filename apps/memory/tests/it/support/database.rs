@@ -39,7 +39,7 @@ impl Database {
         }
         let parts = PostgresOptions::new("")
             .migrations()
-            .iter()
+            .into_iter()
             .map(|migration| migration.sql);
         let template = format!("consign_{}", fingerprint(parts));
         let database = TestDatabase::from_template(&template, async |url: &str| {

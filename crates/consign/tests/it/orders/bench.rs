@@ -305,7 +305,12 @@ fn settings(broker: &HonestBroker) -> BTreeMap<&'static str, String> {
 async fn database() -> TestDatabase {
     let name = format!(
         "consign_{}",
-        fingerprint(PostgresOptions::new("").migrations().iter().map(|m| m.sql))
+        fingerprint(
+            PostgresOptions::new("")
+                .migrations()
+                .into_iter()
+                .map(|m| m.sql)
+        )
     );
     TestDatabase::from_template(&name, async |url: &str| {
         migrate(&PostgresOptions::new(url)).await.map(drop).unwrap()

@@ -48,7 +48,12 @@ pub(crate) async fn sqlite() -> (Arc<SqliteStore>, tempfile::TempDir) {
 pub(crate) async fn postgres_database() -> TestDatabase {
     let name = format!(
         "consign_{}",
-        fingerprint(PostgresOptions::new("").migrations().iter().map(|m| m.sql))
+        fingerprint(
+            PostgresOptions::new("")
+                .migrations()
+                .into_iter()
+                .map(|m| m.sql)
+        )
     );
     TestDatabase::from_template(&name, async |url: &str| {
         migrate(&PostgresOptions::new(url)).await.unwrap();
