@@ -64,7 +64,7 @@ CREATE VIEW consign.attempt_view AS
         FROM consign.attempt a;
 
 -- Readers see everything but tokens.
-GRANT SELECT ON consign.queue, consign.queue_grant, consign.message, consign.ready, consign.dead, consign.held,
+GRANT SELECT ON consign.queue, consign.queue_grant, consign.hook, consign.message, consign.ready, consign.dead, consign.held,
     consign.waiting, consign.turn, consign.audit TO consign_auditor, consign_operator;
 GRANT SELECT (fence, claimed_at, expires_at, queue, owner, ids, tries, attempts, begun)
     ON consign.lease TO consign_auditor, consign_operator;

@@ -44,7 +44,7 @@ SELECT 'memory_outcome_unaudited', count(*) || ' memory(s) were sent or are dead
     HAVING count(*) > 0
 UNION ALL
 SELECT 'memory_unfit', count(*) || ' message(s) of the queue memory are no memory, or not under the key of their space and hash: the same text could be stored twice',
-       'hold them with `consign hold`, find out who could bypass the trigger memories_only, and enqueue their texts again',
+       'hold them with `consign hold`, find out who could bypass the hook `check`, and enqueue their texts again',
        (array_agg(m.id ORDER BY m.id))[: 20]
     FROM consign.message m
     WHERE m.queue = 'memory' AND (regexp_replace(m.key, '(#[0-9a-f]{64})#([2-9]|[1-9][0-9]{1,8})$', '\1')
@@ -60,10 +60,15 @@ SELECT 'memory_misdirected', count(*) || ' memory(s) wait for ' || w.backend || 
                                                                ORDER BY a.attempt_no DESC LIMIT 1)) w
     GROUP BY w.backend
 UNION ALL
+SELECT 'memory_guard_off', 'the hook `' || wanted.event || '` of queue memory is missing',
+       'as owner: apply the lines with consign.set_hook of `consign migrate print` again', '{}'::bigint[]
+    FROM unnest(ARRAY['check']) AS wanted (event)
+    WHERE NOT EXISTS (SELECT FROM consign.hook h WHERE h.queue = 'memory' AND h.event = wanted.event)
+UNION ALL
 SELECT 'memory_guard_off', 'the trigger ' || guard.name || ' on ' || guard.place || ' is missing or off',
        'as owner: ALTER TABLE ' || guard.place || ' ENABLE TRIGGER ' || guard.name || ' (create it as in `consign migrate print` if missing), then run doctor again',
        '{}'::bigint[]
-    FROM (VALUES ('consign.message', 'memories_only'), ('consign.attempt', 'follow_memory'), ('consign.lease', 'follow_memory'),
+    FROM (VALUES ('consign.attempt', 'follow_memory'), ('consign.lease', 'follow_memory'),
                ('consign.dead', 'follow_memory'), ('consign.dead', 'follow_memory_requeued'), ('consign.late', 'follow_memory'),
                ('governance.write_audit', 'audits_stay'), ('governance.write_audit', 'final_is_final'),
                ('governance.write_audit', 'move_consume_cursor')) AS guard (place, name)

@@ -24,7 +24,7 @@ SELECT 'order_message_missing' AS code, count(*) || ' accepted order(s) have no 
     HAVING count(*) > 0
 UNION ALL
 SELECT 'order_not_in_ledger', count(*) || ' message(s) of queue orders belong to no row of the ledger: a worker would bury them',
-       'hold them with `consign hold`, restore consign.idempo_ledger from a backup, then `consign unhold`; if nobody ordered them, find out who could bypass the trigger orders_only and leave them to the worker, which does not send them',
+       'hold them with `consign hold`, restore consign.idempo_ledger from a backup, then `consign unhold`; if nobody ordered them, find out who could bypass the hook `check` and leave them to the worker, which does not send them',
        (array_agg(s.id ORDER BY s.id))[: 20]
     FROM strangers s WHERE consign.state_of(s.id) NOT IN ('delivered', 'dead')
     HAVING count(*) > 0
@@ -39,10 +39,15 @@ SELECT 'order_disagrees', count(*) || ' order(s) are ' || o.status || ' in the l
     FROM disagreeing o
     GROUP BY o.status, o.state
 UNION ALL
+SELECT 'order_follow_off', 'the hook `' || wanted.event || '` of queue orders is missing',
+       'as owner: apply the lines with consign.set_hook of `consign migrate print` again', '{}'::bigint[]
+    FROM unnest(ARRAY['check', 'resolve']) AS wanted (event)
+    WHERE NOT EXISTS (SELECT FROM consign.hook h WHERE h.queue = 'orders' AND h.event = wanted.event)
+UNION ALL
 SELECT 'order_follow_off', 'the ledger of orders may come apart from their messages: trigger ' || guarded.trigger || ' is off',
        'as owner: ALTER TABLE consign.' || guarded.name || ' ENABLE TRIGGER ' || guarded.trigger || ' (create it as in `consign migrate print` if missing), then run doctor again',
        '{}'::bigint[]
-    FROM (VALUES ('attempt', 'follow_delivered'), ('dead', 'follow_dead'), ('dead', 'follow_requeued'), ('message', 'orders_only'),
+    FROM (VALUES ('attempt', 'follow_delivered'), ('dead', 'follow_dead'), ('dead', 'follow_requeued'),
                ('idempo_ledger', 'succeeded_is_final')) AS guarded (name, trigger)
     WHERE NOT EXISTS (
         SELECT FROM pg_trigger t

@@ -6,7 +6,7 @@ SELECT 'payment_without_message' AS code, count(*) || ' payment(s) have no messa
     HAVING count(*) > 0
 UNION ALL
 SELECT 'message_without_payment', count(*) || ' message(s) of the queue payments have no payment: no worker in SQL would be given them',
-       'restore consign.payment from a backup; find out who could bypass the trigger payments_only',
+       'restore consign.payment from a backup; find out who could bypass the hook `check`',
        (array_agg(m.id ORDER BY m.id))[: 20]
     FROM consign.message m
     WHERE m.queue = 'payments' AND NOT EXISTS (SELECT FROM consign.payment p WHERE p.message_id = m.id)
@@ -56,9 +56,14 @@ SELECT 'payment_failed_in_doubt', count(*) || ' payment(s) were given up though 
     WHERE r.kind = 'FAILED_IN_DOUBT'
     HAVING count(*) > 0
 UNION ALL
+SELECT 'payment_guard_off', 'the hook `' || wanted.event || '` of queue payments is missing',
+       'as owner: apply the lines with consign.set_hook of `consign migrate print` again', '{}'::bigint[]
+    FROM unnest(ARRAY['policy', 'check', 'settled', 'resolve']) AS wanted (event)
+    WHERE NOT EXISTS (SELECT FROM consign.hook h WHERE h.queue = 'payments' AND h.event = wanted.event)
+UNION ALL
 SELECT 'payment_guard_off', 'the trigger ' || guard.name || ' on consign.' || guard.place || ' is missing or off',
        'as owner: ALTER TABLE consign.' || guard.place || ' ENABLE TRIGGER ' || guard.name, '{}'::bigint[]
-    FROM (VALUES ('message', 'payments_only'), ('queue', 'payments_probe'), ('payment', 'append_only'),
+    FROM (VALUES ('payment', 'append_only'),
                  ('payment_participant', 'append_only')) AS guard (place, name)
     WHERE NOT EXISTS (
         SELECT FROM pg_trigger t

@@ -47,7 +47,8 @@ impl PostgresStore {
         by.validate()?;
         if let Some(text) = resolution.result() {
             // `jsonb` would keep the last of two equal names without a word.
-            Payload::parse(text).map_err(|why| Error::invalid("result", why.to_string()))?;
+            Payload::parse(text)
+                .map_err(|why| Error::invalid("result", format!("must be JSON: {why}")))?;
         }
         let sql = "SELECT * FROM consign.resolve($1, $2, $3, $4, $5::text::jsonb)";
         let statement = sqlx::query(sql)

@@ -31,7 +31,8 @@ impl Work<'_> {
         let ids: BTreeSet<MessageId> = ids.iter().copied().collect();
         resolution.validate(ids.len())?;
         if let Some(text) = resolution.result() {
-            Payload::parse(text).map_err(|why| Error::invalid("result", why.to_string()))?;
+            Payload::parse(text)
+                .map_err(|why| Error::invalid("result", format!("must be JSON: {why}")))?;
         }
         let found = self.states(&ids).await?;
         for queue in found.values().map(|found| &found.queue) {

@@ -259,7 +259,7 @@ fn wrong_statements() -> Vec<(Resolution, &'static str)> {
         (said("[]"), "object"),
         (said("{"), "JSON"),
         (said(&nameless), "order_ref"),
-        (more(r#","a":1,"a":2"#), "a comes more than once"),
+        (more(r#","a":1,"a":2"#), "duplicate name"),
         (more(r#","colour":"red""#), "known fields: order_ref, fills"),
         (
             more(r#","avg_price":146.2"#),

@@ -28,7 +28,7 @@ async fn every_kind_of_damage_to_payments_is_named() {
             "payment_dispatched_twice",
         ),
         (
-            "ALTER TABLE consign.message DISABLE TRIGGER payments_only",
+            "SELECT consign.set_hook('payments', 'check', NULL)",
             "payment_guard_off",
         ),
         (
