@@ -13,6 +13,7 @@ const CHECKS: &[(&str, &str)] = &[
     ("runs", include_str!("../sql/doctor_runs.sql")),
     ("turns", include_str!("../sql/doctor_turns.sql")),
     ("guards", include_str!("../sql/doctor_guards.sql")),
+    ("hooks", include_str!("../sql/doctor_hooks.sql")),
 ];
 
 impl PostgresStore {

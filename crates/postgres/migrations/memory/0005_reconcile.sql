@@ -158,7 +158,7 @@ BEGIN
     -- One at a time, or two would both write what is missing.
     IF p_repair THEN
         -- A row that nobody but the owner can lock; an advisory lock could be held by any login.
-        PERFORM FROM consign.schema_version v WHERE v.name = 'logbook_reconcile' FOR UPDATE;
+        PERFORM FROM consign.schema_version v WHERE v.component = 'memory' AND v.version = 1 FOR UPDATE;
     END IF;
     v_now := consign.clock();
     SELECT count(*) INTO sent_count FROM consign.message m JOIN consign.attempt a ON a.message_id = m.id AND a.outcome = 'delivered'

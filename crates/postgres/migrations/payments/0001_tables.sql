@@ -197,7 +197,7 @@ SELECT consign.set_hook('payments', 'resolve', 'consign.resolved_payment');
 
 -- Refuses a message of the queue that is no payment: it would stop every worker that claims it. By consign.enqueue
 -- there is never a row for it.
-CREATE FUNCTION consign.check_payments(p_queue text, p_ids bigint[], p_keys text[], p_groups text[], p_payloads jsonb[],
+CREATE FUNCTION consign.check_payment_messages(p_queue text, p_ids bigint[], p_keys text[], p_groups text[], p_payloads jsonb[],
                                        p_headers jsonb[]) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan
@@ -210,5 +210,5 @@ BEGIN
             USING ERRCODE = 'CN006', HINT = 'Use consign.enqueue_payment_outbox().';
     END IF;
 END $$;
-REVOKE ALL ON FUNCTION consign.check_payments(text, bigint[], text[], text[], jsonb[], jsonb[]) FROM PUBLIC;
-SELECT consign.set_hook('payments', 'check', 'consign.check_payments');
+REVOKE ALL ON FUNCTION consign.check_payment_messages(text, bigint[], text[], text[], jsonb[], jsonb[]) FROM PUBLIC;
+SELECT consign.set_hook('payments', 'check', 'consign.check_payment_messages');
