@@ -16,7 +16,7 @@ pub const RETRY_CEILING_EXCEEDED: &str = "RETRY_CEILING_EXCEEDED";
 /// The `error_code` of a lease that ended without a result.
 pub const ZOMBIE_REQUEUE: &str = "ZOMBIE_REQUEUE";
 /// The `error_code` of a success that named no reference: held, never sent again on its own.
-pub const MISSING_RAIL_REFERENCE: &str = codes::MISSING_RAIL_REFERENCE;
+pub const MISSING_RAIL_REFERENCE: &str = "MISSING_RAIL_REFERENCE";
 /// What the `result` of an `expired` attempt says, with `true`, where the lease was claimed by a
 /// worker that may have called the rail from then on.
 pub const MAY_HAVE_BEGUN: &str = codes::MAY_HAVE_BEGUN;

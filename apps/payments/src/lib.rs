@@ -15,6 +15,7 @@ mod relayer;
 mod request;
 mod resolution;
 mod service;
+pub mod store;
 mod stored;
 mod watch;
 

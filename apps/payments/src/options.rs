@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
+    attempt::MISSING_RAIL_REFERENCE,
     rail::{HttpRail, Rail, Rails, SimulatedRail},
     stored::queue,
 };
@@ -265,6 +266,8 @@ pub fn queue_policy(options: &PaymentsOptions) -> QueuePolicy {
         concurrency: options.concurrency,
         timeout_ms: options.dispatch_timeout_sec * 1_000,
         record_begin: true,
+        presume_begun: true,
+        hold_codes: vec![MISSING_RAIL_REFERENCE.to_owned()],
         ..QueuePolicy::default()
     }
 }

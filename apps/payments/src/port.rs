@@ -25,7 +25,7 @@
 //!
 //! The money has moved and nobody can say under which name. Such an attempt is recorded as
 //! uncertain with the code `MISSING_RAIL_REFERENCE` and the payment held with that reason: no
-//! worker gets it again until a person has resolved or released it. The kernel does that
+//! worker gets it again until a person has resolved or released it. The queue's `hold_codes` do that
 //! (`consign_kernel::after_settle`), so it holds for every way to settle. A reference that two payments
 //! of a participant and rail share is recorded as told, and reported by `reconcile` and `doctor`.
 
@@ -262,7 +262,7 @@ pub struct ImportReport {
 /// Each operation is one transaction; all times are the database's clock. Renewing, beginning and
 /// giving back are the kernel's own operations on the queue [`QUEUE`](crate::QUEUE). A store also
 /// offers an enqueue within the caller's transaction: `consign.enqueue_payment_outbox` in SQL,
-/// `SqliteStore::enqueue_payments_in` in Rust.
+/// [`store::enqueue_in_sqlite`](crate::store::enqueue_in_sqlite) in Rust.
 #[async_trait]
 pub trait Payments: Store {
     /// Enqueues payments and answers in order; one that conflicts leaves the others alone.

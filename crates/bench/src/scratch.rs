@@ -46,7 +46,12 @@ impl Scratch {
 
     /// Creates the tables of both designs.
     pub(crate) async fn migrate(&self) -> Result<()> {
-        consign_postgres::migrate(&PostgresOptions::new(self.url.clone())).await?;
+        let mut options = PostgresOptions::new(self.url.clone());
+        // The binary under test has every app.
+        options
+            .components
+            .push(consign_payments::store::POSTGRES_COMPONENT);
+        consign_postgres::migrate(&options).await?;
         let mut connection = self.connect().await?;
         for sql in [
             include_str!("../sql/control_schema.sql"),

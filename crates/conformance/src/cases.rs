@@ -154,6 +154,7 @@ macro_rules! each_case {
                 doubt_survives_a_requeue
                 an_uncertain_report_is_held_where_the_queue_says_so
                 an_uncertain_last_try_is_held_rather_than_dead
+                an_uncertain_report_with_a_code_to_hold_is_held_at_once
                 a_begun_message_is_resent_after_a_crash
                 a_begun_message_is_in_doubt_after_a_crash
                 a_begun_message_is_held_after_a_crash

@@ -6,7 +6,6 @@ use async_trait::async_trait;
 use consign_kernel::{MessageId, NewMessage, Result, Store};
 use consign_memory::Logbook;
 use consign_orders::Ledger;
-use consign_payments::{NewPayment, Payments};
 use consign_scm::ScmLedger;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -43,21 +42,6 @@ pub trait Harness: Send + Sync {
     /// The same ledger through a second, independent instance.
     async fn another_ledger(&self) -> Option<Arc<dyn Ledger>> {
         None
-    }
-
-    /// The payments in the same database, where the store keeps them.
-    fn payments(&self) -> Option<Arc<dyn Payments>> {
-        None
-    }
-
-    /// The same payments through a second, independent instance.
-    async fn another_payments(&self) -> Option<Arc<dyn Payments>> {
-        None
-    }
-
-    /// Enqueues payments inside a caller's transaction and rolls it back.
-    async fn enqueue_payments_and_roll_back(&self, _payments: &[NewPayment]) {
-        panic!("a store that keeps payments enqueues them within transactions");
     }
 
     /// The logbook in the same database, where the store keeps one.

@@ -6,15 +6,15 @@ mod harness;
 mod memory;
 pub mod model;
 mod orders;
-mod payments;
 mod reference;
 mod runner;
 mod scm;
-mod stage;
+#[doc(hidden)]
+pub mod stage;
 mod walk;
 
 pub use equivalence::{Difference, EQUIVALENCE_CASES, EQUIVALENCE_OPS, difference, equivalence};
 pub use harness::{Factory, Harness};
 pub use reference::ReferenceFactory;
-pub use runner::{Case, cases, exercise, memory_cases, order_cases, payment_cases, run, scm_cases};
+pub use runner::{Case, cases, exercise, memory_cases, order_cases, run, scm_cases};
 pub use walk::long_walks_are_cut_and_lose_nothing;

@@ -47,24 +47,10 @@ pub fn memory_cases() -> Vec<Case> {
     crate::each_memory_case!([list], (memory))
 }
 
-/// Every case of payments, by topic.
-pub fn payment_cases() -> Vec<Case> {
-    crate::each_payment_case!([list], (payments))
-}
-
 /// Every case about repositories, by topic.
 pub fn scm_cases() -> Vec<Case> {
     crate::each_scm_case!([list], (scm))
 }
-
-/// What doctor says of payments that somebody must look at: a case may leave some behind, and nothing
-/// is damaged. The cases of the topic `alarms` are about them.
-const ALARMS: [&str; 4] = [
-    "rail_reference_reused",
-    "payment_lease_expired",
-    "payment_late_unconfirmed",
-    "payment_failed_in_doubt",
-];
 
 /// Runs one case over a fresh store; panics with what was expected if the store breaks the rule.
 ///
@@ -73,7 +59,6 @@ pub async fn run(name: &str, factory: &dyn Factory) {
     let case = cases()
         .into_iter()
         .chain(order_cases())
-        .chain(payment_cases())
         .chain(memory_cases())
         .chain(scm_cases())
         .find(|case| case.name == name)
@@ -87,7 +72,7 @@ pub async fn run(name: &str, factory: &dyn Factory) {
         .expect("doctor answers after the case");
     // A case of this topic has checked what doctor says of the memories.
     let is_expected = |code: &str| case.topic == "alarms" && code.starts_with("memory_");
-    findings.retain(|f| !ALARMS.contains(&f.code.as_str()) && !is_expected(&f.code));
+    findings.retain(|f| !is_expected(&f.code));
     assert!(
         findings.is_empty(),
         "doctor found after {case:?}: {findings:#?}"
@@ -118,14 +103,6 @@ macro_rules! suite {
 macro_rules! orders_suite {
     ($factory:expr $(,)?) => {
         $crate::each_order_case!([$crate::__tests], ($factory));
-    };
-}
-
-/// One test per case of payments over the store a factory makes.
-#[macro_export]
-macro_rules! payments_suite {
-    ($factory:expr $(,)?) => {
-        $crate::each_payment_case!([$crate::__tests], ($factory));
     };
 }
 

@@ -15,17 +15,21 @@ use uuid::Uuid;
 use crate::Harness;
 
 /// How long a lease lives on every stage.
-pub(crate) const TTL: Duration = Duration::from_secs(10);
+pub const TTL: Duration = Duration::from_secs(10);
 
 /// One queue, `mail`, on a fresh store.
-pub(crate) struct Stage<'a> {
-    pub(crate) harness: &'a dyn Harness,
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) queue: QueueName,
+#[expect(
+    missing_debug_implementations,
+    reason = "what it holds is behind traits"
+)]
+pub struct Stage<'a> {
+    pub harness: &'a dyn Harness,
+    pub store: Arc<dyn Store>,
+    pub queue: QueueName,
 }
 
 /// The rules of `mail`: leases of 10 s, three tries, rests of 1 s and then 2 s, no jitter.
-pub(crate) fn policy() -> QueuePolicy {
+pub fn policy() -> QueuePolicy {
     QueuePolicy {
         lease_ttl_ms: 10_000,
         attempts_max: 3,
@@ -37,7 +41,7 @@ pub(crate) fn policy() -> QueuePolicy {
 }
 
 /// The same rules with messages of one group in order.
-pub(crate) fn ordered(on_dead: OnDead) -> QueuePolicy {
+pub fn ordered(on_dead: OnDead) -> QueuePolicy {
     QueuePolicy {
         ordered: true,
         on_dead,
@@ -46,38 +50,38 @@ pub(crate) fn ordered(on_dead: OnDead) -> QueuePolicy {
 }
 
 /// Who acts in the cases.
-pub(crate) fn by() -> By {
+pub fn by() -> By {
     By::new("ada", "checking the rules")
 }
 
 /// A queue name known to be plain.
-pub(crate) fn queue(name: &str) -> QueueName {
+pub fn queue(name: &str) -> QueueName {
     name.parse().expect("a plain queue name")
 }
 
 /// The messages of a lease, in its order.
-pub(crate) fn ids(lease: &Lease) -> Vec<MessageId> {
+pub fn ids(lease: &Lease) -> Vec<MessageId> {
     lease.messages.iter().map(|m| m.message.id).collect()
 }
 
 /// A token nobody was given.
-pub(crate) fn stranger() -> Token {
+pub fn stranger() -> Token {
     Token(Uuid::new_v4())
 }
 
 /// `count` seconds.
-pub(crate) fn s(count: u64) -> Duration {
+pub fn s(count: u64) -> Duration {
     Duration::from_secs(count)
 }
 
 /// `time` moved by a duration.
-pub(crate) fn after(time: Timestamp, by: Duration) -> Timestamp {
+pub fn after(time: Timestamp, by: Duration) -> Timestamp {
     time + SignedDuration::try_from(by).expect("a small duration")
 }
 
 /// What an error says of itself; panics on success.
 #[track_caller]
-pub(crate) fn refused<T: std::fmt::Debug>(result: Result<T>, code: &str) -> Error {
+pub fn refused<T: std::fmt::Debug>(result: Result<T>, code: &str) -> Error {
     match result {
         Err(error) => {
             assert_eq!(error.code(), code, "refused, but as: {error}");
@@ -89,7 +93,7 @@ pub(crate) fn refused<T: std::fmt::Debug>(result: Result<T>, code: &str) -> Erro
 
 /// The records of an answer that must be `Settled`.
 #[track_caller]
-pub(crate) fn settled(answer: SettleAnswer) -> Vec<Recorded> {
+pub fn settled(answer: SettleAnswer) -> Vec<Recorded> {
     match answer {
         SettleAnswer::Settled(records) => records,
         other => panic!("expected Settled, got {other:?}"),
@@ -98,7 +102,7 @@ pub(crate) fn settled(answer: SettleAnswer) -> Vec<Recorded> {
 
 /// The records of an answer that must be `AlreadySettled`.
 #[track_caller]
-pub(crate) fn already_settled(answer: SettleAnswer) -> Vec<Recorded> {
+pub fn already_settled(answer: SettleAnswer) -> Vec<Recorded> {
     match answer {
         SettleAnswer::AlreadySettled(records) => records,
         other => panic!("expected AlreadySettled, got {other:?}"),
@@ -106,10 +110,10 @@ pub(crate) fn already_settled(answer: SettleAnswer) -> Vec<Recorded> {
 }
 
 /// How long anything that runs beside something else may take, on a machine that is busy too.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits for all tasks and hands on their panics.
-pub(crate) async fn all<T: 'static>(mut tasks: JoinSet<T>) -> Vec<T> {
+pub async fn all<T: 'static>(mut tasks: JoinSet<T>) -> Vec<T> {
     let mut results = Vec::new();
     let joining = async {
         while let Some(result) = tasks.join_next().await {
@@ -123,12 +127,12 @@ pub(crate) async fn all<T: 'static>(mut tasks: JoinSet<T>) -> Vec<T> {
 
 impl<'a> Stage<'a> {
     /// The queue `mail` with the usual rules.
-    pub(crate) async fn new(harness: &'a dyn Harness) -> Self {
+    pub async fn new(harness: &'a dyn Harness) -> Self {
         Self::with(harness, policy()).await
     }
 
     /// The queue `mail` with rules of the case's own.
-    pub(crate) async fn with(harness: &'a dyn Harness, policy: QueuePolicy) -> Self {
+    pub async fn with(harness: &'a dyn Harness, policy: QueuePolicy) -> Self {
         let stage = Self {
             harness,
             store: harness.store(),
@@ -139,63 +143,63 @@ impl<'a> Stage<'a> {
     }
 
     /// Creates another queue, or changes one.
-    pub(crate) async fn add_queue(&self, name: &str, policy: &QueuePolicy) -> QueueName {
+    pub async fn add_queue(&self, name: &str, policy: &QueuePolicy) -> QueueName {
         let name = queue(name);
         let made = self.store.put_queue(&name, policy, &by()).await;
         made.unwrap_or_else(|error| panic!("queue {name} could not be made: {error}"));
         name
     }
 
-    pub(crate) async fn now(&self) -> Timestamp {
+    pub async fn now(&self) -> Timestamp {
         self.harness.now().await
     }
 
-    pub(crate) async fn advance(&self, by: Duration) {
+    pub async fn advance(&self, by: Duration) {
         let by = SignedDuration::try_from(by).expect("a small duration");
         self.harness.advance(by).await;
     }
 
     /// The `n`-th message of the queue.
-    pub(crate) fn message(&self, n: usize) -> NewMessage {
+    pub fn message(&self, n: usize) -> NewMessage {
         NewMessage::new(self.queue.clone(), json!({ "n": n }))
     }
 
     /// Enqueues `count` messages in one call.
-    pub(crate) async fn enqueue(&self, count: usize) -> Vec<MessageId> {
+    pub async fn enqueue(&self, count: usize) -> Vec<MessageId> {
         let messages: Vec<NewMessage> = (0..count).map(|n| self.message(n)).collect();
         self.enqueue_all(&messages).await
     }
 
     /// Enqueues one message.
-    pub(crate) async fn enqueue_one(&self) -> MessageId {
+    pub async fn enqueue_one(&self) -> MessageId {
         self.enqueue(1).await[0]
     }
 
     /// Enqueues these messages in one call, all of which must be new.
-    pub(crate) async fn enqueue_all(&self, messages: &[NewMessage]) -> Vec<MessageId> {
+    pub async fn enqueue_all(&self, messages: &[NewMessage]) -> Vec<MessageId> {
         let answers = self.try_enqueue(messages).await.expect("enqueue answers");
         assert!(answers.iter().all(|a| !a.duplicate), "new: {answers:?}");
         answers.iter().map(|answer| answer.id).collect()
     }
 
     /// Enqueues one message of a group per letter of `groups`, one call.
-    pub(crate) async fn enqueue_groups(&self, groups: &str) -> Vec<MessageId> {
+    pub async fn enqueue_groups(&self, groups: &str) -> Vec<MessageId> {
         let grouped = |(n, group): (usize, char)| self.message(n).with_group(group);
         let messages: Vec<NewMessage> = groups.chars().enumerate().map(grouped).collect();
         self.enqueue_all(&messages).await
     }
 
-    pub(crate) async fn try_enqueue(&self, messages: &[NewMessage]) -> Result<Vec<Enqueued>> {
+    pub async fn try_enqueue(&self, messages: &[NewMessage]) -> Result<Vec<Enqueued>> {
         self.store.enqueue(messages).await
     }
 
     /// A claim by the usual worker.
-    pub(crate) fn ask(&self, limit: u32) -> Claim {
+    pub fn ask(&self, limit: u32) -> Claim {
         Claim::new(self.queue.clone(), "worker-1", limit)
     }
 
     /// Claims, if there is anything.
-    pub(crate) async fn try_claim(&self, limit: u32) -> Option<Lease> {
+    pub async fn try_claim(&self, limit: u32) -> Option<Lease> {
         self.store
             .claim(&self.ask(limit))
             .await
@@ -203,13 +207,13 @@ impl<'a> Stage<'a> {
     }
 
     /// Claims something that must be there.
-    pub(crate) async fn claim(&self, limit: u32) -> Lease {
+    pub async fn claim(&self, limit: u32) -> Lease {
         self.try_claim(limit).await.expect("something is due")
     }
 
     /// Claims, through any instance, what a refused call may still have its hand on for a moment:
     /// a database may answer the refusal first and let go of the lease after.
-    pub(crate) async fn claim_soon(&self, store: &Arc<dyn Store>) -> Lease {
+    pub async fn claim_soon(&self, store: &Arc<dyn Store>) -> Lease {
         let polling = async {
             loop {
                 let lease = store.claim(&self.ask(1)).await.expect("claim answers");
@@ -224,38 +228,38 @@ impl<'a> Stage<'a> {
     }
 
     /// Claims nothing, because there must be nothing.
-    pub(crate) async fn claim_nothing(&self, why: &str) {
+    pub async fn claim_nothing(&self, why: &str) {
         let lease = self.try_claim(1_000).await;
         assert_eq!(lease.as_ref().map(ids), None, "nothing to claim: {why}");
     }
 
-    pub(crate) async fn settle(&self, lease: &Lease, reports: &[Report]) -> SettleAnswer {
+    pub async fn settle(&self, lease: &Lease, reports: &[Report]) -> SettleAnswer {
         let answer = self.store.settle(lease.token, reports).await;
         answer.expect("settle answers")
     }
 
     /// Settles one message under a lease that must be live.
-    pub(crate) async fn report(&self, lease: &Lease, id: MessageId, outcome: Outcome) -> Recorded {
+    pub async fn report(&self, lease: &Lease, id: MessageId, outcome: Outcome) -> Recorded {
         let answer = self.settle(lease, &[Report::new(id, outcome)]).await;
         settled(answer).remove(0)
     }
 
     /// Settles the whole lease as delivered.
-    pub(crate) async fn deliver(&self, lease: &Lease) {
+    pub async fn deliver(&self, lease: &Lease) {
         let reports: Vec<Report> = ids(lease).into_iter().map(Report::delivered).collect();
         let records = settled(self.settle(lease, &reports).await);
         assert_eq!(records.len(), reports.len(), "one record per report");
     }
 
     /// Lets a lease run out and ends it.
-    pub(crate) async fn crash(&self) {
+    pub async fn crash(&self) {
         self.advance(TTL).await;
         let expired = self.store.expire(1_000).await.expect("expire answers");
         assert!(expired.leases > 0, "a lease to lose");
     }
 
     /// Claims and delivers until nothing is due; answers with what it saw, in order.
-    pub(crate) async fn drain(&self) -> Vec<MessageId> {
+    pub async fn drain(&self) -> Vec<MessageId> {
         let mut seen = Vec::new();
         while let Some(lease) = self.try_claim(1_000).await {
             seen.extend(ids(&lease));
@@ -265,7 +269,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Makes one message dead and answers with it.
-    pub(crate) async fn dead_one(&self) -> MessageId {
+    pub async fn dead_one(&self) -> MessageId {
         let id = self.enqueue_one().await;
         let lease = self.claim(1).await;
         assert_eq!(ids(&lease), [id], "the only one due");
@@ -273,21 +277,21 @@ impl<'a> Stage<'a> {
         id
     }
 
-    pub(crate) async fn explain(&self, id: MessageId) -> Explanation {
+    pub async fn explain(&self, id: MessageId) -> Explanation {
         let answer = self.store.explain(id).await.expect("explain answers");
         answer.unwrap_or_else(|| panic!("message {id} exists"))
     }
 
-    pub(crate) async fn state(&self, id: MessageId) -> State {
+    pub async fn state(&self, id: MessageId) -> State {
         self.explain(id).await.state
     }
 
-    pub(crate) async fn kind(&self, id: MessageId) -> StateKind {
+    pub async fn kind(&self, id: MessageId) -> StateKind {
         self.state(id).await.kind()
     }
 
     /// Where each of these messages is.
-    pub(crate) async fn kinds(&self, ids: &[MessageId]) -> Vec<StateKind> {
+    pub async fn kinds(&self, ids: &[MessageId]) -> Vec<StateKind> {
         let mut kinds = Vec::new();
         for id in ids {
             kinds.push(self.kind(*id).await);
@@ -295,7 +299,7 @@ impl<'a> Stage<'a> {
         kinds
     }
 
-    pub(crate) async fn history(&self, id: MessageId) -> Vec<Attempt> {
+    pub async fn history(&self, id: MessageId) -> Vec<Attempt> {
         let history = self.store.history(id).await.expect("history answers");
         let numbers: Vec<u32> = history.iter().map(|a| a.attempt_no).collect();
         let dense: Vec<u32> = (1..=history.len() as u32).collect();
@@ -304,11 +308,11 @@ impl<'a> Stage<'a> {
     }
 
     /// The counts of `mail`.
-    pub(crate) async fn counts(&self) -> Counts {
+    pub async fn counts(&self) -> Counts {
         self.counts_of(&self.queue).await
     }
 
-    pub(crate) async fn counts_of(&self, name: &QueueName) -> Counts {
+    pub async fn counts_of(&self, name: &QueueName) -> Counts {
         let found = self.store.queue_counts(name).await;
         let found = found.expect("queue_counts answers");
         found.unwrap_or_else(|| panic!("queue {name} is listed")).1

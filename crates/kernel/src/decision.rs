@@ -3,7 +3,7 @@
 //! The PostgreSQL store repeats these rules in SQL, because workers in other languages settle
 //! there; the conformance suite holds the two together.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use crate::{OnUncertain, Outcome, QueuePolicy, Report, Resolution};
 
@@ -21,9 +21,6 @@ pub mod codes {
     pub const UNCERTAIN: &str = "uncertain";
     /// A person said what had become of a held message.
     pub const RESOLVED: &str = "resolved";
-    /// Reported uncertain: the sink said yes, but not under which reference, so that asking it
-    /// again cannot help. Held in every queue.
-    pub const MISSING_RAIL_REFERENCE: &str = "MISSING_RAIL_REFERENCE";
     /// In the result of an attempt whose lease ended: its holder was presumed to call the sink without
     /// recording the start of each call.
     pub const MAY_HAVE_BEGUN: &str = "may_have_begun";
@@ -50,12 +47,12 @@ pub enum Next {
     /// Parked, because its outcome is uncertain.
     Held {
         /// Why, for programs.
-        reason: &'static str,
+        reason: Cow<'static, str>,
     },
 }
 
 const UNCERTAIN: Next = Next::Held {
-    reason: codes::UNCERTAIN,
+    reason: Cow::Borrowed(codes::UNCERTAIN),
 };
 
 fn exhausted() -> Next {
@@ -87,11 +84,14 @@ pub fn after_settle(policy: &QueuePolicy, tries: u32, report: &Report, chance: f
         true => exhausted,
         false => rested(),
     };
-    let is_unreferenced = report.code.as_deref() == Some(codes::MISSING_RAIL_REFERENCE);
+    if let (Outcome::Uncertain, Some(code)) = (report.outcome, &report.code)
+        && policy.hold_codes.contains(code)
+    {
+        return Next::Held {
+            reason: Cow::Owned(code.clone()),
+        };
+    }
     match (report.outcome, policy.on_uncertain) {
-        (Outcome::Uncertain, _) if is_unreferenced => Next::Held {
-            reason: codes::MISSING_RAIL_REFERENCE,
-        },
         (Outcome::Delivered, _) => Next::Delivered,
         (Outcome::Dead, _) => Next::Dead {
             code: report
@@ -200,16 +200,24 @@ mod tests {
     }
 
     #[test]
-    fn a_success_without_a_reference_is_held_whatever_the_policy() {
+    fn a_code_to_hold_holds_an_uncertain_report_whatever_on_uncertain_says() {
         for on_uncertain in [OnUncertain::Resend, OnUncertain::Probe, OnUncertain::Hold] {
-            for (outcome, is_held) in [(Outcome::Uncertain, true), (Outcome::Retry, false)] {
+            for (outcome, code, is_held) in [
+                (Outcome::Uncertain, "NO_RECEIPT", true),
+                (Outcome::Uncertain, "TIMEOUT", false),
+                (Outcome::Retry, "NO_RECEIPT", false),
+            ] {
+                let policy = QueuePolicy {
+                    hold_codes: vec!["NO_RECEIPT".to_owned()],
+                    ..policy(on_uncertain)
+                };
                 let report = Report {
-                    code: Some(codes::MISSING_RAIL_REFERENCE.to_owned()),
+                    code: Some(code.to_owned()),
                     ..Report::new(MessageId(1), outcome)
                 };
-                // Its last try, too: what may have been paid is not given up as failed.
-                let next = after_settle(&policy(on_uncertain), 2, &report, 0.5);
-                let reason = codes::MISSING_RAIL_REFERENCE;
+                // On its last try as well: what may have arrived is not dead.
+                let next = after_settle(&policy, 2, &report, 0.5);
+                let reason = Cow::Borrowed("NO_RECEIPT");
                 assert_eq!(next == Next::Held { reason }, is_held, "{on_uncertain:?}");
             }
         }

@@ -58,8 +58,8 @@ impl By {
 pub enum Resolution {
     /// The receiver has them.
     Delivered {
-        /// What came of it, as JSON text: its numbers must stay exact. Orders and payments need it,
-        /// one message at a time; every other queue refuses it.
+        /// What came of it, as JSON text: its numbers must stay exact. Queues whose app keeps results
+        /// need it, one message at a time; every other queue refuses it.
         result: Option<String>,
     },
     /// The receiver does not have them and shall not get them.
@@ -118,9 +118,7 @@ impl Resolution {
     /// Refuses a result in a queue that takes none.
     pub fn refuse_result(&self, queue: &QueueName) -> Result<()> {
         if self.result().is_some() {
-            let why = format!(
-                "messages of queue {queue} are resolved without one; orders and payments take it"
-            );
+            let why = format!("messages of queue {queue} are resolved without one");
             return Err(Error::invalid("result", why));
         }
         Ok(())

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CLAIM_BYTES_MAX, LEASE_TTL_MAX, PAYLOAD_BYTES_MAX,
+    CLAIM_BYTES_MAX, CODE_BYTES_MAX, LEASE_TTL_MAX, PAYLOAD_BYTES_MAX,
     error::{Error, Result},
     retry::RetrySchedule,
 };
@@ -84,6 +84,9 @@ pub enum OnDead {
     Continue,
 }
 
+/// Most codes of `hold_codes`.
+const HOLD_CODES_MAX: usize = 16;
+
 /// The rules of a queue. Stored as JSON; absent fields take their defaults.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -118,6 +121,12 @@ pub struct QueuePolicy {
     /// Whether the start of each transport call is recorded, so that a crash after it is known to
     /// be uncertain. Queues that probe or hold need it; for others it is one more write per delivery.
     pub record_begin: bool,
+    /// Whether a claim by `consign.claim` in SQL presumes that the sink is called for its messages
+    /// without a recorded start: if its lease expires, they are in doubt. For workers in other languages.
+    pub presume_begun: bool,
+    /// Codes of uncertain reports that are held at once, whatever `on_uncertain` says, with the code
+    /// as the reason: asking the sink again cannot help.
+    pub hold_codes: Vec<String>,
 }
 
 impl Default for QueuePolicy {
@@ -137,6 +146,8 @@ impl Default for QueuePolicy {
             rate_per_second: None,
             timeout_ms: 10_000,
             record_begin: false,
+            presume_begun: false,
+            hold_codes: Vec::new(),
         }
     }
 }
@@ -219,6 +230,13 @@ impl QueuePolicy {
             return Err(Error::invalid(
                 "policy.timeout_ms",
                 "must be from 1 ms to 24 h",
+            ));
+        }
+        let fits = |code: &String| (1..=CODE_BYTES_MAX).contains(&code.len());
+        if self.hold_codes.len() > HOLD_CODES_MAX || !self.hold_codes.iter().all(fits) {
+            return Err(Error::invalid(
+                "policy.hold_codes",
+                "must be at most 16 codes of 1 to 128 bytes",
             ));
         }
         self.retry.validate()

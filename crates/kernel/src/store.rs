@@ -122,8 +122,8 @@ pub trait Store: Send + Sync {
     /// Records what has become of held messages, as a person found out. Answers by id, each id once.
     ///
     /// The person takes and settles a lease in one step, so that the attempt has a fence and an
-    /// owner like any other. Its code is `resolved`, its detail the reason. An order or a payment is
-    /// not delivered without its result: without one the call is `InvalidInput`, nothing is written.
+    /// owner like any other. Its code is `resolved`, its detail the reason. Where the app
+    /// of a queue needs a result, a call without one is `InvalidInput`, nothing is written.
     async fn resolve(
         &self,
         ids: &[MessageId],

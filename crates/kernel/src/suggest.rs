@@ -33,7 +33,7 @@ mod tests {
 
     #[test]
     fn a_typo_finds_its_word_and_a_stranger_finds_none() {
-        let queues = ["emails", "orders", "payments"];
+        let queues = ["emails", "invoices", "parcels"];
         assert_eq!(nearest("emials", queues), Some("emails"));
         assert_eq!(nearest("order", queues), Some("orders"));
         assert_eq!(nearest("webhooks", queues), None);

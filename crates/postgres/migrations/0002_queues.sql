@@ -17,7 +17,9 @@ CREATE FUNCTION consign.default_policy() RETURNS jsonb
         "concurrency": 16,
         "rate_per_second": null,
         "timeout_ms": 10000,
-        "record_begin": false
+        "record_begin": false,
+        "presume_begun": false,
+        "hold_codes": []
     }'::jsonb;
 REVOKE ALL ON FUNCTION consign.default_policy() FROM PUBLIC;
 
@@ -151,6 +153,12 @@ BEGIN
         WHEN jsonb_typeof(p_policy->'ordered') IS DISTINCT FROM 'boolean' THEN 'ordered: must be true or false'
         WHEN jsonb_typeof(p_policy->'notify') IS DISTINCT FROM 'boolean' THEN 'notify: must be true or false'
         WHEN jsonb_typeof(p_policy->'record_begin') IS DISTINCT FROM 'boolean' THEN 'record_begin: must be true or false'
+        WHEN jsonb_typeof(p_policy->'presume_begun') IS DISTINCT FROM 'boolean' THEN 'presume_begun: must be true or false'
+        WHEN jsonb_typeof(p_policy->'hold_codes') IS DISTINCT FROM 'array' THEN 'hold_codes: must be a list of codes'
+        WHEN jsonb_array_length(p_policy->'hold_codes') > 16
+            OR EXISTS (SELECT FROM jsonb_array_elements(p_policy->'hold_codes') c
+                           WHERE jsonb_typeof(c) <> 'string' OR octet_length(c#>>'{}') NOT BETWEEN 1 AND 128)
+            THEN 'hold_codes: must be at most 16 codes of 1 to 128 bytes'
         WHEN NOT consign.is_between(p_policy->'concurrency', 1, 1000) THEN 'concurrency: must be from 1 to 1000'
         WHEN NOT consign.is_between(p_policy->'timeout_ms', 1, 86400000) THEN 'timeout_ms: must be from 1 ms to 24 h'
         -- JSON's null says that there is no limit; the stored policy has the field all the same.

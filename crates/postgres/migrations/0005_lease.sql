@@ -267,7 +267,7 @@ END $$;
 REVOKE ALL ON FUNCTION consign.require_ttl(text, jsonb, interval) FROM PUBLIC;
 
 -- Leases up to p_limit of the oldest due messages of a queue; a lease of NULLs when there are none.
--- p_presumed_begun: the sink may be called from now on without a word. p_in_pieces: see take_due. p_bytes_max: fewer
+-- p_presumed_begun: the sink may be called from now on without a word; NULL: as the queue's presume_begun says. p_in_pieces: see take_due. p_bytes_max: fewer
 -- bytes than the queue's policy allows, if not NULL.
 CREATE FUNCTION consign.lease_due(p_queue text, p_owner text, p_limit int, p_ttl interval, p_from timestamptz,
                                   p_presumed_begun boolean, p_in_pieces boolean, p_bytes_max bigint, OUT lease consign.lease, OUT scan_from timestamptz)
@@ -314,7 +314,7 @@ BEGIN
     scan_from := v_taken.due_at;
     INSERT INTO consign.lease (claimed_at, expires_at, token, queue, owner, ids, tries, attempts, presumed_begun, bytes)
         VALUES (v_now, v_now + v_ttl, gen_random_uuid(), p_queue, p_owner, v_taken.ids, v_taken.tries, v_taken.attempts,
-                p_presumed_begun, v_taken.bytes)
+                coalesce(p_presumed_begun, (v_policy->>'presume_begun')::boolean), v_taken.bytes)
         RETURNING * INTO lease;
 END $$;
 REVOKE ALL ON FUNCTION consign.lease_due(text, text, int, interval, timestamptz, boolean, boolean, bigint) FROM PUBLIC;
@@ -347,7 +347,7 @@ REVOKE ALL ON FUNCTION consign.is_in_doubt(bigint) FROM PUBLIC;
 -- A transaction that commits late may leave runs below the hint, so a caller that passes it must
 -- look without it now and then, and whenever nothing was found (the Rust store does).
 --
--- Whoever claims payments so is presumed to call the rail, as with claim_outbox_batch.
+-- In a queue with presume_begun the sink is presumed to be called for whatever is claimed so.
 CREATE FUNCTION consign.claim(p_queue text, p_owner text, p_limit int, p_ttl interval DEFAULT NULL,
                               p_from timestamptz DEFAULT '-infinity', p_bytes_max bigint DEFAULT NULL)
     RETURNS TABLE (token uuid, fence bigint, claimed_at timestamptz, expires_at timestamptz, id bigint, key text,
@@ -365,7 +365,7 @@ BEGIN
     IF NOT consign.may_work(p_queue) THEN
         PERFORM consign.refuse_queue(p_queue);
     END IF;
-    SELECT * INTO v_due FROM consign.lease_due(p_queue, p_owner, p_limit, p_ttl, p_from, p_queue = 'payments', true, p_bytes_max);
+    SELECT * INTO v_due FROM consign.lease_due(p_queue, p_owner, p_limit, p_ttl, p_from, NULL, true, p_bytes_max);
     v_lease := v_due.lease;
     RETURN QUERY
         SELECT v_lease.token, v_lease.fence, v_lease.claimed_at, v_lease.expires_at, m.id, m.key, m."group", m.payload,

@@ -32,7 +32,7 @@ BEGIN
                e.tries + 1 AS tried, e.attempts + 1 AS attempts,
                CASE WHEN r.outcome IN ('delivered', 'dead') THEN r.outcome
                     WHEN r.code = 'misdirected' THEN 'ready'
-                    WHEN r.outcome = 'uncertain' AND (v_policy->>'on_uncertain' = 'hold' OR r.code = 'MISSING_RAIL_REFERENCE')
+                    WHEN r.outcome = 'uncertain' AND (v_policy->>'on_uncertain' = 'hold' OR v_policy->'hold_codes' ? r.code)
                         THEN 'held'
                     WHEN e.tries + 1 < (v_policy->>'attempts_max')::int THEN 'ready'
                     WHEN r.outcome = 'uncertain' AND v_policy->>'on_uncertain' = 'probe' THEN 'held'
@@ -57,7 +57,7 @@ BEGIN
             FROM fate WHERE next = 'dead'),
     parked AS (
         INSERT INTO consign.held (message_id, queue, at, reason, tries, attempts)
-        SELECT id, p_lease.queue, p_now, CASE WHEN code = 'MISSING_RAIL_REFERENCE' THEN code ELSE 'uncertain' END, tries, attempts
+        SELECT id, p_lease.queue, p_now, CASE WHEN v_policy->'hold_codes' ? code THEN code ELSE 'uncertain' END, tries, attempts
             FROM fate WHERE next = 'held'),
     returned AS (
         -- One run per due time, of at most 200 messages.

@@ -8,7 +8,7 @@ use crate::{PostgresStore, pools::Use, rows};
 
 const ROLES: &str = include_str!("../sql/roles_for.sql");
 
-/// How many roles are named: with the schema itself, all of them would do, those of payments too.
+/// How many roles are named: with the schema itself, all of them would do, those of apps too.
 const ROLES_NAMED_MAX: usize = 4;
 
 impl PostgresStore {

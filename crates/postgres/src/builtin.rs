@@ -5,7 +5,7 @@ use consign_kernel::migrations;
 use crate::migrate::Component;
 
 pub(crate) fn components() -> Vec<Component> {
-    vec![ORDERS, PAYMENTS, MEMORY, SCM]
+    vec![ORDERS, MEMORY, SCM]
 }
 
 const ORDERS: Component = Component {
@@ -15,19 +15,6 @@ const ORDERS: Component = Component {
         (3, "view", "../migrations/orders/0003_view.sql"),
     ],
     checks: &[("orders", include_str!("../sql/doctor_orders.sql"))],
-};
-
-const PAYMENTS: Component = Component {
-    migrations: migrations!["payments";
-        (1, "tables", "../migrations/payments/0001_tables.sql"),
-        (2, "enqueue", "../migrations/payments/0002_enqueue.sql"),
-        (3, "work", "../migrations/payments/0003_work.sql"),
-        (4, "complete", "../migrations/payments/0004_complete.sql"),
-        (5, "views", "../migrations/payments/0005_views.sql"),
-        (6, "import", "../migrations/payments/0006_import.sql"),
-        (7, "roles", "../migrations/payments/0007_roles.sql"),
-    ],
-    checks: &[("payments", include_str!("../sql/doctor_payments.sql"))],
 };
 
 const MEMORY: Component = Component {

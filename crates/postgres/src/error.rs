@@ -23,12 +23,6 @@ pub mod sqlstate {
     /// Somebody else synchronises the same repository.
     pub const WATERMARK_MOVED: &str = "CN010";
     pub const UNKNOWN_REPO: &str = "CN011";
-    /// A worker no longer has the lease of a payment.
-    pub const PAYMENT_LEASE_LOST: &str = "P7002";
-    /// A completion says what nobody reports.
-    pub const COMPLETION_STATE: &str = "P7003";
-    /// A payment would be dispatched under no reference.
-    pub const MISSING_REFERENCE: &str = "P7005";
     /// The server ended a statement, as a rule because it took too long.
     pub const CANCELED: &str = "57014";
     /// A lock could not be had in time.
@@ -163,7 +157,7 @@ fn asked_wrongly(error: &PgDatabaseError) -> Option<Error> {
         sqlstate::UNKNOWN_LEASE => Some(Error::UnknownLease {
             prefix: text("prefix"),
         }),
-        sqlstate::INVALID_INPUT | sqlstate::MISSING_REFERENCE => {
+        code if code == sqlstate::INVALID_INPUT || is_of_an_app(code) => {
             let (what, why) = error
                 .message()
                 .split_once(": ")
@@ -185,6 +179,14 @@ fn asked_wrongly(error: &PgDatabaseError) -> Option<Error> {
         "42P01" | "3F000" | "42883" => Some(not_migrated()),
         _ => None,
     }
+}
+
+/// Whether a SQLSTATE is one that functions of apps refuse with: of the classes that the SQL standard
+/// leaves to implementations, those that PostgreSQL does not use.
+fn is_of_an_app(code: &str) -> bool {
+    code.starts_with(|first: char| first.is_ascii_uppercase() && first >= 'I')
+        && !code.starts_with("P0")
+        && !code.starts_with("XX")
 }
 
 /// The error of a database without the tables and functions that a statement needs.

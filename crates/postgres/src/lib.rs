@@ -15,7 +15,6 @@ mod migrate;
 mod operate;
 mod options;
 mod orders;
-mod payments;
 mod pools;
 mod pulse;
 mod queues;
@@ -34,7 +33,6 @@ pub use enqueue::enqueue_in;
 pub use error::sqlstate_of;
 pub use migrate::{Component, migrate, script, status};
 pub use options::{Pooler, PostgresOptions};
-pub use payments::enqueue_payments_in;
 pub use store::PostgresStore;
 
 /// What an app's own functions are called with: statements on the connections of the store, by use.

@@ -1,7 +1,7 @@
 -- Late results, and requeueing by filter.
 
 -- What a worker reported about a message it no longer held: evidence, never an outcome. At most
--- one per lease and message, and of a payment also a success `after_all`, which was witnessed after
+-- one per lease and message, and also a success `after_all`, which was witnessed after
 -- another word.
 CREATE TABLE late (
     message_id INTEGER NOT NULL,

@@ -61,6 +61,9 @@ pub trait Hook: fmt::Debug + Send + Sync {
         Ok(())
     }
 
+    /// Adds what every policy of its queue has.
+    fn complete_policy(&self, _policy: &mut QueuePolicy) {}
+
     /// Refuses reports that its queue cannot settle with.
     fn check_reports(&self, _reports: &[&Report]) -> consign_kernel::Result<()> {
         Ok(())

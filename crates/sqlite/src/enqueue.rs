@@ -61,6 +61,14 @@ impl Work<'_> {
         self.write_planned(messages, plan).await
     }
 
+    /// The newest id ever given to a message; the next one is one more.
+    pub async fn last_message_id(&mut self) -> Result<MessageId> {
+        let last: Option<i64> = sqlx::query_scalar(sql!("message_last_id"))
+            .fetch_optional(&mut *self.connection)
+            .await?;
+        Ok(MessageId(last.unwrap_or(0)))
+    }
+
     /// Begins the transaction, refuses what cannot be kept, and gives the others their ids.
     pub async fn plan(&mut self, messages: &[NewMessage], may_repeat: bool) -> Result<Plan> {
         let names: BTreeSet<&QueueName> = messages.iter().map(|message| &message.queue).collect();

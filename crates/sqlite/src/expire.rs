@@ -26,20 +26,28 @@ impl Work<'_> {
         queue: Option<&QueueName>,
         rest: Duration,
     ) -> Result<Expired> {
+        let mut expired = Expired::default();
+        for lease in self.expired_leases(limit, queue).await? {
+            expired.leases += 1;
+            expired.messages += lease.entries.len() as u64;
+            self.end(lease, rest).await?;
+        }
+        Ok(expired)
+    }
+
+    /// Up to `limit` expired leases, oldest first, of one queue or of all.
+    pub async fn expired_leases(
+        &mut self,
+        limit: u32,
+        queue: Option<&QueueName>,
+    ) -> Result<Vec<LeaseRow>> {
         let over: Vec<LeaseColumns> = sqlx::query_as(sql!("lease_ended"))
             .bind(rows::micros(self.now))
             .bind(queue.map(QueueName::as_str))
             .bind(limit)
             .fetch_all(&mut *self.connection)
             .await?;
-        let mut expired = Expired::default();
-        for columns in over {
-            let lease = LeaseRow::new(columns)?;
-            expired.leases += 1;
-            expired.messages += lease.entries.len() as u64;
-            self.end(lease, rest).await?;
-        }
-        Ok(expired)
+        over.into_iter().map(LeaseRow::new).collect()
     }
 
     /// Ends the lease an operator names as if it had expired.

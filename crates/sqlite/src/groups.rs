@@ -197,7 +197,7 @@ impl Work<'_> {
     }
 
     /// Runs a statement that inserts every row of a JSON array.
-    pub(crate) async fn insert_all<T: serde::Serialize>(
+    pub async fn insert_all<T: serde::Serialize>(
         &mut self,
         statement: &'static str,
         rows: &[T],

@@ -16,7 +16,6 @@ mod migrate;
 mod operate;
 mod options;
 mod orders;
-mod payments;
 mod pulse;
 mod queues;
 mod read;

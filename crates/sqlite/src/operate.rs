@@ -149,7 +149,7 @@ impl Work<'_> {
     }
 
     /// Parks ready and waiting messages. A parked message keeps its turn.
-    pub(crate) async fn hold(&mut self, ids: &[MessageId], by: &By) -> Result<Vec<Moved>> {
+    pub async fn hold(&mut self, ids: &[MessageId], by: &By) -> Result<Vec<Moved>> {
         by.validate()?;
         let ids: BTreeSet<MessageId> = ids.iter().copied().collect();
         let found = self.states(&ids).await?;

@@ -161,7 +161,6 @@ impl SqliteOptions {
 fn builtin() -> Components {
     let mut components = Components::default();
     components.add(Arc::new(crate::orders::OrdersComponent));
-    components.add(Arc::new(crate::payments::PaymentsComponent));
     components.add(Arc::new(crate::memory::MemoryComponent));
     components.add(Arc::new(crate::scm::ScmComponent));
     components

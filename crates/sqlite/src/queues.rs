@@ -24,13 +24,15 @@ impl Work<'_> {
         by: &By,
     ) -> Result<Queue> {
         by.validate()?;
-        policy.validate()?;
+        let mut policy = policy.clone();
         if let Some(hook) = self.components.hook_of(name) {
-            hook.check_policy(policy)?;
+            hook.check_policy(&policy)?;
+            hook.complete_policy(&mut policy);
         }
+        policy.validate()?;
         if let Some(queue) = queue(self.connection, name).await? {
             let order = |policy: &QueuePolicy| (policy.ordered, policy.on_dead);
-            if order(&queue.policy) != order(policy) && !self.is_idle(name).await? {
+            if order(&queue.policy) != order(&policy) && !self.is_idle(name).await? {
                 return Err(Error::QueueNotEmpty {
                     queue: name.clone(),
                 }
@@ -39,7 +41,7 @@ impl Work<'_> {
         }
         let row: QueueColumns = sqlx::query_as(sql!("queue_put"))
             .bind(name.as_str())
-            .bind(rows::json(policy))
+            .bind(rows::json(&policy))
             .fetch_one(&mut *self.connection)
             .await?;
         self.record_actions(by, "queue", &[(Some(name), None)])

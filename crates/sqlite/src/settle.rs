@@ -1,6 +1,9 @@
 //! Settling: outcomes under a live lease, fenced.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet, HashMap},
+};
 
 use consign_kernel::{
     AttemptOutcome, Error, MessageId, Next, Recorded, Report, SettleAnswer, StateKind, Token,
@@ -57,7 +60,7 @@ pub type DeadEntry = (MessageId, u32, String, Option<String>);
 pub(crate) struct Departures {
     pub(crate) dead: Vec<DeadEntry>,
     /// With why, for programs.
-    pub(crate) held: Vec<(Entry, &'static str)>,
+    pub(crate) held: Vec<(Entry, Cow<'static, str>)>,
     /// Delivered or dead (`true`), in order: their groups may move on.
     pub(crate) finished: Vec<(MessageId, bool)>,
 }
@@ -227,13 +230,13 @@ impl Work<'_> {
                 hook.died(self, lease, &dead).await?;
             }
         }
-        let mut by_reason: BTreeMap<&str, Vec<_>> = BTreeMap::new();
+        let mut by_reason: BTreeMap<Cow<'static, str>, Vec<_>> = BTreeMap::new();
         for (entry, reason) in held {
             let parked = by_reason.entry(reason).or_default();
             parked.push((&lease.queue, entry, None));
         }
         for (reason, parked) in by_reason {
-            self.park(&parked, reason).await?;
+            self.park(&parked, &reason).await?;
         }
         self.pass_turns(&lease.queue, &lease.policy, &finished)
             .await

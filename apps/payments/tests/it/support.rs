@@ -5,6 +5,7 @@ use std::{collections::VecDeque, path::Path, sync::Arc, time::Duration};
 use consign_kernel::{By, QueuePolicy, Store};
 use consign_payments::{
     EnqueueAnswer, NewPayment, OutboxId, Payments, PaymentsOptions, RailKind, queue, queue_policy,
+    store,
 };
 use consign_sqlite::{SqliteOptions, SqliteStore};
 use serde_json::{Value, json};
@@ -29,6 +30,7 @@ impl Shop {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("queue.db");
         let options = SqliteOptions::new(file.to_str().unwrap()).unwrap();
+        let options = options.component(store::sqlite_component());
         let store = SqliteStore::open(&options.migrate_on_open(true))
             .await
             .unwrap();

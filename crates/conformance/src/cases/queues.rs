@@ -38,6 +38,8 @@ pub(crate) async fn a_queue_keeps_every_rule_it_was_given(harness: &dyn Harness)
             rate_per_second: Some(u32::MAX),
             timeout_ms: 86_400_000,
             record_begin: true,
+            presume_begun: true,
+            hold_codes: vec!["NO_RECEIPT".to_owned(), "x".repeat(128)],
         },
         QueuePolicy {
             lease_ttl_ms: 86_400_000,
@@ -169,6 +171,9 @@ fn impossible_policies() -> Vec<QueuePolicy> {
         with(|rules| rules.rate_per_second = Some(0)),
         with(|rules| rules.timeout_ms = 0),
         with(|rules| rules.timeout_ms = 86_400_001),
+        with(|rules| rules.hold_codes = vec![String::new()]),
+        with(|rules| rules.hold_codes = vec!["x".repeat(129)]),
+        with(|rules| rules.hold_codes = vec!["x".to_owned(); 17]),
         with(|rules| rules.retry = RetrySchedule::Table { delays_ms: vec![] }),
         with(|rules| rules.retry = RetrySchedule::Fixed { delay_ms: u64::MAX }),
     ]

@@ -1,12 +1,12 @@
 //! Uncertain outcomes: sent again, asked about, or parked, as the queue says.
 
 use consign_kernel::{
-    AttemptOutcome, MessageId, OnUncertain, Outcome, QueuePolicy, State, StateKind,
+    AttemptOutcome, MessageId, OnUncertain, Outcome, QueuePolicy, Report, State, StateKind,
 };
 
 use crate::{
     Harness,
-    stage::{Stage, TTL, after, by, policy, s},
+    stage::{Stage, TTL, after, by, policy, s, settled},
 };
 
 fn uncertain(on_uncertain: OnUncertain) -> QueuePolicy {
@@ -57,6 +57,46 @@ pub(crate) async fn uncertain_reports_exhaust_the_tries(harness: &dyn Harness) {
             (State::Held { reason, .. }, OnUncertain::Probe) => assert_eq!(reason, "uncertain"),
             (state, _) => panic!("{on_uncertain:?}: {state:?} after three tries"),
         }
+    }
+}
+
+pub(crate) async fn an_uncertain_report_with_a_code_to_hold_is_held_at_once(harness: &dyn Harness) {
+    for on_uncertain in [OnUncertain::Resend, OnUncertain::Probe, OnUncertain::Hold] {
+        let rules = QueuePolicy {
+            hold_codes: vec!["NO_RECEIPT".to_owned()],
+            ..uncertain(on_uncertain)
+        };
+        let stage = Stage::with(harness, rules).await;
+        let ids = stage.enqueue(3).await;
+        let lease = stage.claim(3).await;
+        let report = |(id, outcome, code): (MessageId, Outcome, &str)| Report {
+            code: Some(code.to_owned()),
+            ..Report::new(id, outcome)
+        };
+        let reports = [
+            (ids[0], Outcome::Uncertain, "NO_RECEIPT"),
+            (ids[1], Outcome::Uncertain, "TIMEOUT"),
+            (ids[2], Outcome::Retry, "NO_RECEIPT"),
+        ];
+        let records = settled(stage.settle(&lease, &reports.map(report)).await);
+        assert_eq!(records[0].state, StateKind::Held, "{on_uncertain:?}");
+        match stage.state(ids[0]).await {
+            State::Held { reason, .. } => assert_eq!(reason, "NO_RECEIPT"),
+            state => panic!("{on_uncertain:?}: {state:?}"),
+        }
+        match stage.state(ids[1]).await {
+            State::Held { reason, .. } => {
+                assert_eq!(
+                    (reason.as_str(), on_uncertain),
+                    ("uncertain", OnUncertain::Hold)
+                );
+            }
+            State::Ready { .. } => assert_ne!(on_uncertain, OnUncertain::Hold),
+            state => panic!("{on_uncertain:?}: {state:?}"),
+        }
+        assert_eq!(stage.kind(ids[2]).await, StateKind::Ready, "not uncertain");
+        stage.advance(s(2)).await;
+        stage.drain().await;
     }
 }
 

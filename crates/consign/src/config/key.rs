@@ -246,6 +246,8 @@ pub(crate) const KEYS: &[Key] = &[
     key("queues.*.rate_per_second", Kind::Whole(1, u32::MAX as u64)),
     key("queues.*.timeout_ms", Kind::Whole(1, DAY_MS)),
     key("queues.*.record_begin", Kind::Flag),
+    key("queues.*.presume_begun", Kind::Flag),
+    key("queues.*.hold_codes", Kind::Texts),
 ];
 
 /// Tables whose settings somebody else knows: those of a sink.

@@ -36,13 +36,22 @@ impl Reach {
     }
 }
 
+/// A database with every app.
+fn options(url: &str) -> PostgresOptions {
+    let mut options = PostgresOptions::new(url);
+    options
+        .components
+        .push(consign_payments::store::POSTGRES_COMPONENT);
+    options
+}
+
 pub(super) async fn open(url: &str, reach: &Reach) -> Result<Opened, Failure> {
     let options = PostgresOptions {
         pooler: reach.pooler,
         listen_url: reach.listen_url.clone(),
         connections_max: reach.connections_max,
         report_timeout: reach.report_timeout,
-        ..PostgresOptions::new(url)
+        ..options(url)
     };
     let store = PostgresStore::connect(&options).await.map_err(refused)?;
     Ok(Opened::new(store))
@@ -62,20 +71,20 @@ pub(super) fn refused(error: Error) -> Failure {
 }
 
 pub(super) async fn migrate(url: &str) -> Result<(), Failure> {
-    consign_postgres::migrate(&PostgresOptions::new(url))
+    consign_postgres::migrate(&options(url))
         .await
         .map_err(refused)?;
     Ok(())
 }
 
 pub(super) async fn status(url: &str) -> Result<SchemaStatus, Error> {
-    consign_postgres::status(&PostgresOptions::new(url)).await
+    consign_postgres::status(&options(url)).await
 }
 
 pub(super) fn migrations(url: &str) -> Vec<Migration> {
-    PostgresOptions::new(url).migrations()
+    options(url).migrations()
 }
 
 pub(super) fn script(url: &str) -> String {
-    consign_postgres::script(&PostgresOptions::new(url).components)
+    consign_postgres::script(&options(url).components)
 }

@@ -69,7 +69,8 @@ fn options(path: &Path) -> Result<SqliteOptions, Error> {
     let text = path
         .to_str()
         .ok_or_else(|| Error::invalid("the path of a database", "must be UTF-8"))?;
-    SqliteOptions::new(text)
+    let options = SqliteOptions::new(text)?;
+    Ok(options.component(consign_payments::store::sqlite_component()))
 }
 
 fn missing(message: impl Into<String>) -> Failure {

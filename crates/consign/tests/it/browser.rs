@@ -1,6 +1,6 @@
 //! The dashboard in a real browser, in front of the real binary.
 
-use consign_postgres::{PostgresOptions, migrate};
+use consign_postgres::migrate;
 use consign_testkit::{Browser, TestDatabase, eventually, fingerprint};
 use serde_json::{Value, json};
 
@@ -54,10 +54,15 @@ impl Ground {
     }
 
     async fn postgres() -> Self {
-        let migrations = PostgresOptions::new("").migrations();
+        let migrations = crate::support::postgres_options("").migrations();
         let texts = migrations.iter().map(|migration| migration.sql);
         let template = format!("consign_{}", fingerprint(texts));
-        let fill = async |url: &str| migrate(&PostgresOptions::new(url)).await.map(drop).unwrap();
+        let fill = async |url: &str| {
+            migrate(&crate::support::postgres_options(url))
+                .await
+                .map(drop)
+                .unwrap()
+        };
         let database = TestDatabase::from_template(&template, fill).await;
         Self {
             consign: Consign::at(database.url()),

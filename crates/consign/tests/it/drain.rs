@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use consign_postgres::{PostgresOptions, migrate};
+use consign_postgres::migrate;
 use consign_testkit::{TestDatabase, eventually};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
@@ -84,7 +84,10 @@ async fn a_worker_without_file_descriptors_burns_no_tries() {
 async fn a_killed_workers_messages_are_delivered_by_another_within_its_lease_and_a_second() {
     const LEASE: Duration = Duration::from_millis(2_000);
     let database = TestDatabase::create(async |url| {
-        migrate(&PostgresOptions::new(url)).await.map(drop).unwrap()
+        migrate(&crate::support::postgres_options(url))
+            .await
+            .map(drop)
+            .unwrap()
     })
     .await;
     let consign = Consign::at(database.url());

@@ -29,6 +29,7 @@ mod read;
 mod receiver;
 mod redrive;
 mod requeue;
+mod rights;
 mod roles;
 mod scenario;
 mod scm;

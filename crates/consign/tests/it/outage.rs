@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use consign_postgres::{PostgresOptions, migrate};
+use consign_postgres::migrate;
 use consign_testkit::{ChaosProxy, TestDatabase, eventually};
 
 use crate::{
@@ -12,8 +12,13 @@ use crate::{
 };
 
 async fn database() -> TestDatabase {
-    TestDatabase::create(async |url| migrate(&PostgresOptions::new(url)).await.map(drop).unwrap())
-        .await
+    TestDatabase::create(async |url| {
+        migrate(&crate::support::postgres_options(url))
+            .await
+            .map(drop)
+            .unwrap()
+    })
+    .await
 }
 
 /// One queue alone, so that the worker does not use up the connections of the pool.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use consign_postgres::{PostgresOptions, PostgresStore};
+use consign_postgres::PostgresStore;
 use consign_testkit::{PgBouncer, TestDatabase};
 use serde_json::json;
 
@@ -27,7 +27,7 @@ async fn every_command_on_postgresql() {
         "the SQL of PostgreSQL"
     );
 
-    let options = PostgresOptions::new(database.url());
+    let options = crate::support::postgres_options(database.url());
     let store = PostgresStore::connect(&options).await.unwrap();
     walk(&consign, Arc::new(store)).await;
 }
@@ -38,7 +38,7 @@ async fn every_command_through_a_transaction_pooler() {
     let pooler = PgBouncer::start(database.url()).await;
     let consign = Consign::at(&pooler.url(database.name()));
     consign.run(["migrate"]).expect(0);
-    let options = PostgresOptions::new(database.url());
+    let options = crate::support::postgres_options(database.url());
     let store = PostgresStore::connect(&options).await.unwrap();
     walk(&consign, Arc::new(store)).await;
 }

@@ -48,6 +48,9 @@ fn a_queue_is_created_changed_in_part_and_shown() {
         "--timeout",
         "2s",
         "--record-begin",
+        "--presume-begun",
+        "--hold-codes",
+        "NO_RECEIPT",
     ];
     let ran = consign.run(arguments).expect(0);
     assert_eq!(ran.stderr, "queue mail was created\n");
@@ -62,7 +65,8 @@ fn a_queue_is_created_changed_in_part_and_shown() {
         "ordered": true, "on_dead": "continue", "on_uncertain": "hold", "notify": false,
         "payload_max_bytes": 65_536, "claim_max_bytes": 16_777_216, "concurrency": 4,
         "rate_per_second": 100,
-        "timeout_ms": 2_000, "record_begin": true,
+        "timeout_ms": 2_000, "record_begin": true, "presume_begun": true,
+        "hold_codes": ["NO_RECEIPT"],
     });
     assert_eq!(consign.json(["queues", "show", "mail"])["policy"], expected);
     assert_stable(

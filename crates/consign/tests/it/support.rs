@@ -110,10 +110,11 @@ impl Consign {
     /// The same database, from this process.
     pub(crate) async fn store(&self) -> Arc<dyn Store> {
         if self.database.starts_with("postgres") {
-            let options = PostgresOptions::new(&self.database);
+            let options = postgres_options(&self.database);
             return Arc::new(PostgresStore::connect(&options).await.unwrap());
         }
         let options = SqliteOptions::new(&self.database).unwrap();
+        let options = options.component(consign_payments::store::sqlite_component());
         Arc::new(SqliteStore::open(&options).await.unwrap())
     }
 
@@ -134,6 +135,15 @@ impl Consign {
         let enqueued = self.json(["enqueue", "1"]);
         MessageId(enqueued["id"].as_i64().unwrap())
     }
+}
+
+/// A PostgreSQL database with every app, as the binary makes it.
+pub(crate) fn postgres_options(url: &str) -> PostgresOptions {
+    let mut options = PostgresOptions::new(url);
+    options
+        .components
+        .push(consign_payments::store::POSTGRES_COMPONENT);
+    options
 }
 
 /// Runs a command to its end.

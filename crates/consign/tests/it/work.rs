@@ -1,6 +1,6 @@
 //! `consign work`: the worker alone.
 
-use consign_postgres::{PostgresOptions, migrate};
+use consign_postgres::migrate;
 use consign_testkit::{PgBouncer, TestDatabase, eventually};
 
 use crate::{
@@ -75,7 +75,10 @@ async fn what_it_did_last_is_told_at_its_end() {
 #[tokio::test]
 async fn it_works_through_a_transaction_pooler_with_and_without_wake_ups() {
     let database = TestDatabase::create(async |url| {
-        migrate(&PostgresOptions::new(url)).await.map(drop).unwrap()
+        migrate(&crate::support::postgres_options(url))
+            .await
+            .map(drop)
+            .unwrap()
     })
     .await;
     let pooler = PgBouncer::start(database.url()).await;

@@ -123,7 +123,7 @@ impl Reference {
                 Some((entry.id, true))
             }
             Next::Held { reason } => {
-                let reason = reason.to_owned();
+                let reason = reason.into_owned();
                 self.held.insert(
                     entry.id,
                     HeldRow {

@@ -2,60 +2,16 @@
 
 use consign_kernel::{Certainty, Claim, Error, Filter, MessageId, Store};
 use consign_postgres::{PostgresOptions, PostgresStore};
-use consign_testkit::{ChaosProxy, TestDatabase};
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use consign_testkit::ChaosProxy;
+pub(crate) use consign_testkit::Login;
 
 use crate::harness::database;
-
-/// A login without any role.
-pub(crate) struct Login {
-    name: String,
-    admin: String,
-}
-
-impl Login {
-    pub(crate) async fn create(database: &TestDatabase) -> Self {
-        let login = Self {
-            name: format!("login_{}", database.name()),
-            admin: database.url().to_owned(),
-        };
-        login
-            .run(format!("CREATE ROLE {} LOGIN PASSWORD 'pass'", login.name))
-            .await;
-        login
-    }
-
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The same database, reached as this login.
-    pub(crate) fn url(&self) -> String {
-        let (_, rest) = self.admin.split_once("://").unwrap();
-        let place = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
-        format!("postgres://{}:pass@{place}", self.name)
-    }
-
-    pub(crate) async fn grant(&self, role: &str) {
-        self.run(format!("GRANT {role} TO {}", self.name)).await;
-    }
-
-    pub(crate) async fn remove(self) {
-        self.run(format!("DROP ROLE {}", self.name)).await;
-    }
-
-    pub(crate) async fn run(&self, sql: String) {
-        let mut connection = PgConnection::connect(&self.admin).await.unwrap();
-        let statement = sqlx::raw_sql(AssertSqlSafe(sql));
-        statement.execute(&mut connection).await.unwrap();
-    }
-}
 
 #[tokio::test]
 async fn a_login_without_rights_is_told_which_role_it_lacks() {
     let database = database().await;
     let login = Login::create(&database).await;
-    let name = login.name.clone();
+    let name = login.name().to_owned();
     let told = |error: Error| {
         assert_eq!(error.code(), "forbidden", "{error:?}");
         error.to_string()

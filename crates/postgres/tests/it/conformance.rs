@@ -21,12 +21,6 @@ mod orders {
     consign_conformance::orders_suite!(PostgresFactory { low_water: true });
 }
 
-mod payments {
-    use crate::harness::PostgresFactory;
-
-    consign_conformance::payments_suite!(PostgresFactory { low_water: true });
-}
-
 mod scm {
     use crate::harness::PostgresFactory;
 

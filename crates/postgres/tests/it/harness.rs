@@ -7,8 +7,7 @@ use consign_conformance::{Factory, Harness};
 use consign_kernel::{MessageId, NewMessage, Result, Store};
 use consign_memory::Logbook;
 use consign_orders::Ledger;
-use consign_payments::{NewPayment, Payments};
-use consign_postgres::{PostgresOptions, PostgresStore, enqueue_in, enqueue_payments_in, migrate};
+use consign_postgres::{PostgresOptions, PostgresStore, enqueue_in, migrate};
 use consign_scm::ScmLedger;
 use consign_testkit::{TestDatabase, fingerprint};
 use jiff::{SignedDuration, Timestamp};
@@ -146,15 +145,6 @@ impl Harness for PostgresHarness {
         Some(Arc::new(another))
     }
 
-    fn payments(&self) -> Option<Arc<dyn Payments>> {
-        Some(self.postgres())
-    }
-
-    async fn another_payments(&self) -> Option<Arc<dyn Payments>> {
-        let another = PostgresStore::connect(&self.options()).await.unwrap();
-        Some(Arc::new(another))
-    }
-
     fn logbook(&self) -> Option<Arc<dyn Logbook>> {
         Some(self.postgres())
     }
@@ -200,13 +190,6 @@ impl Harness for PostgresHarness {
             false => "ALTER TABLE governance.write_audit_away RENAME TO write_audit",
         };
         execute(&self.options().url, sql).await;
-    }
-
-    async fn enqueue_payments_and_roll_back(&self, payments: &[NewPayment]) {
-        let mut tx = self.postgres().pool().begin().await.unwrap();
-        let enqueued = enqueue_payments_in(&mut tx, payments).await.unwrap();
-        assert_eq!(enqueued.len(), payments.len());
-        tx.rollback().await.unwrap();
     }
 
     async fn now(&self) -> Timestamp {

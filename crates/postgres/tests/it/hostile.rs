@@ -1,5 +1,5 @@
 //! What logins with rights of their own try beyond them: lengths of time that a bound does not hold, the
-//! queues, tenants and spaces of others, data that nobody can read.
+//! queues and spaces of others, data that nobody can read.
 
 use consign_postgres::{PostgresOptions, migrate};
 use consign_testkit::{TestDatabase, eventually};
@@ -82,58 +82,6 @@ async fn a_worker_leaves_queues_alone_that_it_was_not_granted() {
     assert_eq!(count(&mut owner, expired).await, 1);
     worker.close().await.unwrap();
     login.remove().await;
-}
-
-/// Whichever of its roles it acts in.
-#[tokio::test]
-async fn a_login_of_a_tenant_enqueues_for_no_other() {
-    let database = database().await;
-    let login = Login::create(&database).await;
-    login.grant("symphony_ingest").await;
-    let bind =
-        "INSERT INTO consign.tenant_login VALUES ('{}', '11111111-1111-4111-8111-111111111111')";
-    let mut owner = connection(&database).await;
-    run(&mut owner, &bind.replace("{}", login.name())).await;
-    let mut tenant = PgConnection::connect(&login.url()).await.unwrap();
-    let pay = |of: &str| {
-        format!("SELECT consign.enqueue_payment_outbox('i', 'p', 'k', 'PAYMENT', '{{}}', '{of}')")
-    };
-    let other = pay("22222222-2222-4222-8222-222222222222");
-    assert_eq!(refusal(&mut tenant, &other).await, "42501");
-    run(&mut tenant, "SET ROLE symphony_ingest").await;
-    assert_eq!(refusal(&mut tenant, &other).await, "42501");
-    run(&mut tenant, &pay("11111111-1111-4111-8111-111111111111")).await;
-    tenant.close().await.unwrap();
-    run(&mut owner, "DELETE FROM consign.tenant_login").await;
-    login.remove().await;
-}
-
-/// A reader's snapshot may show a lease as over that was renewed since.
-#[tokio::test]
-async fn readers_see_no_token_of_a_lease_that_seems_over() {
-    let database = database().await;
-    let mut sql = connection(&database).await;
-    run(
-        &mut sql,
-        "SELECT consign.enqueue_payment_outbox('i', 'p', 'k', 'PAYMENT', '{}');
-         SELECT consign.claim_outbox_batch(1, 'w', 1)",
-    )
-    .await;
-    run(
-        &mut sql,
-        "BEGIN ISOLATION LEVEL REPEATABLE READ; SET LOCAL ROLE symphony_control",
-    )
-    .await;
-    let is_over = "SELECT count(*) FROM consign.payment_outbox_pending WHERE lease_expires_at <= clock_timestamp()";
-    let over = tokio::sync::Mutex::new(&mut sql);
-    eventually("the lease is over", SOON, || async {
-        count(&mut **over.lock().await, is_over).await == 1
-    })
-    .await;
-    let tokens = "SELECT count(lease_token) FROM consign.payment_outbox_pending";
-    assert_eq!(count(&mut sql, tokens).await, 0);
-    run(&mut sql, "ROLLBACK").await;
-    assert_eq!(count(&mut sql, tokens).await, 1, "the owner may");
 }
 
 #[tokio::test]

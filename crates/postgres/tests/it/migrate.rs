@@ -324,9 +324,8 @@ async fn settings_of_the_database_do_not_change_what_is_migrated() {
     // By a caller of its own, with those settings.
     execute(
         database.url(),
-        "SELECT consign.enqueue_payment_outbox('i', 'p', 'k', 'R', '{}');
-         SELECT consign.complete_outbox_attempt(c.outbox_id, c.lease_token, 'w', 'DISPATCHED', 'reference of the rail')
-             FROM consign.claim_outbox_batch(1, 'w', 60) c;
+        "SELECT consign.enqueue('default', '1');
+         SELECT consign.settle(c.token, ARRAY[c.id]) FROM consign.claim('default', 'w', 1) c;
          SELECT consign.pause('default', 'me', 'why')",
     )
     .await;

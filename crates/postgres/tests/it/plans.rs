@@ -30,11 +30,6 @@ const PLANS: &[(&str, &str, &[&str])] = &[
         "9, 10, 'case'",
         &["using message_correlation", "Index Cond: ((\"left\"("],
     ),
-    (
-        include_str!("../../sql/payment_list_instruction.sql"),
-        "9, 10, NULL, NULL, 'ins-1', NULL",
-        &["payment_idempotency"],
-    ),
 ];
 
 async fn plan(connection: &mut PgConnection, explain: String) -> String {

@@ -9,8 +9,7 @@ use std::{
 use consign_kernel::{
     Claim, Error, NewMessage, QueueName, RenewAnswer, Report, SettleAnswer, Store,
 };
-use consign_payments::{NewPayment, Payments};
-use consign_postgres::{Pooler, PostgresOptions, PostgresStore, enqueue_in, enqueue_payments_in};
+use consign_postgres::{Pooler, PostgresOptions, PostgresStore, enqueue_in};
 use consign_testkit::{TestDatabase, eventually};
 use serde_json::json;
 use sqlx::{Connection, PgConnection};
@@ -137,47 +136,6 @@ async fn an_enqueue_that_meets_a_short_lock_waits_for_it() {
     tx.commit().await.unwrap();
     let second = blocked.await.unwrap().unwrap();
     assert_eq!((second[0].id, second[0].duplicate), (first[0].id, true));
-}
-
-fn payment(n: u32) -> NewPayment {
-    NewPayment {
-        instruction_id: format!("i{n}"),
-        idempotency_key: format!("k{n}"),
-        participant_id: "bank-a".into(),
-        rail_type: "INSTANT".into(),
-        tenant_id: None,
-        correlation_id: None,
-        payload: json!({"amount_minor": 1, "currency_code": "ZMW", "destination": "a"}).into(),
-        headers: Default::default(),
-        kyc_hold: false,
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn payments_of_a_participant_in_an_open_transaction_stop_nobody_else() {
-    let database = database().await;
-    let store = Arc::new(connect(&database).await);
-    let mut producer = PgConnection::connect(database.url()).await.unwrap();
-    let mut tx = producer.begin().await.unwrap();
-    enqueue_payments_in(&mut tx, &[payment(0)]).await.unwrap();
-
-    let mut blocked = JoinSet::new();
-    for n in 1..=12 {
-        let store = Arc::clone(&store);
-        blocked.spawn(async move { store.enqueue_payments(&[payment(n)]).await });
-    }
-    eventually("they meet the lock", Duration::from_secs(10), || async {
-        backends(&database, "wait_event_type = 'Lock'").await > 0
-    })
-    .await;
-    for round in 0..5 {
-        everything_else_goes_on(&store, round).await;
-    }
-    for answer in blocked.join_all().await {
-        assert!(matches!(answer, Err(Error::Locked { .. })), "{answer:?}");
-    }
-    tx.commit().await.unwrap();
-    store.enqueue_payments(&[payment(1)]).await.unwrap();
 }
 
 /// The server goes on with a statement whose caller has left.

@@ -45,11 +45,6 @@ async fn roles_act_as_granted() {
         ),
         (
             "consign_worker",
-            "SELECT consign.claim_packed('payments', 'w', 1, NULL, '-infinity')",
-            false,
-        ),
-        (
-            "consign_worker",
             "SELECT consign.claim('memory', 'w', 1)",
             false,
         ),
@@ -154,11 +149,6 @@ async fn roles_act_as_granted() {
         (
             "consign_producer",
             "SELECT logbook.change_settings('p', true, NULL, false, 'c', '{}')",
-            false,
-        ),
-        (
-            "consign_producer",
-            "SELECT consign.enqueue_payment_outbox('i', 'p', 'k', 'R', '{}')",
             false,
         ),
         (

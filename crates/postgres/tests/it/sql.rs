@@ -6,7 +6,7 @@ use serde_json::json;
 use sqlx::{PgConnection, Row, postgres::types::PgInterval, types::Json};
 use uuid::Uuid;
 
-use crate::harness::{connect, database};
+use crate::harness::{connect, database, frozen_database};
 
 /// The SQLSTATE a statement fails with.
 async fn sqlstate(connection: &mut PgConnection, sql: &'static str) -> String {
@@ -48,6 +48,33 @@ async fn a_worker_in_plain_sql_enqueues_claims_and_settles() {
 }
 
 /// SQL can keep deeper results than Rust reads; their messages must be shown all the same.
+/// In queues whose policy says so, a worker in SQL need not record the start of each call.
+#[tokio::test]
+async fn a_claim_in_sql_presumes_that_the_sink_is_called_where_the_queue_says_so() {
+    for presume_begun in [false, true] {
+        let database = frozen_database().await;
+        let store = connect(&database).await;
+        sqlx::query("SELECT consign.put_queue('mail', jsonb_build_object('presume_begun', $1::bool), 'me', 'why')")
+            .bind(presume_begun)
+            .execute(store.pool())
+            .await
+            .unwrap();
+        sqlx::raw_sql(
+            "SELECT consign.enqueue('mail', '1'); SELECT consign.claim('mail', 'w', 1);
+             UPDATE frozen.clock SET now = now + interval '1 day'",
+        )
+        .execute(store.pool())
+        .await
+        .unwrap();
+        let in_doubt: bool =
+            sqlx::query_scalar("SELECT in_doubt FROM consign.claim('mail', 'v', 1)")
+                .fetch_one(store.pool())
+                .await
+                .unwrap();
+        assert_eq!(in_doubt, presume_begun);
+    }
+}
+
 #[tokio::test]
 async fn a_deep_result_of_sql_is_shown_as_text() {
     let database = database().await;
@@ -197,6 +224,18 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     (
         "SELECT consign.put_queue('x', '{\"record_begin\": 1}', 'me', 'why')",
+        "CN006",
+    ),
+    (
+        "SELECT consign.put_queue('x', '{\"presume_begun\": null}', 'me', 'why')",
+        "CN006",
+    ),
+    (
+        "SELECT consign.put_queue('x', '{\"hold_codes\": \"A\"}', 'me', 'why')",
+        "CN006",
+    ),
+    (
+        "SELECT consign.put_queue('x', '{\"hold_codes\": [1]}', 'me', 'why')",
         "CN006",
     ),
     (

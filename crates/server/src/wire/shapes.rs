@@ -222,6 +222,8 @@ pub(crate) struct QueuePolicy {
     rate_per_second: Option<u32>,
     timeout_ms: u64,
     record_begin: bool,
+    presume_begun: bool,
+    hold_codes: Vec<String>,
 }
 
 /// Some rules of a queue. What is left out of a PUT has its default, of a PATCH keeps its value.
@@ -241,6 +243,8 @@ pub(crate) struct QueuePolicyChange {
     rate_per_second: Option<u32>,
     timeout_ms: Option<u64>,
     record_begin: Option<bool>,
+    presume_begun: Option<bool>,
+    hold_codes: Option<Vec<String>>,
 }
 
 /// How long a message rests after a failed try.

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use consign_memory::MemoryOptions;
 use consign_orders::OrdersOptions;
-use consign_postgres::{PostgresOptions, PostgresStore};
+use consign_postgres::PostgresStore;
 use consign_server::{Scope, ServerOptions, Token, TokenEntry};
 use consign_testkit::TestDatabase;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -46,10 +46,10 @@ use on_databases;
 /// Everything that there is, on PostgreSQL.
 async fn postgres() -> (TestDatabase, Bench) {
     let database = TestDatabase::create(async |_| {}).await;
-    consign_postgres::migrate(&PostgresOptions::new(database.url()))
+    consign_postgres::migrate(&crate::postgres::options(database.url()))
         .await
         .unwrap();
-    let options = PostgresOptions::new(database.url());
+    let options = crate::postgres::options(database.url());
     let store = Arc::new(PostgresStore::connect(&options).await.unwrap());
     let (ledger, payments, logbook) = (store.clone(), store.clone(), store.clone());
     let clock = consign_kernel::ManualClock::at(jiff::Timestamp::now());

@@ -8,7 +8,7 @@ use axum::{
 };
 use consign_kernel::{Claim, Outcome, QueueName, Report};
 use consign_orders::{Ledger, OrdersOptions};
-use consign_postgres::{PostgresOptions, PostgresStore};
+use consign_postgres::PostgresStore;
 use consign_server::{RateLimit, Scope, ServerOptions, Token, TokenEntry};
 use consign_testkit::TestDatabase;
 use serde_json::{Value, json};
@@ -40,10 +40,10 @@ async fn look(bench: &Bench, key: &str) -> Answer {
 /// A bench on PostgreSQL, with its database.
 async fn postgres(options: &OrdersOptions) -> (TestDatabase, Bench) {
     let database = TestDatabase::create(async |_| {}).await;
-    consign_postgres::migrate(&PostgresOptions::new(database.url()))
+    consign_postgres::migrate(&crate::postgres::options(database.url()))
         .await
         .unwrap();
-    let connect = PostgresOptions::new(database.url());
+    let connect = crate::postgres::options(database.url());
     let store = Arc::new(PostgresStore::connect(&connect).await.unwrap());
     let ledger = Arc::clone(&store) as Arc<dyn Ledger>;
     let clock = consign_kernel::ManualClock::at(jiff::Timestamp::now());

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use axum::http::Method;
 use consign_kernel::{Claim, QueueName};
 use consign_payments::{Completion, OutboxId, Payments, PaymentsOptions};
-use consign_postgres::{PostgresOptions, PostgresStore};
+use consign_postgres::PostgresStore;
 use consign_server::{Scope, ServerOptions, Token, TokenEntry};
 use consign_testkit::TestDatabase;
 use serde_json::{Value, json};
@@ -45,10 +45,10 @@ pub(crate) async fn show(bench: &Bench, id: &str) -> Answer {
 /// A bench on PostgreSQL, with its database.
 pub(crate) async fn postgres() -> (TestDatabase, Bench) {
     let database = TestDatabase::create(async |_| {}).await;
-    consign_postgres::migrate(&PostgresOptions::new(database.url()))
+    consign_postgres::migrate(&crate::postgres::options(database.url()))
         .await
         .unwrap();
-    let connect = PostgresOptions::new(database.url());
+    let connect = crate::postgres::options(database.url());
     let store = Arc::new(PostgresStore::connect(&connect).await.unwrap());
     let payments = Arc::clone(&store) as Arc<dyn Payments>;
     let clock = consign_kernel::ManualClock::at(jiff::Timestamp::now());

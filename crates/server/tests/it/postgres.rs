@@ -12,24 +12,33 @@ use crate::bench::Bench;
 
 const SOON: Duration = Duration::from_secs(30);
 
+/// A database with every app.
+pub(crate) fn options(url: &str) -> PostgresOptions {
+    let mut options = PostgresOptions::new(url);
+    options
+        .components
+        .push(consign_payments::store::POSTGRES_COMPONENT);
+    options
+}
+
 async fn database() -> TestDatabase {
     let name = format!(
         "consign_{}",
         fingerprint(
-            PostgresOptions::new("")
+            options("")
                 .migrations()
                 .into_iter()
                 .map(|migration| migration.sql)
         )
     );
     TestDatabase::from_template(&name, async |url: &str| {
-        migrate(&PostgresOptions::new(url)).await.unwrap();
+        migrate(&options(url)).await.unwrap();
     })
     .await
 }
 
 async fn bench(url: &str) -> Bench {
-    let store = PostgresStore::connect(&PostgresOptions::new(url)).await;
+    let store = PostgresStore::connect(&options(url)).await;
     let clock = ManualClock::at(Timestamp::now());
     Bench::on(Arc::new(store.unwrap()), clock, None).await
 }

@@ -20,12 +20,6 @@ async fn long_walks_are_cut_and_lose_nothing() {
     consign_conformance::long_walks_are_cut_and_lose_nothing(&SqliteFactory).await;
 }
 
-mod payments {
-    use crate::harness::SqliteFactory;
-
-    consign_conformance::payments_suite!(SqliteFactory);
-}
-
 mod scm {
     use crate::harness::SqliteFactory;
 

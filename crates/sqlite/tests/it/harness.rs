@@ -9,7 +9,6 @@ use consign_kernel::{
 };
 use consign_memory::Logbook;
 use consign_orders::Ledger;
-use consign_payments::{NewPayment, Payments};
 use consign_scm::ScmLedger;
 use consign_sqlite::{Clock, SqliteOptions, SqliteStore};
 use jiff::{SignedDuration, Timestamp};
@@ -99,14 +98,6 @@ impl Harness for Bench {
         Some(Arc::new(self.open().await))
     }
 
-    fn payments(&self) -> Option<Arc<dyn Payments>> {
-        Some(Arc::new(self.store.clone()))
-    }
-
-    async fn another_payments(&self) -> Option<Arc<dyn Payments>> {
-        Some(Arc::new(self.open().await))
-    }
-
     fn logbook(&self) -> Option<Arc<dyn Logbook>> {
         Some(Arc::new(self.store.clone()))
     }
@@ -162,17 +153,6 @@ impl Harness for Bench {
         let mut connection = self.connect().await;
         let done = sqlx::raw_sql(statement).execute(&mut connection);
         done.await.unwrap();
-    }
-
-    async fn enqueue_payments_and_roll_back(&self, payments: &[NewPayment]) {
-        let mut connection = self.connect().await;
-        let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.unwrap();
-        let enqueued = self
-            .store
-            .enqueue_payments_in(&mut transaction, payments)
-            .await;
-        assert_eq!(enqueued.unwrap().len(), payments.len());
-        transaction.rollback().await.unwrap();
     }
 
     async fn now(&self) -> Timestamp {

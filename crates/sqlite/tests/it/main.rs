@@ -14,7 +14,6 @@ mod limits;
 mod memory;
 mod migrate;
 mod orders;
-mod payments;
 mod plans;
 mod processes;
 mod scm;

@@ -12,10 +12,6 @@ async fn what_is_looked_for_is_found_by_an_index() {
             "SEARCH dead USING INDEX dead_code (code=? AND rowid<?)",
         ),
         (
-            include_str!("../../sql/payment_list_instruction.sql"),
-            "SEARCH p USING INDEX payment_idempotency (instruction_id=?)",
-        ),
-        (
             include_str!("../../sql/memory_spaces.sql"),
             "SEARCH write_audit USING INDEX write_audit_space (target_space>?)",
         ),

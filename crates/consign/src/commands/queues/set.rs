@@ -73,6 +73,12 @@ struct Parts {
     /// Record the start of every delivery, so that a crash after it is known to be uncertain
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     record_begin: Option<bool>,
+    /// Presume that whoever claims by SQL calls the sink, so that an expired lease leaves a doubt
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    presume_begun: Option<bool>,
+    /// Codes of uncertain outcomes that are held at once, separated by commas
+    #[arg(long, value_name = "CODES", value_delimiter = ',')]
+    hold_codes: Option<Vec<String>>,
 }
 
 /// A limit, or none: clap takes a bare `Option` for a flag that may be left out.
@@ -173,6 +179,13 @@ impl Parts {
         }
         if let Some(record_begin) = self.record_begin {
             policy.record_begin = record_begin;
+        }
+        if let Some(presume_begun) = self.presume_begun {
+            policy.presume_begun = presume_begun;
+        }
+        if let Some(codes) = &self.hold_codes {
+            let codes = codes.iter().filter(|code| !code.is_empty());
+            policy.hold_codes = codes.cloned().collect();
         }
         Ok(policy)
     }

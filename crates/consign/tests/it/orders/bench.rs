@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf, thread, time::Duration};
 
-use consign_postgres::{PostgresOptions, migrate};
+use consign_postgres::migrate;
 use consign_testkit::{ChaosProxy, HonestBroker, Step, TestDatabase, eventually, fingerprint};
 use serde_json::{Value, json};
 
@@ -306,14 +306,17 @@ async fn database() -> TestDatabase {
     let name = format!(
         "consign_{}",
         fingerprint(
-            PostgresOptions::new("")
+            crate::support::postgres_options("")
                 .migrations()
                 .into_iter()
                 .map(|m| m.sql)
         )
     );
     TestDatabase::from_template(&name, async |url: &str| {
-        migrate(&PostgresOptions::new(url)).await.map(drop).unwrap()
+        migrate(&crate::support::postgres_options(url))
+            .await
+            .map(drop)
+            .unwrap()
     })
     .await
 }

@@ -1,0 +1,85 @@
+//! Payments as a component of the store.
+
+use async_trait::async_trait;
+use consign_kernel::{
+    self as kernel, Error, Message, Migration, NewMessage, OnUncertain, QueuePolicy, Resolution,
+    migrations,
+};
+use consign_sqlite::{
+    Component, Hook,
+    extension::{Findings, Result},
+};
+use jiff::Timestamp;
+use serde_json::Value;
+use sqlx::SqliteConnection;
+
+use super::doctor;
+use crate::{MISSING_RAIL_REFERENCE, QUEUE};
+
+const MIGRATIONS: &[Migration] = migrations!["payments";
+    (1, "payments", "migrations/0001_payments.sql"),
+];
+
+/// The component `payments`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PaymentsComponent;
+
+#[async_trait]
+impl Component for PaymentsComponent {
+    fn migrations(&self) -> &'static [Migration] {
+        MIGRATIONS
+    }
+
+    fn hook(&self) -> Option<&dyn Hook> {
+        Some(self)
+    }
+
+    async fn examine(
+        &self,
+        connection: &mut SqliteConnection,
+        now: Timestamp,
+        report: &mut Findings,
+    ) -> Result<()> {
+        doctor::examine(connection, now, report).await
+    }
+}
+
+impl Hook for PaymentsComponent {
+    fn queue(&self) -> &'static str {
+        QUEUE
+    }
+
+    fn check_enqueue(&self, _message: &NewMessage) -> consign_kernel::Result<()> {
+        let why = "takes payments only. Use POST /v1/payments";
+        Err(Error::invalid(format!("queue {QUEUE}"), why))
+    }
+
+    /// A payment in doubt is probed or held, never sent again by itself.
+    fn check_policy(&self, policy: &QueuePolicy) -> consign_kernel::Result<()> {
+        if policy.on_uncertain != OnUncertain::Resend {
+            return Ok(());
+        }
+        let why = "must be probe or hold in queue payments";
+        Err(Error::invalid("policy.on_uncertain", why))
+    }
+
+    fn complete_policy(&self, policy: &mut QueuePolicy) {
+        policy.presume_begun = true;
+        let missing = MISSING_RAIL_REFERENCE.to_owned();
+        if !policy.hold_codes.contains(&missing) {
+            policy.hold_codes.push(missing);
+        }
+    }
+
+    fn check_reports(&self, reports: &[&kernel::Report]) -> consign_kernel::Result<()> {
+        crate::require_references(reports.iter().copied())
+    }
+
+    fn resolve(
+        &self,
+        _message: &Message,
+        resolution: &Resolution,
+    ) -> consign_kernel::Result<Option<Value>> {
+        crate::resolved(resolution)
+    }
+}
