@@ -35,7 +35,7 @@ mod tests {
     fn a_typo_finds_its_word_and_a_stranger_finds_none() {
         let queues = ["emails", "invoices", "parcels"];
         assert_eq!(nearest("emials", queues), Some("emails"));
-        assert_eq!(nearest("order", queues), Some("orders"));
+        assert_eq!(nearest("parcel", queues), Some("parcels"));
         assert_eq!(nearest("webhooks", queues), None);
         assert_eq!(nearest("", []), None);
     }

@@ -69,8 +69,12 @@ fn roles() -> Vec<String> {
         .migrations()
         .into_iter()
         .flat_map(|m| m.sql.split("SELECT consign.make_role('").skip(1));
-    let named = made.map(|rest| rest.split('\'').next().unwrap().to_owned());
-    named.chain(["public".to_owned()]).collect()
+    let mut roles: Vec<String> = made
+        .map(|rest| rest.split('\'').next().unwrap().to_owned())
+        .collect();
+    roles.sort();
+    roles.push("public".to_owned());
+    roles
 }
 
 fn row(name: &str, cells: &[String]) -> String {

@@ -191,7 +191,7 @@ mod tests {
         let held = reserve(&budget, "a", 80).await.unwrap();
         let waiting = reserve(&budget, "b", 60);
         let given_back = async {
-            tokio::time::sleep(WITHIN / 2).await;
+            tokio::time::advance(WITHIN / 2).await;
             drop(held);
         };
         let (waited, ()) = tokio::join!(waiting, given_back);
