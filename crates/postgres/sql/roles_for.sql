@@ -1,8 +1,9 @@
--- Which roles of consign may use a schema, table, view or function of this name ($1 text), and that the
--- current login is not a member of: the least powerful first.
+-- Which roles of consign and its apps (groups without a login, members of nothing) may use a schema, table, view or
+-- function of this name ($1 text), and that the current login is not a member of: the least powerful first.
 SELECT r.rolname::text AS role, quote_ident(current_user) AS login
     FROM pg_catalog.pg_roles r
-    WHERE (r.rolname LIKE 'consign\_%' OR r.rolname LIKE 'symphony\_%')
+    WHERE NOT r.rolcanlogin AND NOT r.rolsuper AND r.rolname !~ '^pg_'
+        AND NOT EXISTS (SELECT FROM pg_catalog.pg_auth_members m WHERE m.member = r.oid)
         AND NOT pg_catalog.pg_has_role(current_user, r.oid, 'USAGE')
         AND EXISTS (
             WITH ours AS (

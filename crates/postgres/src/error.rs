@@ -230,3 +230,18 @@ fn detail(error: &PgDatabaseError) -> Value {
         .and_then(|text| serde_json::from_str(text).ok())
         .unwrap_or(Value::Null)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_of_an_app_is_told_from_the_servers_errors() {
+        assert!(is_of_an_app("P7005"));
+        for code in [
+            "P0001", "XX000", "HV000", "55P03", "42501", "23505", "CN003",
+        ] {
+            assert!(!is_of_an_app(code), "{code}");
+        }
+    }
+}

@@ -132,14 +132,14 @@ pub(crate) async fn a_message_resolved_as_unknown_stays_in_doubt(harness: &dyn H
     }
 }
 
-/// A result means something to orders and payments only, and is about one message.
+/// A result means something to queues of apps only, and is about one message.
 pub(crate) async fn a_result_is_refused_where_it_means_nothing(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let sent = stage.enqueue(2).await;
     let parked = stage.store.hold(&sent, &by()).await;
     parked.expect("hold answers");
     let resolution = Resolution::Delivered {
-        result: Some(r#"{"rail_reference":"R-1"}"#.to_owned()),
+        result: Some(r#"{"receipt":"R-1"}"#.to_owned()),
     };
     for ids in [&sent[..], &sent[..1], &[]] {
         let answer = stage.store.resolve(ids, &resolution, &by()).await;
