@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::{
+use crate::{
     caller::{Call, Caller},
     chance::Chance,
 };
@@ -36,7 +36,7 @@ const TURNS: &[(u64, Turn)] = &[
 ];
 
 /// Prints until it is dropped.
-pub(super) async fn print(caller: Caller, number: u64, seed: u64) {
+pub(crate) async fn print(caller: Caller, number: u64, seed: u64) {
     let mut chance = Chance::new(seed.wrapping_add(number));
     let owner = format!("printer-{number}");
     let claim = Call::new(

@@ -2,6 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
+use anyhow::Result;
 use axum::{
     Router,
     http::{HeaderMap, StatusCode},
@@ -9,33 +10,32 @@ use axum::{
 };
 use tokio::time::sleep;
 
-use super::far_side::{FarSide, Reserved};
-use crate::failure::Failure;
+use crate::far_side::{FarSide, Reserved};
 
 /// The header of a message that tells the receiver how to behave.
-pub(super) const HEADER: &str = "demo";
+pub(crate) const HEADER: &str = "demo";
 
 /// Where mail and webhooks go, and where a partner used to be.
 #[derive(Debug)]
-pub(super) struct Receiver {
+pub(crate) struct Receiver {
     server: FarSide,
     partner: Reserved,
 }
 
 impl Receiver {
-    pub(super) async fn start() -> Result<Self, Failure> {
+    pub(crate) async fn start() -> Result<Self> {
         Ok(Self {
             server: FarSide::start(Router::new().fallback(take)).await?,
             partner: Reserved::new()?,
         })
     }
 
-    pub(super) fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.server.address()
     }
 
     /// An address where nobody listens, for as long as this lives.
-    pub(super) fn nobody(&self) -> SocketAddr {
+    pub(crate) fn nobody(&self) -> SocketAddr {
         self.partner.address()
     }
 }

@@ -2,12 +2,12 @@
 
 /// SplitMix64: small, and good enough to make up letters.
 #[derive(Clone, Debug)]
-pub(super) struct Chance {
+pub(crate) struct Chance {
     state: u64,
 }
 
 impl Chance {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
@@ -20,19 +20,19 @@ impl Chance {
     }
 
     /// A number below `end`. The slight preference for small ones matters to nobody here.
-    pub(super) fn below(&mut self, end: u64) -> u64 {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end.max(1)
     }
 
     /// One of them.
-    pub(super) fn pick<'a, T>(&mut self, all: &'a [T]) -> &'a T {
+    pub(crate) fn pick<'a, T>(&mut self, all: &'a [T]) -> &'a T {
         let last = all.len() as u64;
         let index = usize::try_from(self.below(last)).unwrap_or_default();
         &all[index]
     }
 
     /// One of them, those with more weight more often.
-    pub(super) fn weigh<T: Copy>(&mut self, all: &[(u64, T)]) -> T {
+    pub(crate) fn weigh<T: Copy>(&mut self, all: &[(u64, T)]) -> T {
         let total = all.iter().map(|(weight, _)| weight).sum();
         let mut left = self.below(total);
         for (weight, one) in all {

@@ -2,36 +2,35 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
+use anyhow::Result;
 use axum::Router;
 use tokio::{
     net::{TcpListener, TcpSocket},
     task::JoinHandle,
 };
 
-use crate::failure::Failure;
-
 const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// A server that ends with this value.
 #[derive(Debug)]
-pub(super) struct FarSide {
+pub(crate) struct FarSide {
     address: SocketAddr,
     task: JoinHandle<()>,
 }
 
 impl FarSide {
-    pub(super) async fn start(router: Router) -> Result<Self, Failure> {
+    pub(crate) async fn start(router: Router) -> Result<Self> {
         let listener = TcpListener::bind(ANY_PORT).await?;
         let address = listener.local_addr()?;
         let task = tokio::spawn(async move {
             if let Err(error) = axum::serve(listener, router).await {
-                tracing::error!("the far side of the demo failed: {error}");
+                eprintln!("the far side of the demo failed: {error}");
             }
         });
         Ok(Self { address, task })
     }
 
-    pub(super) fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 }
@@ -45,13 +44,13 @@ impl Drop for FarSide {
 /// A port that is taken and not listened on: whoever connects is refused, and nobody else can move
 /// in.
 #[derive(Debug)]
-pub(super) struct Reserved {
+pub(crate) struct Reserved {
     address: SocketAddr,
     _socket: TcpSocket,
 }
 
 impl Reserved {
-    pub(super) fn new() -> Result<Self, Failure> {
+    pub(crate) fn new() -> Result<Self> {
         let socket = TcpSocket::new_v4()?;
         socket.bind(ANY_PORT)?;
         Ok(Self {
@@ -60,7 +59,7 @@ impl Reserved {
         })
     }
 
-    pub(super) fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 }

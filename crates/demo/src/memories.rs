@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use anyhow::Result;
 use axum::{
     Json, Router,
     extract::State,
@@ -19,8 +20,7 @@ use axum::{
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::far_side::FarSide;
-use crate::failure::Failure;
+use crate::far_side::FarSide;
 
 /// It is away for so long,
 const AWAY: Duration = Duration::from_secs(20);
@@ -30,16 +30,16 @@ const CYCLE: Duration = Duration::from_secs(60);
 const KEPT_MAX: usize = 2_000;
 
 /// A text it will not have.
-pub(super) const UNREADABLE: &str = "unreadable";
+pub(crate) const UNREADABLE: &str = "unreadable";
 
 /// The server.
 #[derive(Debug)]
-pub(super) struct Memories {
+pub(crate) struct Memories {
     server: FarSide,
 }
 
 impl Memories {
-    pub(super) async fn start() -> Result<Self, Failure> {
+    pub(crate) async fn start() -> Result<Self> {
         let shelf = Arc::new(Shelf {
             since: Instant::now(),
             rows: Mutex::default(),
@@ -57,7 +57,7 @@ impl Memories {
         Ok(Self { server })
     }
 
-    pub(super) fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.server.address()
     }
 }

@@ -2,25 +2,24 @@
 
 use std::time::Duration;
 
+use anyhow::{Result, anyhow};
 use reqwest::{Client, RequestBuilder, StatusCode};
 use serde_json::Value;
-
-use crate::failure::Failure;
 
 /// No answer takes longer, a claim that waits included.
 const ANSWER_MAX: Duration = Duration::from_secs(20);
 
 /// A request.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Call {
-    pub(super) path: String,
-    pub(super) body: Value,
+pub(crate) struct Call {
+    pub(crate) path: String,
+    pub(crate) body: Value,
     /// For the header, where a route wants it there.
-    pub(super) key: Option<String>,
+    pub(crate) key: Option<String>,
 }
 
 impl Call {
-    pub(super) fn new(path: impl Into<String>, body: Value) -> Self {
+    pub(crate) fn new(path: impl Into<String>, body: Value) -> Self {
         Self {
             path: path.into(),
             body,
@@ -31,26 +30,26 @@ impl Call {
 
 /// A client of the service.
 #[derive(Clone, Debug)]
-pub(super) struct Caller {
+pub(crate) struct Caller {
     client: Client,
     url: String,
 }
 
 impl Caller {
-    pub(super) fn new(url: &str) -> Result<Self, Failure> {
+    pub(crate) fn new(url: &str) -> Result<Self> {
         let built = consign_outbound::client(None)
             .map_err(|error| error.to_string())
             .and_then(|builder| {
                 let built = builder.timeout(ANSWER_MAX).build();
                 built.map_err(|error| error.to_string())
             });
-        let client = built.map_err(|error| Failure::usage(format!("no HTTP client: {error}")))?;
+        let client = built.map_err(|error| anyhow!("no HTTP client: {error}"))?;
         let url = url.trim_end_matches('/').to_owned();
         Ok(Self { client, url })
     }
 
     /// What the service answers; none where that is nothing, or not what was asked for.
-    pub(super) async fn post(&self, call: &Call) -> Option<Value> {
+    pub(crate) async fn post(&self, call: &Call) -> Option<Value> {
         let mut request = self
             .client
             .post(format!("{}{}", self.url, call.path))
@@ -63,7 +62,7 @@ impl Caller {
     }
 
     /// The same for what is only looked at.
-    pub(super) async fn get(&self, path: &str) -> Option<Value> {
+    pub(crate) async fn get(&self, path: &str) -> Option<Value> {
         let request = self.client.get(format!("{}{path}", self.url));
         answer(path, request).await
     }
@@ -75,7 +74,7 @@ async fn answer(path: &str, request: RequestBuilder) -> Option<Value> {
     let status = answer.status();
     let body = answer.text().await.ok()?;
     if !status.is_success() && status != StatusCode::SERVICE_UNAVAILABLE {
-        tracing::error!("{path} was answered with {status}: {body}");
+        eprintln!("{path} was answered with {status}: {body}");
     }
     serde_json::from_str(&body)
         .ok()

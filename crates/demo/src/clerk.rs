@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
-use super::{
+use crate::{
     caller::{Call, Caller},
     chance::Chance,
 };
@@ -22,7 +22,7 @@ const REASONS: &[(&str, &str)] = &[
 ];
 
 /// Looks until it is dropped.
-pub(super) async fn look(caller: Caller, seed: u64) {
+pub(crate) async fn look(caller: Caller, seed: u64) {
     let mut chance = Chance::new(seed);
     let mut beats = interval_at(Instant::now() + EVERY, EVERY);
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);

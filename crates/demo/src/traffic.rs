@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{caller::Call, chance::Chance, receiver::HEADER};
+use crate::{caller::Call, chance::Chance, receiver::HEADER};
 
 /// Most that is put where it stays: into the queue of a partner who is gone, and into a paused one.
 const STAYS_MAX: u64 = 60;
@@ -78,7 +78,7 @@ const KINDS: &[(u64, Kind)] = &[
 
 /// What comes next.
 #[derive(Debug)]
-pub(super) struct Traffic {
+pub(crate) struct Traffic {
     chance: Chance,
     seed: u64,
     /// How much there has been.
@@ -88,7 +88,7 @@ pub(super) struct Traffic {
 }
 
 impl Traffic {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self {
             chance: Chance::new(seed),
             seed,
@@ -98,12 +98,12 @@ impl Traffic {
     }
 
     /// How many calls there have been.
-    pub(super) fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
     /// The next call.
-    pub(super) fn next(&mut self) -> Call {
+    pub(crate) fn next(&mut self) -> Call {
         match self.chance.weigh(KINDS) {
             Kind::Letter => self.letter_by_chance(),
             Kind::Webhook => {
@@ -132,7 +132,7 @@ impl Traffic {
         self.letter(fate)
     }
 
-    pub(super) fn letter(&mut self, fate: &str) -> Call {
+    pub(crate) fn letter(&mut self, fate: &str) -> Call {
         let n = self.count();
         let (to, subject) = (*self.chance.pick(CUSTOMERS), *self.chance.pick(SUBJECTS));
         let mut body = self.message("letter", json!({"to": to, "subject": subject}), fate);
@@ -142,34 +142,34 @@ impl Traffic {
         Call::new("/v1/queues/mail/messages", body)
     }
 
-    pub(super) fn webhook(&mut self, fate: &str) -> Call {
+    pub(crate) fn webhook(&mut self, fate: &str) -> Call {
         let event = *self.chance.pick(EVENTS);
         let order = self.count / 3;
         let body = self.message("event", json!({"event": event, "order": order}), fate);
         Call::new("/v1/queues/webhooks/messages", body)
     }
 
-    pub(super) fn report(&mut self) -> Call {
+    pub(crate) fn report(&mut self) -> Call {
         let month = 1 + self.chance.below(12);
         let body = self.message("report", json!({"month": month, "copies": 2}), "");
         Call::new("/v1/queues/reports/messages", body)
     }
 
-    pub(super) fn newsletter(&mut self) -> Call {
+    pub(crate) fn newsletter(&mut self) -> Call {
         self.stays += 1;
         let to = *self.chance.pick(CUSTOMERS);
         let body = self.message("news", json!({"to": to, "issue": 12}), "");
         Call::new("/v1/queues/newsletter/messages", body)
     }
 
-    pub(super) fn partner(&mut self) -> Call {
+    pub(crate) fn partner(&mut self) -> Call {
         self.stays += 1;
         let stock = self.chance.below(500);
         let body = self.message("stock", json!({"article": "lamp", "stock": stock}), "");
         Call::new("/v1/queues/partner/messages", body)
     }
 
-    pub(super) fn order(&mut self, tag: &str) -> Call {
+    pub(crate) fn order(&mut self, tag: &str) -> Call {
         let n = self.counted();
         let instrument = *self.chance.pick(INSTRUMENTS);
         let side = *self.chance.pick(&["BUY", "SELL"]);
@@ -190,7 +190,7 @@ impl Traffic {
         }
     }
 
-    pub(super) fn payment(&mut self, scenario: &str, kyc_hold: bool) -> Call {
+    pub(crate) fn payment(&mut self, scenario: &str, kyc_hold: bool) -> Call {
         let n = self.counted();
         let bank = *self.chance.pick(&["bank-a", "bank-b", "bank-c"]);
         let amount = 100 + self.chance.below(90_000);
@@ -207,13 +207,13 @@ impl Traffic {
         Call::new("/v1/payments", body)
     }
 
-    pub(super) fn memory(&mut self) -> Call {
+    pub(crate) fn memory(&mut self) -> Call {
         let day = *self.chance.pick(DAYS);
         let text = format!("Deploy {} of the shop went out on a {day}.", self.count);
         self.memory_of(&text)
     }
 
-    pub(super) fn memory_of(&mut self, text: &str) -> Call {
+    pub(crate) fn memory_of(&mut self, text: &str) -> Call {
         self.counted();
         let arguments = json!({"payload_md": text, "kind": "FACT"});
         Call::new(

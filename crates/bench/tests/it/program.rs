@@ -1,50 +1,63 @@
-//! `consign bench`: it runs, and its figures can be read by a program.
+//! `consign-bench`: it runs, and a program can read its figures. Scenarios with processes need the program
+//! `consign` beside it, which a build of the whole workspace makes.
+
+use std::{
+    path::Path,
+    process::{Command, Output},
+};
 
 use consign_testkit::TestDatabase;
 use serde_json::Value;
+use tempfile::TempDir;
 
-use crate::support::{Consign, finish};
+/// Runs it in an empty folder.
+fn run_in(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_consign-bench"))
+        .current_dir(folder)
+        .env_remove("DATABASE_URL")
+        .args(["--scale", "smoke"])
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn folder() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+#[track_caller]
+fn report(output: &Output) -> Value {
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
 
 #[test]
 fn the_benchmark_of_sqlite_runs_without_a_server() {
-    let consign = Consign::unmigrated();
-    let mut command = consign.command();
-    command.args([
-        "bench",
-        "--scale",
-        "smoke",
-        "--scenario",
-        "sqlite",
-        "--json",
-    ]);
-    let ran = finish(command, b"").expect(0);
-    let figures = ran.json()["scenarios"][0]["figures"].clone();
+    let folder = folder();
+    let ran = run_in(folder.path(), &["--scenario", "sqlite", "--json"]);
+    let figures = report(&ran)["scenarios"][0]["figures"].clone();
     assert!(!figures.as_array().unwrap().is_empty(), "{figures}");
-    assert!(
-        !consign.folder().join("consign.db").exists(),
-        "it measures files of its own"
-    );
+    let left = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(left, 0, "it measures files of its own");
 }
 
 #[test]
 fn a_scenario_that_needs_a_server_says_so() {
-    let consign = Consign::unmigrated();
-    let ran = consign
-        .run(["bench", "--scale", "smoke", "--scenario", "drain"])
-        .expect(1);
-    assert!(ran.stderr.contains("--database postgres://"), "{ran:#?}");
+    let ran = run_in(folder().path(), &["--scenario", "drain"]);
+    assert_eq!(ran.status.code(), Some(1), "{ran:?}");
+    let stderr = String::from_utf8_lossy(&ran.stderr);
+    assert!(stderr.contains("--database postgres://"), "{stderr}");
 }
 
-/// Each starts processes of this program and measures them. How fast they are does not matter here;
+/// Each starts processes of consign and measures them. How fast they are does not matter here;
 /// that nothing is lost or delivered twice does.
 async fn run(scenarios: &[&str]) -> Value {
     let database = TestDatabase::create(async |_| ()).await;
-    let consign = Consign::at(database.url());
-    let mut arguments = vec!["bench", "--scale", "smoke", "--json"];
+    let mut arguments = vec!["--json", "--database", database.url()];
     for scenario in scenarios {
         arguments.extend(["--scenario", scenario]);
     }
-    let report = consign.run(arguments).expect(0).json();
+    let report = report(&run_in(folder().path(), &arguments));
     for (at, scenario) in scenarios.iter().enumerate() {
         let measured = &report["scenarios"][at];
         assert_eq!(measured["scenario"], *scenario);

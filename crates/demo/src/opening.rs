@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{caller::Call, memories::UNREADABLE, settings::ADMIN_KEY, traffic::Traffic};
+use crate::{caller::Call, memories::UNREADABLE, settings::ADMIN_KEY, traffic::Traffic};
 
 /// Letters, webhooks and so on that are there from the start.
 const LETTERS: usize = 24;
@@ -11,7 +11,7 @@ const REPORTS: usize = 9;
 const STAYING: usize = 6;
 
 /// What to call before the rest.
-pub(super) fn calls(traffic: &mut Traffic) -> Vec<Call> {
+pub(crate) fn calls(traffic: &mut Traffic) -> Vec<Call> {
     let reason = json!({"reason": "the text is being checked"});
     // Without it, a team's memories are kept privately.
     let rules = json!({"team_write_enabled": true, "admin_key": ADMIN_KEY});

@@ -1,46 +1,32 @@
-//! The configuration of the demo's service. Only this file and the demo's own flags count: what the
-//! environment says is for services that mean it.
+//! The configuration of the demo's service.
 
-use std::{net::SocketAddr, path::Path};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
 
+use anyhow::Result;
 use serde_json::Value;
 
-use super::receiver::HEADER;
-use crate::{
-    config::{Flags, Sources},
-    failure::Failure,
-};
+use crate::receiver::HEADER;
 
 /// What lets the shop change the rules of its memories. No secret: whoever reaches the demo may do
 /// everything anyway.
-pub(super) const ADMIN_KEY: &str = "demo-admin-key";
+pub(crate) const ADMIN_KEY: &str = "demo-admin-key";
 
 /// Where the demo's own servers are.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct FarSides {
-    pub(super) receiver: SocketAddr,
-    pub(super) nobody: SocketAddr,
-    pub(super) memories: SocketAddr,
+pub(crate) struct FarSides {
+    pub(crate) receiver: SocketAddr,
+    pub(crate) nobody: SocketAddr,
+    pub(crate) memories: SocketAddr,
 }
 
-/// Writes the configuration into `folder`, and answers with what a service is to read.
-pub(super) fn write(
-    folder: &Path,
-    far: FarSides,
-    database: Value,
-    listen: SocketAddr,
-) -> Result<Sources, Failure> {
+/// Writes the configuration into `folder` and returns its path.
+pub(crate) fn write(folder: &Path, far: FarSides) -> Result<PathBuf> {
     let file = folder.join("consign.toml");
     std::fs::write(&file, text(folder, far))?;
-    let flags: Flags = vec![
-        ("database.url", database, "--database"),
-        ("server.listen", listen.to_string().into(), "--listen"),
-    ];
-    Ok(Sources {
-        file: Some(file),
-        variables: Vec::new(),
-        flags,
-    })
+    Ok(file)
 }
 
 fn text(folder: &Path, far: FarSides) -> String {
@@ -49,7 +35,8 @@ fn text(folder: &Path, far: FarSides) -> String {
         nobody,
         memories,
     } = far;
-    let artifacts = toml::Value::from(folder.join("artifacts").to_string_lossy().into_owned());
+    // A JSON string without control characters is a TOML string.
+    let artifacts = Value::from(folder.join("artifacts").to_string_lossy().into_owned());
     let sink = |queue: &str, at: SocketAddr| {
         format!(
             "[queues.{queue}.sink]\nkind = \"http\"\nurl = \"http://{at}/{queue}\"\n\
