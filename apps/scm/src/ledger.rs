@@ -1,6 +1,6 @@
 //! The port to what is known of repositories.
 //!
-//! Both stores implement it; `consign_conformance::scm` says what they must do. Every operation is
+//! `consign-scm-store` implements it; the cases in its tests are the rules. Every operation is
 //! one transaction, and none touches anything but `scm.*`, the namespace [`crate::NAMESPACE`] of
 //! `logbook.kv` and, for [`ScmLedger::note`], `logbook.items` and `logbook.events`.
 

@@ -40,7 +40,7 @@ pub struct Options {
     #[arg(long, value_name = "NAME")]
     pub attack: Vec<String>,
 
-    /// The program whose processes are measured, such as an older one [default: this one]
+    /// The program whose processes are measured, such as an older one [default: `consign` beside this program]
     #[arg(long, value_name = "PATH")]
     pub program: Option<PathBuf>,
 }

@@ -83,7 +83,8 @@ fn chosen(options: &Options, server: Option<&str>, report: &mut Report) -> Resul
         && let Some(scenario) = options.named().find(|s| s.needs_program())
     {
         bail!(
-            "scenario {} measures processes and needs to know the program",
+            "scenario {} measures processes and needs to know the program: build consign beside this one, or \
+             name it with --program PATH",
             scenario.as_str()
         );
     }

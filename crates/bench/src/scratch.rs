@@ -51,6 +51,9 @@ impl Scratch {
         options
             .components
             .push(consign_payments::store::POSTGRES_COMPONENT);
+        options
+            .components
+            .push(consign_scm_store::POSTGRES_COMPONENT);
         consign_postgres::migrate(&options).await?;
         let mut connection = self.connect().await?;
         for sql in [

@@ -6,9 +6,7 @@ use async_trait::async_trait;
 use consign_kernel::{MessageId, NewMessage, Result, Store};
 use consign_memory::Logbook;
 use consign_orders::Ledger;
-use consign_scm::ScmLedger;
 use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
 
 /// Makes fresh, empty, migrated stores. One per case.
 #[async_trait]
@@ -62,21 +60,6 @@ pub trait Harness: Send + Sync {
     /// Makes every write of an audit fail from now on, or work again.
     async fn break_audits(&self, _is_broken: bool) {
         panic!("a store that keeps a logbook can fail to write audits");
-    }
-
-    /// What is known of repositories in the same database, where the store keeps it.
-    fn scm(&self) -> Option<Arc<dyn ScmLedger>> {
-        None
-    }
-
-    /// The same through a second, independent instance.
-    async fn another_scm(&self) -> Option<Arc<dyn ScmLedger>> {
-        None
-    }
-
-    /// The rows of the view of all facts about repositories, by `source_id`.
-    async fn scm_facts(&self) -> Vec<Value> {
-        panic!("a store that knows repositories has a view of them");
     }
 
     /// What the database's clock shows.

@@ -8,7 +8,6 @@ pub mod model;
 mod orders;
 mod reference;
 mod runner;
-mod scm;
 #[doc(hidden)]
 pub mod stage;
 mod walk;
@@ -16,5 +15,5 @@ mod walk;
 pub use equivalence::{Difference, EQUIVALENCE_CASES, EQUIVALENCE_OPS, difference, equivalence};
 pub use harness::{Factory, Harness};
 pub use reference::ReferenceFactory;
-pub use runner::{Case, cases, exercise, memory_cases, order_cases, run, scm_cases};
+pub use runner::{Case, cases, exercise, memory_cases, order_cases, run};
 pub use walk::long_walks_are_cut_and_lose_nothing;

@@ -6,6 +6,7 @@
 pub(crate) mod alarms;
 pub(crate) mod audits;
 pub(crate) mod backends;
+pub(crate) mod cursor;
 pub(crate) mod defer;
 pub(crate) mod evidence;
 pub(crate) mod facts;
@@ -114,6 +115,15 @@ macro_rules! each_memory_case {
                 evidence_nobody_can_find_is_found
                 a_hanging_audit_is_found
                 an_outcome_without_its_audit_is_found;
+            cursor:
+                a_stored_record_moves_the_cursor
+                a_deferred_record_moves_the_cursor
+                a_record_stored_before_moves_the_cursor
+                a_failed_record_moves_nothing
+                a_cursor_that_stands_elsewhere_stays
+                every_repository_has_its_cursor
+                of_two_that_consume_at_once_one_moves_it
+                a_step_nobody_understands_is_none;
             facts:
                 items_are_found_newest_first
                 an_event_changes_its_item

@@ -47,11 +47,6 @@ pub fn memory_cases() -> Vec<Case> {
     crate::each_memory_case!([list], (memory))
 }
 
-/// Every case about repositories, by topic.
-pub fn scm_cases() -> Vec<Case> {
-    crate::each_scm_case!([list], (scm))
-}
-
 /// Runs one case over a fresh store; panics with what was expected if the store breaks the rule.
 ///
 /// Whatever the case did, the store's own `doctor` must find nothing wrong afterwards.
@@ -60,7 +55,6 @@ pub async fn run(name: &str, factory: &dyn Factory) {
         .into_iter()
         .chain(order_cases())
         .chain(memory_cases())
-        .chain(scm_cases())
         .find(|case| case.name == name)
         .unwrap_or_else(|| panic!("there is no case {name:?}"));
     let harness = factory.fresh().await;
@@ -111,14 +105,6 @@ macro_rules! orders_suite {
 macro_rules! memory_suite {
     ($factory:expr $(,)?) => {
         $crate::each_memory_case!([$crate::__tests], ($factory));
-    };
-}
-
-/// One test per case about repositories over the store a factory makes.
-#[macro_export]
-macro_rules! scm_suite {
-    ($factory:expr $(,)?) => {
-        $crate::each_scm_case!([$crate::__tests], ($factory));
     };
 }
 

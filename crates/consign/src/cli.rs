@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand, error::ErrorKind};
 
 use crate::{
     commands::{
-        bench, completions, config, demo, doctor, enqueue, explain, hold, leases, ls, mcp, memory,
+        completions, config, demo, doctor, enqueue, explain, hold, leases, ls, mcp, memory,
         migrate, orders, pause, payments, queues, reconcile, redrive, report, requeue, resolve,
         scm, serve, show, token, verify, work,
     },
@@ -107,8 +107,6 @@ enum Command {
     Config(config::ConfigCommand),
     /// Make tokens for callers of the HTTP API
     Token(token::TokenCommand),
-    /// Measure throughput and latency
-    Bench(bench::Bench),
     /// Print a completion script for a shell
     Completions(completions::Completions),
     /// See the guarantees at work on a throw-away database
@@ -169,7 +167,6 @@ impl Cli {
             Command::Doctor(command) => Box::pin(command.run(context)).await,
             Command::Config(command) => Box::pin(command.run(context)).await,
             Command::Token(command) => command.run(context),
-            Command::Bench(command) => Box::pin(command.run(context)).await,
             Command::Completions(command) => command.run(),
             Command::Demo(command) => Box::pin(command.run(context)).await,
         }

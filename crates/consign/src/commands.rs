@@ -1,6 +1,5 @@
 //! One file per command.
 
-pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod demo;

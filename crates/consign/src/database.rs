@@ -11,6 +11,7 @@ use consign_memory::Logbook;
 use consign_orders::Ledger;
 use consign_payments::Payments;
 use consign_scm::ScmLedger;
+use consign_scm_store::ScmStore;
 
 pub(crate) use address::{Address, without_password};
 pub(crate) use postgres::Reach;
@@ -33,14 +34,18 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    fn new<S: Store + Ledger + Payments + Logbook + ScmLedger + 'static>(store: S) -> Self {
+    fn new<S>(store: S) -> Self
+    where
+        S: Store + Ledger + Payments + Logbook + 'static,
+        ScmStore<S>: ScmLedger,
+    {
         let store = Arc::new(store);
         Self {
             store: Arc::clone(&store) as Arc<dyn Store>,
             ledger: Arc::clone(&store) as Arc<dyn Ledger>,
             payments: Arc::clone(&store) as Arc<dyn Payments>,
             memory: Arc::clone(&store) as Arc<dyn Logbook>,
-            scm: store,
+            scm: Arc::new(ScmStore::new(store)),
         }
     }
 }

@@ -29,7 +29,7 @@ use std::{net::SocketAddr, ops::ControlFlow, sync::Arc, time::Duration};
 use consign_kernel::Store;
 use consign_server::{AppState, ServerOptions, check_exposure};
 use consign_worker::{QueueWork, Worker, WorkerHandle, WorkerOptions};
-use tokio::{sync::oneshot, task::JoinHandle, time::timeout};
+use tokio::{task::JoinHandle, time::timeout};
 
 use self::{
     banner::Banner,
@@ -75,8 +75,6 @@ pub(crate) struct Service {
     /// Bring the database to this program's schema first.
     pub(crate) migrate: bool,
     pub(crate) out: Output,
-    /// Who is told where it listens once all is up, instead of whoever reads the banner.
-    pub(crate) ready: Option<oneshot::Sender<String>>,
 }
 
 /// Which parts of it.
@@ -177,17 +175,12 @@ impl Service {
 
     /// Whoever closed standard output does without the banner, not without the service.
     fn print_banner(
-        &mut self,
+        &self,
         address: &Address,
         http: Option<&Http>,
         protocols: &Protocols,
         worker: &WorkerHandle,
     ) {
-        if let (Some(ready), Some(http)) = (self.ready.take(), http) {
-            // One who does not want to know any more is going to stop us.
-            drop(ready.send(http.url.clone()));
-            return;
-        }
         let banner = Banner {
             out: self.out,
             config: &self.config,

@@ -44,7 +44,7 @@ pub use queue::{OnDead, OnUncertain, Queue, QueueName, QueuePolicy};
 pub use redrive::{Redrive, RedriveId, RedrivePlan, RedriveState, redrive_by};
 pub use reference_store::{ManualClock, ReferenceStore};
 pub use retry::RetrySchedule;
-pub use schema::{AppliedMigration, ENGINE, Migration, SchemaStatus};
+pub use schema::{AppliedMigration, ENGINE, Migration, SchemaStatus, migration_order};
 pub use state::{
     Counts, Cursor, DeadLetter, Explanation, Filter, Finding, Listed, NOT_CHECKED, Page, State,
     StateKind, Totals,

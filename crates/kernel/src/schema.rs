@@ -23,6 +23,8 @@ pub struct Migration {
     pub name: &'static str,
     /// Its statements.
     pub sql: &'static str,
+    /// Components whose tables it uses.
+    pub requires: &'static [&'static str],
 }
 
 impl Migration {
@@ -35,16 +37,47 @@ impl Migration {
 }
 
 /// The migrations of one component: number, topic and file of each, first to last.
+///
+/// A component that uses the tables of another one names it: `migrations!["a" requires ["b"]; ...]`.
 #[macro_export]
 macro_rules! migrations {
+    ($component:literal requires $requires:expr;
+     $(($version:literal, $name:literal, $file:literal)),+ $(,)?) => {
+        &[$($crate::Migration {
+            component: $component,
+            version: $version,
+            name: $name,
+            sql: include_str!($file),
+            requires: &$requires,
+        }),+]
+    };
     ($component:expr; $(($version:literal, $name:literal, $file:literal)),+ $(,)?) => {
         &[$($crate::Migration {
             component: $component,
             version: $version,
             name: $name,
             sql: include_str!($file),
+            requires: &[],
         }),+]
     };
+}
+
+/// The migrations of components in the order in which they are applied: a component after those that it
+/// requires, otherwise in the order given.
+pub fn migration_order(components: &[&'static [Migration]]) -> Vec<Migration> {
+    let mut left: Vec<Migration> = components.iter().copied().flatten().copied().collect();
+    let mut order = Vec::with_capacity(left.len());
+    while let Some(first) = left.first() {
+        let waits = |m: &Migration| {
+            let is_left = |name: &&str| left.iter().any(|other| other.component == *name);
+            m.requires.iter().any(is_left)
+        };
+        let next = left.iter().find(|m| !waits(m));
+        // Components that require each other are applied in the order given, and fail by themselves.
+        let next = next.unwrap_or(first).component;
+        order.extend(left.extract_if(.., |m| m.component == next));
+    }
+    order
 }
 
 /// A migration as the database recorded it.
@@ -107,6 +140,7 @@ impl SchemaStatus {
     /// Refuses a newer schema, and one that was made by other migrations. Components that this program
     /// does not have are left alone.
     pub fn check_known(&self) -> Result<()> {
+        self.check_required()?;
         let needed = self.needed();
         for applied in &self.applied {
             let Some((component, newest)) = needed.get_key_value(&*applied.component) else {
@@ -133,6 +167,27 @@ impl SchemaStatus {
         Ok(())
     }
 
+    /// Refuses a component without those that it requires: neither does the database have them, nor
+    /// does this program bring them.
+    fn check_required(&self) -> Result<()> {
+        let has = |name: &str| {
+            self.version(name) > 0 || self.known.iter().any(|known| known.component == name)
+        };
+        let lacks = |m: &Migration| m.requires.iter().copied().find(|name| !has(name));
+        let missing = self.known.iter().find_map(|m| Some((m, lacks(m)?)));
+        let Some((migration, missing)) = missing else {
+            return Ok(());
+        };
+        Err(Error::Migration {
+            component: migration.component,
+            version: migration.version,
+            name: migration.name,
+            why: format!(
+                "it uses tables of {missing}, which is not installed; install {missing} too"
+            ),
+        })
+    }
+
     fn mismatch(&self, component: &'static str, remedy: &'static str) -> Error {
         Error::Schema {
             component: component.to_owned(),
@@ -153,6 +208,7 @@ mod tests {
             version,
             name: "tables",
             sql: "CREATE TABLE t (x int)",
+            requires: &[],
         }
     }
 
@@ -186,6 +242,41 @@ mod tests {
         let error = later.check().unwrap_err().to_string();
         assert!(error.contains("orders is at version 0"), "{error}");
         status(&known, &known).check().unwrap();
+    }
+
+    #[test]
+    fn applies_required_components_first() {
+        const BOOKS: &[Migration] = &[migration("books", 1), migration("books", 2)];
+        const LOANS: &[Migration] = &[Migration {
+            requires: &["books"],
+            ..migration("loans", 1)
+        }];
+        const ENGINES: &[Migration] = &[migration(ENGINE, 1)];
+        let names = |components: &[&'static [Migration]]| {
+            let order = migration_order(components);
+            let names: Vec<_> = order.iter().map(|m| (m.component, m.version)).collect();
+            names
+        };
+        let expected = [(ENGINE, 1), ("books", 1), ("books", 2), ("loans", 1)];
+        assert_eq!(names(&[ENGINES, LOANS, BOOKS]), expected);
+        assert_eq!(names(&[ENGINES, BOOKS, LOANS]), expected);
+        let alone = [(ENGINE, 1), ("loans", 1)];
+        assert_eq!(names(&[ENGINES, LOANS]), alone, "the check refuses it");
+    }
+
+    #[test]
+    fn rejects_a_component_without_one_it_requires() {
+        let loans = Migration {
+            requires: &["books"],
+            ..migration("loans", 1)
+        };
+        let known = [migration(ENGINE, 1), loans];
+        let error = status(&[], &known).check_known().unwrap_err().to_string();
+        assert!(error.contains("migration 1 of loans"), "{error}");
+        assert!(error.contains("install books too"), "{error}");
+        // The database may have it from another program.
+        let done = [migration(ENGINE, 1), migration("books", 1)];
+        status(&done, &known).check_known().unwrap();
     }
 
     #[test]

@@ -7,8 +7,9 @@ SELECT r.rolname::text AS role, quote_ident(current_user) AS login
         AND NOT pg_catalog.pg_has_role(current_user, r.oid, 'USAGE')
         AND EXISTS (
             WITH ours AS (
-                SELECT oid, nspname FROM pg_catalog.pg_namespace
-                    WHERE nspname IN ('consign', 'logbook', 'governance', 'identity', 'analysis', 'scm')
+                SELECT n.oid, n.nspname FROM pg_catalog.pg_namespace n
+                    WHERE n.nspowner = (SELECT c.nspowner FROM pg_catalog.pg_namespace c WHERE c.nspname = 'consign')
+                        AND n.nspname !~ '^(pg_|information_schema$)'
             )
             SELECT FROM ours WHERE nspname = $1 AND has_schema_privilege(r.oid, oid, 'USAGE')
             UNION ALL

@@ -5,7 +5,7 @@ use consign_kernel::migrations;
 use crate::migrate::Component;
 
 pub(crate) fn components() -> Vec<Component> {
-    vec![ORDERS, MEMORY, SCM]
+    vec![ORDERS, MEMORY]
 }
 
 const ORDERS: Component = Component {
@@ -27,12 +27,4 @@ const MEMORY: Component = Component {
         (6, "roles", "../migrations/memory/0006_roles.sql"),
     ],
     checks: &[("memories", include_str!("../sql/doctor_memory.sql"))],
-};
-
-const SCM: Component = Component {
-    migrations: migrations!["scm";
-        (1, "scm", "../migrations/scm/0001_scm.sql"),
-        (2, "roles", "../migrations/scm/0002_roles.sql"),
-    ],
-    checks: &[("repositories", include_str!("../sql/doctor_scm.sql"))],
 };

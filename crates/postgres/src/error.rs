@@ -20,9 +20,6 @@ pub mod sqlstate {
     pub const QUEUE_NOT_EMPTY: &str = "CN007";
     pub const UNKNOWN_REDRIVE: &str = "CN008";
     pub const UNKNOWN_LEASE: &str = "CN012";
-    /// Somebody else synchronises the same repository.
-    pub const WATERMARK_MOVED: &str = "CN010";
-    pub const UNKNOWN_REPO: &str = "CN011";
     /// The server ended a statement, as a rule because it took too long.
     pub const CANCELED: &str = "57014";
     /// A lock could not be had in time.

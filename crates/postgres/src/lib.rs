@@ -22,7 +22,6 @@ mod read;
 mod redrive;
 #[doc(hidden)]
 pub mod rows;
-mod scm;
 mod settle;
 mod store;
 mod wait;

@@ -1,7 +1,7 @@
 //! Migrations: forward only, embedded, checksummed, all in one transaction.
 
 use consign_kernel::{
-    AppliedMigration, ENGINE, Error, Migration, Result, SchemaStatus, migrations,
+    AppliedMigration, ENGINE, Error, Migration, Result, SchemaStatus, migration_order, migrations,
 };
 use sqlx::{Connection, PgConnection};
 
@@ -47,8 +47,8 @@ pub(crate) const ENGINE_MIGRATIONS: &[Migration] = migrations![ENGINE;
 /// Every migration of the engine and of these components, in the order in which they are applied.
 pub(crate) fn migrations(components: &[Component]) -> Vec<Migration> {
     let apps = components.iter().map(|component| component.migrations);
-    let all = [ENGINE_MIGRATIONS].into_iter().chain(apps);
-    all.flatten().copied().collect()
+    let all: Vec<_> = [ENGINE_MIGRATIONS].into_iter().chain(apps).collect();
+    migration_order(&all)
 }
 
 /// For so long a migration waits for a lock: whatever comes after it waits as well.
@@ -217,6 +217,7 @@ pub fn script(components: &[Component]) -> String {
             version,
             name,
             sql,
+            ..
         } = migration;
         script.push_str(&format!(
             "\n-- Migration {version} of {component}: {name}\n\n{sql}\n\

@@ -9,6 +9,7 @@ use std::{fmt, sync::Arc};
 use async_trait::async_trait;
 use consign_kernel::{
     Message, MessageId, Migration, NewMessage, QueueName, QueuePolicy, Report, Resolution, Token,
+    migration_order,
 };
 use jiff::Timestamp;
 use serde_json::Value;
@@ -130,8 +131,8 @@ impl Components {
     /// Every migration, in the order in which they are applied.
     pub(crate) fn migrations(&self) -> Vec<Migration> {
         let apps = self.iter().map(Component::migrations);
-        let all = [ENGINE_MIGRATIONS].into_iter().chain(apps);
-        all.flatten().copied().collect()
+        let all: Vec<_> = [ENGINE_MIGRATIONS].into_iter().chain(apps).collect();
+        migration_order(&all)
     }
 
     /// The hook of a queue.

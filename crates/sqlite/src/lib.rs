@@ -23,7 +23,6 @@ mod redrive;
 mod resolve;
 #[doc(hidden)]
 pub mod rows;
-mod scm;
 mod settle;
 mod store;
 mod wait;

@@ -162,6 +162,5 @@ fn builtin() -> Components {
     let mut components = Components::default();
     components.add(Arc::new(crate::orders::OrdersComponent));
     components.add(Arc::new(crate::memory::MemoryComponent));
-    components.add(Arc::new(crate::scm::ScmComponent));
     components
 }

@@ -15,6 +15,7 @@ use consign_scm::{
     Change, NewRepo, NoHooks, Provider, Repo, Retry, ScmError, ScmLedger, Secret, Source,
     SourceOptions, Stream, SyncHooks, SyncOptions, Synced, Synchronizer, Watermark,
 };
+use consign_scm_store::ScmStore;
 use consign_sqlite::{SqliteOptions, SqliteStore};
 use serde_json::Value;
 use sqlx::{ConnectOptions, Row, sqlite::SqliteConnectOptions};
@@ -24,7 +25,7 @@ use tokio::sync::watch;
 /// A ledger and folders that go with the test.
 pub(crate) struct Stage {
     pub(crate) folder: TempDir,
-    pub(crate) store: SqliteStore,
+    pub(crate) store: ScmStore<SqliteStore>,
     pub(crate) artifacts: Artifacts,
     pub(crate) options: SourceOptions,
     /// How often somebody would have waited.
@@ -37,6 +38,7 @@ impl Stage {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("queue.db");
         let options = SqliteOptions::new(file.to_str().unwrap()).unwrap();
+        let options = options.component(consign_scm_store::sqlite_component());
         let store = SqliteStore::open(&options.migrate_on_open(true)).await;
         let waits = Arc::new(AtomicU32::new(0));
         let mut options = SourceOptions::new(folder.path().join("mirrors"));
@@ -49,7 +51,7 @@ impl Stage {
             ..Retry::default()
         };
         Self {
-            store: store.unwrap(),
+            store: ScmStore::new(Arc::new(store.unwrap())),
             artifacts: Artifacts::new(folder.path().join("artifacts")),
             options,
             waits,

@@ -56,6 +56,9 @@ pub(super) async fn open(directory: &Path, name: &str) -> Result<Arc<SqliteStore
     let path = path
         .to_str()
         .context("the directory's path must be UTF-8")?;
-    let options = SqliteOptions::new(path)?.migrate_on_open(true);
+    let options = SqliteOptions::new(path)?
+        // The binary under test has every app.
+        .component(consign_scm_store::sqlite_component())
+        .migrate_on_open(true);
     Ok(Arc::new(SqliteStore::open(&options).await?))
 }

@@ -6,6 +6,8 @@
     reason = "a test that unwraps nothing fails, as it should"
 )]
 
+mod program;
+
 use std::collections::BTreeSet;
 
 use consign_bench::{Options, Report, Scale, Scenario};

@@ -1,28 +1,23 @@
 //! `consign demo`: the guarantees at work on a throw-away database.
 //!
-//! Every scene checks what it claims, and the demo fails when a step does not behave. With `--serve`,
-//! a shop to look at in a browser instead.
+//! Every scene checks what it claims, and the demo fails when a step does not behave.
 
 mod delivery;
 mod ending;
 mod fencing;
 mod keys;
-mod live;
 mod poison;
 mod story;
 #[cfg(test)]
 mod tests;
 
-use std::{net::SocketAddr, time::Duration};
+use std::time::Duration;
 
 use clap::Args;
 use consign_kernel::{By, Claim, Lease, QueueName, QueuePolicy, RetrySchedule, Store};
 use tokio::time::{Instant, sleep};
 
-use self::{
-    live::Live,
-    story::{Story, check},
-};
+use self::story::{Story, check};
 use crate::{
     context::Context,
     database::{self, Address, Reach},
@@ -46,31 +41,10 @@ pub(crate) struct Demo {
     /// Keep the database and say where it is
     #[arg(long)]
     keep: bool,
-    /// Serve an example shop instead, with traffic of its own, to look at in a browser until Ctrl-C
-    ///
-    /// On a throw-away database, or an empty one named by --database. Nothing else of the
-    /// configuration or the environment counts.
-    #[arg(long, conflicts_with = "keep")]
-    serve: bool,
-    /// Where the shop listens; port 0 is a free one
-    #[arg(
-        long,
-        value_name = "ADDRESS",
-        default_value = "127.0.0.1:0",
-        requires = "serve"
-    )]
-    listen: SocketAddr,
-    /// What the shop's traffic grows from: the same seed, the same messages
-    #[arg(long, value_name = "NUMBER", default_value_t = 0, requires = "serve")]
-    seed: u64,
 }
 
 impl Demo {
     pub(crate) async fn run(self, context: &Context) -> Result<Exit, Failure> {
-        if self.serve {
-            let Self { listen, seed, .. } = self;
-            return Live { listen, seed }.run(context).await;
-        }
         let folder = tempfile::Builder::new().prefix("consign-demo-").tempdir()?;
         let address = Address::file(&folder.path().join("demo.db"));
         database::migrate(&address).await?;

@@ -53,7 +53,6 @@ impl Serve {
             role: Role::Serve,
             delivers: !self.no_work,
             out: context.out,
-            ready: None,
         };
         service.run().await
     }

@@ -61,7 +61,6 @@ impl Work {
             },
             delivers: true,
             out: context.out,
-            ready: None,
         };
         service.run().await
     }

@@ -43,6 +43,9 @@ fn options(url: &str) -> PostgresOptions {
         .components
         .push(consign_payments::store::POSTGRES_COMPONENT);
     options
+        .components
+        .push(consign_scm_store::POSTGRES_COMPONENT);
+    options
 }
 
 pub(super) async fn open(url: &str, reach: &Reach) -> Result<Opened, Failure> {

@@ -70,7 +70,8 @@ fn options(path: &Path) -> Result<SqliteOptions, Error> {
         .to_str()
         .ok_or_else(|| Error::invalid("the path of a database", "must be UTF-8"))?;
     let options = SqliteOptions::new(text)?;
-    Ok(options.component(consign_payments::store::sqlite_component()))
+    let options = options.component(consign_payments::store::sqlite_component());
+    Ok(options.component(consign_scm_store::sqlite_component()))
 }
 
 fn missing(message: impl Into<String>) -> Failure {
@@ -85,6 +86,7 @@ pub(super) fn script(path: &Path) -> Result<String, Error> {
             version,
             name,
             sql,
+            ..
         } = migration;
         format!("-- Migration {version} of {component}: {name}\n\n{sql}\n")
     };

@@ -1,7 +1,5 @@
 //! `consign demo`: it runs, it checks itself, and it leaves nothing behind.
 
-mod live;
-
 use std::time::Instant;
 
 use crate::support::{Consign, finish};

@@ -2,7 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a broken test bench is a failed test")]
 
-mod bench;
 mod browser;
 mod config;
 mod database;

@@ -144,6 +144,9 @@ pub(crate) fn postgres_options(url: &str) -> PostgresOptions {
         .components
         .push(consign_payments::store::POSTGRES_COMPONENT);
     options
+        .components
+        .push(consign_scm_store::POSTGRES_COMPONENT);
+    options
 }
 
 /// Runs a command to its end.

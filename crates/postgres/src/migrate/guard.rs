@@ -61,10 +61,7 @@ mod tests {
         let known = crate::migrate::migrations(&crate::builtin::components());
         let all = known.iter().map(|m| m.sql);
         let made: Vec<&str> = all.clone().flat_map(schemas).collect();
-        assert_eq!(
-            made,
-            ["identity", "logbook", "analysis", "governance", "scm"]
-        );
+        assert_eq!(made, ["identity", "logbook", "analysis", "governance"]);
         let said = all
             .map(|sql| sql.matches("\nCREATE SCHEMA").count())
             .sum::<usize>();

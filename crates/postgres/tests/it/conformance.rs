@@ -21,12 +21,6 @@ mod orders {
     consign_conformance::orders_suite!(PostgresFactory { low_water: true });
 }
 
-mod scm {
-    use crate::harness::PostgresFactory;
-
-    consign_conformance::scm_suite!(PostgresFactory { low_water: true });
-}
-
 mod memory {
     use crate::harness::PostgresFactory;
 

@@ -2,12 +2,12 @@
 
 use consign_kernel::{Claim, NOT_CHECKED, NewMessage, QueuePolicy, Report, Store as _};
 use consign_orders::Ledger as _;
-use consign_postgres::{PostgresOptions, PostgresStore};
+use consign_postgres::PostgresStore;
 use serde_json::json;
 
 use crate::{
     advice::Login,
-    harness::{connect, database, execute},
+    harness::{connect, database, execute, options},
 };
 
 /// Two messages delivered, one dead, one leased, one ready, an ordered group of two, one order executed
@@ -123,7 +123,7 @@ async fn doctor_comes_to_an_end_under_every_role() {
     ] {
         let login = Login::create(&database).await;
         login.grant(role).await;
-        let options = PostgresOptions::new(login.url());
+        let options = options(&login.url());
         let store = PostgresStore::connect(&options).await.unwrap();
         let findings = store.doctor().await.unwrap();
         assert!(

@@ -21,7 +21,6 @@ mod plans;
 mod pooler;
 mod pools;
 mod roles;
-mod scm;
 mod sql;
 mod stranded;
 mod wake;

@@ -62,6 +62,7 @@ impl Bench {
         let options = SqliteOptions::new(file.to_str().unwrap()).unwrap();
         let options = options
             .component(consign_payments::store::sqlite_component())
+            .component(consign_scm_store::sqlite_component())
             .clock(Clock::Manual(clock.clone()))
             .migrate_on_open(true);
         let store = Arc::new(SqliteStore::open(&options).await.unwrap());

@@ -19,6 +19,9 @@ pub(crate) fn options(url: &str) -> PostgresOptions {
         .components
         .push(consign_payments::store::POSTGRES_COMPONENT);
     options
+        .components
+        .push(consign_scm_store::POSTGRES_COMPONENT);
+    options
 }
 
 async fn database() -> TestDatabase {

@@ -18,7 +18,8 @@ use crate::{error::Result, job::Work, rows, sql};
 const KINDS: [&str; 5] = ["FACT", "PROCEDURE", "PITFALL", "DECISION", "REVIEW_GUIDE"];
 
 impl Work<'_> {
-    pub(crate) async fn create_item(&mut self, item: &NewItem) -> Result<i64> {
+    /// Creates an item and returns its number.
+    pub async fn create_item(&mut self, item: &NewItem) -> Result<i64> {
         required(&[("item_type", &item.item_type), ("title", &item.title)])?;
         let owner = item.owner_user_id.as_deref();
         self.check_user("owner_user_id", owner).await?;
@@ -35,7 +36,8 @@ impl Work<'_> {
         Ok(id)
     }
 
-    pub(crate) async fn add_event(&mut self, event: &NewEvent) -> Result<Option<i64>> {
+    /// Adds an event to an item; none: there is no such item.
+    pub async fn add_event(&mut self, event: &NewEvent) -> Result<Option<i64>> {
         let event = &masked_event(event);
         required(&[("event_type", &event.event_type)])?;
         let actor = event.actor_user_id.as_deref();

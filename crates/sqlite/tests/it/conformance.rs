@@ -20,12 +20,6 @@ async fn long_walks_are_cut_and_lose_nothing() {
     consign_conformance::long_walks_are_cut_and_lose_nothing(&SqliteFactory).await;
 }
 
-mod scm {
-    use crate::harness::SqliteFactory;
-
-    consign_conformance::scm_suite!(SqliteFactory);
-}
-
 mod memory {
     use crate::harness::SqliteFactory;
 

@@ -9,10 +9,9 @@ use consign_kernel::{
 };
 use consign_memory::Logbook;
 use consign_orders::Ledger;
-use consign_scm::ScmLedger;
 use consign_sqlite::{Clock, SqliteOptions, SqliteStore};
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
+use serde_json::json;
 use sqlx::{ConnectOptions, Connection, SqliteConnection, sqlite::SqliteConnectOptions};
 use tempfile::TempDir;
 
@@ -72,6 +71,7 @@ impl Bench {
 
 fn options(path: &str, clock: &ManualClock) -> SqliteOptions {
     let options = SqliteOptions::new(path).unwrap();
+    let options = options.component(consign_scm_store::sqlite_component());
     options.clock(Clock::Manual(clock.clone()))
 }
 
@@ -104,26 +104,6 @@ impl Harness for Bench {
 
     async fn another_logbook(&self) -> Option<Arc<dyn Logbook>> {
         Some(Arc::new(self.open().await))
-    }
-
-    fn scm(&self) -> Option<Arc<dyn ScmLedger>> {
-        Some(Arc::new(self.store.clone()))
-    }
-
-    async fn another_scm(&self) -> Option<Arc<dyn ScmLedger>> {
-        Some(Arc::new(self.open().await))
-    }
-
-    async fn scm_facts(&self) -> Vec<Value> {
-        let sql = "SELECT json_object('source_type', source_type, 'source_id', source_id, 'author_raw', author_raw,
-                          'is_bulk', json(CASE is_bulk WHEN 1 THEN 'true' ELSE 'false' END), 'meta_json', json(meta_json))
-                   FROM scm_v_facts ORDER BY source_id";
-        let facts: Vec<String> = sqlx::query_scalar(sql)
-            .fetch_all(&mut self.connect().await)
-            .await
-            .unwrap();
-        let parse = |fact: &String| serde_json::from_str(fact).unwrap();
-        facts.iter().map(parse).collect()
     }
 
     async fn lose_audits(&self, outbox_id: MessageId) {

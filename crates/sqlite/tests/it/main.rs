@@ -16,5 +16,4 @@ mod migrate;
 mod orders;
 mod plans;
 mod processes;
-mod scm;
 mod wait;

@@ -76,7 +76,7 @@ fn integration_tests_of_a_crate_are_one_binary() {
         .filter(|path| {
             matches!(
                 path.split('/').collect::<Vec<_>>()[..],
-                ["apps" | "crates", _, "tests", _]
+                ["apps" | "crates", _, "tests", _] | ["apps", _, _, "tests", _]
             )
         })
         .map(|path| format!("{path}: a binary of its own"))

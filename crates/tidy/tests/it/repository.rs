@@ -54,7 +54,7 @@ pub(crate) fn files(extensions: &[&str]) -> Vec<File> {
     found
 }
 
-/// The folders of crates: `crates/kernel`, `apps/orders` and so on.
+/// The folders of crates: `crates/kernel`, `apps/orders`, `apps/scm/store` and so on.
 pub(crate) fn crates() -> Vec<String> {
     let folders = |parent: &'static str| {
         fs::read_dir(root().join(parent))
@@ -63,7 +63,9 @@ pub(crate) fn crates() -> Vec<String> {
             .filter(|entry| entry.path().join("Cargo.toml").exists())
             .map(move |entry| format!("{parent}/{}", entry.file_name().to_string_lossy()))
     };
+    let nested = folders("apps/scm");
     let mut names: Vec<String> = folders("apps").chain(folders("crates")).collect();
+    names.extend(nested);
     names.sort();
     names
 }

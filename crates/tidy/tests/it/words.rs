@@ -17,11 +17,11 @@ const SLEEPERS: &[(&str, &str)] = &[
         "polls with a deadline",
     ),
     (
-        "crates/consign/src/commands/demo/live/printers.rs",
+        "crates/demo/src/printers.rs",
         "slow printers are what it plays",
     ),
     (
-        "crates/consign/src/commands/demo/live/receiver.rs",
+        "crates/demo/src/receiver.rs",
         "a slow receiver is what it plays",
     ),
     (

@@ -25,14 +25,14 @@ impl Bench {
 
     pub(super) async fn with(provider: Provider, change: impl FnOnce(&mut MemoryOptions)) -> Self {
         let desk = Desk::with(change).await;
-        let service = desk.service.clone().with_scm(desk.store.clone());
+        let service = desk.service.clone().with_scm(desk.scm.clone());
         let repo = NewRepo {
             provider,
             url: "https://h.example/g/shop".to_owned(),
             project_key: None,
             default_branch: None,
         };
-        let repo = desk.store.add_repo(&repo).await.unwrap();
+        let repo = desk.scm.add_repo(&repo).await.unwrap();
         Self {
             desk,
             service,
@@ -46,7 +46,7 @@ impl Bench {
     }
 
     pub(super) async fn record_as(&self, messages: &[&str], bulk_reason: Option<&str>) {
-        let (repo_id, ledger) = (self.repo.repo_id, &self.desk.store);
+        let (repo_id, ledger) = (self.repo.repo_id, &self.desk.scm);
         let stream = match self.repo.provider {
             Provider::Svn => Stream::Svn,
             Provider::Git => Stream::Git,
@@ -121,7 +121,7 @@ impl Bench {
 
     /// The positions of all changes.
     pub(super) async fn positions(&self) -> Vec<i64> {
-        let changes = self.desk.store.changes(self.repo.repo_id, 0, 1_000).await;
+        let changes = self.desk.scm.changes(self.repo.repo_id, 0, 1_000).await;
         changes
             .unwrap()
             .iter()

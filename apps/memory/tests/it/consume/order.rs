@@ -20,7 +20,7 @@ async fn e12_what_cannot_be_stored_now_is_deferred_and_the_cursor_moves() {
     bench.record(&["first", "second", "third"]).await;
     let watermark = bench
         .desk
-        .store
+        .scm
         .watermark(bench.repo.repo_id, Stream::Svn)
         .await
         .unwrap();
@@ -31,7 +31,7 @@ async fn e12_what_cannot_be_stored_now_is_deferred_and_the_cursor_moves() {
     assert_eq!(bench.cursor().await, Some(json!({"last_processed_rev": 3})));
     let after = bench
         .desk
-        .store
+        .scm
         .watermark(bench.repo.repo_id, Stream::Svn)
         .await
         .unwrap();
@@ -178,7 +178,7 @@ async fn each_repository_has_its_own_cursor() {
         project_key: Some("other".to_owned()),
         default_branch: None,
     };
-    let other = bench.desk.store.add_repo(&other).await.unwrap();
+    let other = bench.desk.scm.add_repo(&other).await.unwrap();
     let options = ConsumeOptions::default();
     let done = consume::run(&bench.service, &other, &options, Watch::nobody()).await;
     assert_eq!((counts(&done), done.position), ([0, 0, 0, 0], 0));

@@ -71,7 +71,7 @@ async fn cards_have_the_evidence_that_strict_projects_want() {
         degrade_reason: None,
         error: None,
     };
-    bench.desk.store.put_patch(&patch).await.unwrap();
+    bench.desk.scm.put_patch(&patch).await.unwrap();
     assert_eq!(counts(&bench.consume().await), [2, 0, 0, 0]);
     let audits = bench.desk.audits().await;
     let about = |index: usize| &audits[index].evidence_refs_json;

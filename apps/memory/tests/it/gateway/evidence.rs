@@ -317,14 +317,14 @@ async fn what_is_not_what_its_reference_says_is_not_read() {
 /// A gateway that knows three commits: one whose change is here, one whose change could not be fetched.
 async fn repository() -> (Desk, MemoryService, Patch) {
     let desk = Desk::new().await;
-    let service = desk.service.clone().with_scm(desk.store.clone());
+    let service = desk.service.clone().with_scm(desk.scm.clone());
     let repo = NewRepo {
         provider: Provider::Git,
         url: "/srv/r".to_owned(),
         project_key: None,
         default_branch: None,
     };
-    let repo_id = desk.store.add_repo(&repo).await.unwrap().repo_id;
+    let repo_id = desk.scm.add_repo(&repo).await.unwrap().repo_id;
     let commit = |commit_sha: &str| NewCommit {
         commit_sha: commit_sha.to_owned(),
         author_raw: "a".to_owned(),
@@ -341,7 +341,7 @@ async fn repository() -> (Desk, MemoryService, Patch) {
         to: json!({}),
         records: Records::Commits(["abc1234", "abc1235", "abc1236"].map(commit).to_vec()),
     };
-    desk.store.record(&batch).await.unwrap();
+    desk.scm.record(&batch).await.unwrap();
     let here = Patch {
         repo_id,
         rev_or_sha: "abc1234".to_owned(),
@@ -359,7 +359,7 @@ async fn repository() -> (Desk, MemoryService, Patch) {
         ..here.clone()
     };
     for patch in [&here, &missing] {
-        desk.store.put_patch(patch).await.unwrap();
+        desk.scm.put_patch(patch).await.unwrap();
     }
     (desk, service, here)
 }
@@ -379,7 +379,7 @@ async fn the_change_of_a_commit_is_read_as_evidence() {
     let (repo_id, sha, other) = (here.repo_id, &*here.sha256, "0".repeat(64));
     let whole = format!("memory://patch_blobs/git/{repo_id}:abc1234/{sha}");
     let number = async |sha: &str| {
-        let found = desk.store.patch(repo_id, sha).await.unwrap();
+        let found = desk.scm.patch(repo_id, sha).await.unwrap();
         found.unwrap().blob_id
     };
     let (number, missing) = (number("abc1234").await, number("abc1235").await);
@@ -424,7 +424,7 @@ async fn the_change_of_a_commit_is_read_as_evidence() {
         sha256: "1".repeat(64),
         ..here.clone()
     };
-    desk.store.put_patch(&newer).await.unwrap();
+    desk.scm.put_patch(&newer).await.unwrap();
     assert_eq!(read(&whole).await["content"], "hello");
     fs::write(&file, "hellO").unwrap();
     assert_eq!(read(&whole).await["error_code"], "CHECKSUM_MISMATCH");

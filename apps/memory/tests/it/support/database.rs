@@ -3,6 +3,8 @@
 use std::{cell::Cell, path::Path, sync::Arc};
 
 use consign_postgres::{PostgresOptions, PostgresStore, migrate};
+use consign_scm::ScmLedger;
+use consign_scm_store::ScmStore;
 use consign_sqlite::{SqliteOptions, SqliteStore};
 use consign_testkit::{TestDatabase, fingerprint};
 use sqlx::{
@@ -33,17 +35,18 @@ impl Database {
         if !IS_POSTGRES.get() {
             let file = folder.join("queue.db");
             let options = SqliteOptions::new(file.to_str().unwrap()).unwrap();
+            let options = options.component(consign_scm_store::sqlite_component());
             let store = SqliteStore::open(&options.migrate_on_open(true)).await;
             let file = SqliteConnectOptions::new().filename(file);
             return Self::Sqlite(store.unwrap(), file);
         }
-        let parts = PostgresOptions::new("")
+        let parts = postgres_options("")
             .migrations()
             .into_iter()
             .map(|migration| migration.sql);
         let template = format!("consign_{}", fingerprint(parts));
         let database = TestDatabase::from_template(&template, async |url: &str| {
-            migrate(&PostgresOptions::new(url)).await.unwrap();
+            migrate(&postgres_options(url)).await.unwrap();
         })
         .await;
         let store = connect(database.url()).await;
@@ -61,6 +64,13 @@ impl Database {
         match self {
             Self::Sqlite(store, _) => Arc::new(store.clone()),
             Self::Postgres(store, _) => Arc::<PostgresStore>::clone(store),
+        }
+    }
+
+    pub(super) fn scm(&self) -> Arc<dyn ScmLedger> {
+        match self {
+            Self::Sqlite(store, _) => Arc::new(ScmStore::new(Arc::new(store.clone()))),
+            Self::Postgres(store, _) => Arc::new(ScmStore::new(Arc::clone(store))),
         }
     }
 
@@ -190,8 +200,16 @@ impl Database {
     }
 }
 
+fn postgres_options(url: &str) -> PostgresOptions {
+    let mut options = PostgresOptions::new(url);
+    options
+        .components
+        .push(consign_scm_store::POSTGRES_COMPONENT);
+    options
+}
+
 async fn connect(url: &str) -> Arc<PostgresStore> {
-    let store = PostgresStore::connect(&PostgresOptions::new(url)).await;
+    let store = PostgresStore::connect(&postgres_options(url)).await;
     Arc::new(store.unwrap())
 }
 

@@ -44,24 +44,28 @@ pub(crate) async fn sqlite() -> (Arc<SqliteStore>, tempfile::TempDir) {
     (Arc::new(store.unwrap()), folder)
 }
 
+/// A database with every app.
+fn postgres_options(url: &str) -> PostgresOptions {
+    let mut options = PostgresOptions::new(url);
+    options
+        .components
+        .push(consign_scm_store::POSTGRES_COMPONENT);
+    options
+}
+
 /// A migrated PostgreSQL database.
 pub(crate) async fn postgres_database() -> TestDatabase {
     let name = format!(
         "consign_{}",
-        fingerprint(
-            PostgresOptions::new("")
-                .migrations()
-                .into_iter()
-                .map(|m| m.sql)
-        )
+        fingerprint(postgres_options("").migrations().into_iter().map(|m| m.sql))
     );
     TestDatabase::from_template(&name, async |url: &str| {
-        migrate(&PostgresOptions::new(url)).await.unwrap();
+        migrate(&postgres_options(url)).await.unwrap();
     })
     .await
 }
 
 pub(crate) async fn postgres(url: &str) -> Arc<PostgresStore> {
-    let store = PostgresStore::connect(&PostgresOptions::new(url)).await;
+    let store = PostgresStore::connect(&postgres_options(url)).await;
     Arc::new(store.unwrap())
 }
