@@ -6,7 +6,6 @@ use async_trait::async_trait;
 use consign_conformance::{Factory, Harness};
 use consign_kernel::{MessageId, NewMessage, Result, Store};
 use consign_memory::Logbook;
-use consign_orders::Ledger;
 use consign_postgres::{PostgresOptions, PostgresStore, enqueue_in, migrate};
 use consign_scm::ScmLedger;
 use consign_testkit::{TestDatabase, fingerprint};
@@ -23,40 +22,44 @@ CREATE OR REPLACE FUNCTION consign.clock() RETURNS timestamptz
     LANGUAGE sql VOLATILE AS 'SELECT now FROM frozen.clock';
 ";
 
+/// The engine and every app.
+pub(crate) fn options(url: &str) -> PostgresOptions {
+    let mut options = PostgresOptions::new(url);
+    options
+        .components
+        .insert(0, consign_orders::store::POSTGRES_COMPONENT);
+    options
+}
+
 /// A migrated database whose clock runs.
 pub(crate) async fn database() -> TestDatabase {
     let name = format!(
         "consign_{}",
-        fingerprint(
-            PostgresOptions::new("")
-                .migrations()
-                .into_iter()
-                .map(|m| m.sql)
-        )
+        fingerprint(options("").migrations().into_iter().map(|m| m.sql))
     );
     TestDatabase::from_template(&name, async |url: &str| {
-        migrate(&PostgresOptions::new(url)).await.unwrap();
+        migrate(&options(url)).await.unwrap();
     })
     .await
 }
 
 /// A migrated database whose clock stands still.
 pub(crate) async fn frozen_database() -> TestDatabase {
-    let parts = PostgresOptions::new("")
+    let parts = options("")
         .migrations()
         .into_iter()
         .map(|m| m.sql)
         .chain([FREEZE]);
     let name = format!("consign_frozen_{}", fingerprint(parts));
     TestDatabase::from_template(&name, async |url: &str| {
-        migrate(&PostgresOptions::new(url)).await.unwrap();
+        migrate(&options(url)).await.unwrap();
         execute(url, FREEZE).await;
     })
     .await
 }
 
 pub(crate) async fn connect(database: &TestDatabase) -> PostgresStore {
-    PostgresStore::connect(&PostgresOptions::new(database.url()))
+    PostgresStore::connect(&options(database.url()))
         .await
         .unwrap()
 }
@@ -82,7 +85,7 @@ impl Factory for PostgresFactory {
         let database = frozen_database().await;
         let options = PostgresOptions {
             low_water: self.low_water,
-            ..PostgresOptions::new(database.url())
+            ..options(database.url())
         };
         let store = Arc::new(PostgresStore::connect(&options).await.unwrap());
         Box::new(PostgresHarness {
@@ -134,15 +137,6 @@ impl Harness for PostgresHarness {
             ..self.options()
         };
         Arc::new(PostgresStore::connect(&options).await.unwrap())
-    }
-
-    fn ledger(&self) -> Option<Arc<dyn Ledger>> {
-        Some(self.postgres())
-    }
-
-    async fn another_ledger(&self) -> Option<Arc<dyn Ledger>> {
-        let another = PostgresStore::connect(&self.options()).await.unwrap();
-        Some(Arc::new(another))
     }
 
     fn logbook(&self) -> Option<Arc<dyn Logbook>> {
