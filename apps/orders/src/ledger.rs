@@ -1,8 +1,8 @@
 //! The port to what orders are remembered by: one row per client and idempotency key.
 //!
 //! The ledger follows the message. Whatever ends a message of the queue `orders` or brings one back
-//! (a settle, an expiry, a requeue, a redrive, a person's word, SQL by hand) changes its row in the
-//! same transaction, because the database itself does it:
+//! (a settle, an expiry, a requeue, a redrive, a person's resolution) changes its row in the same
+//! transaction, by the hook of the queue:
 //!
 //! - delivered: `accepted` becomes `succeeded`, with what the attempt's result says ([`Ended`]);
 //! - dead: `accepted` becomes `failed`, likewise; without an `Ended` the status is 500 and the

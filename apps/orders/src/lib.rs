@@ -25,6 +25,7 @@ mod resolution;
 pub mod rounding;
 mod sent;
 mod service;
+pub mod store;
 mod stored;
 
 use consign_worker::park;

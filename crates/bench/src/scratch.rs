@@ -48,12 +48,11 @@ impl Scratch {
     pub(crate) async fn migrate(&self) -> Result<()> {
         let mut options = PostgresOptions::new(self.url.clone());
         // The binary under test has every app.
-        options
-            .components
-            .push(consign_payments::store::POSTGRES_COMPONENT);
-        options
-            .components
-            .push(consign_scm_store::POSTGRES_COMPONENT);
+        options.components.extend([
+            consign_orders::store::POSTGRES_COMPONENT,
+            consign_payments::store::POSTGRES_COMPONENT,
+            consign_scm_store::POSTGRES_COMPONENT,
+        ]);
         consign_postgres::migrate(&options).await?;
         let mut connection = self.connect().await?;
         for sql in [

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use consign_kernel::{MessageId, NewMessage, Result, Store};
 use consign_memory::Logbook;
-use consign_orders::Ledger;
 use jiff::{SignedDuration, Timestamp};
 
 /// Makes fresh, empty, migrated stores. One per case.
@@ -30,16 +29,6 @@ pub trait Harness: Send + Sync {
     /// one page and no more, where the store has such a bound.
     async fn another_with_short_walks(&self, _walk_max: u32) -> Arc<dyn Store> {
         self.another().await
-    }
-
-    /// The ledger of orders in the same database, where the store keeps one.
-    fn ledger(&self) -> Option<Arc<dyn Ledger>> {
-        None
-    }
-
-    /// The same ledger through a second, independent instance.
-    async fn another_ledger(&self) -> Option<Arc<dyn Ledger>> {
-        None
     }
 
     /// The logbook in the same database, where the store keeps one.

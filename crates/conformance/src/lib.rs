@@ -5,7 +5,6 @@ mod equivalence;
 mod harness;
 mod memory;
 pub mod model;
-mod orders;
 mod reference;
 mod runner;
 #[doc(hidden)]
@@ -15,5 +14,5 @@ mod walk;
 pub use equivalence::{Difference, EQUIVALENCE_CASES, EQUIVALENCE_OPS, difference, equivalence};
 pub use harness::{Factory, Harness};
 pub use reference::ReferenceFactory;
-pub use runner::{Case, cases, exercise, memory_cases, order_cases, run};
+pub use runner::{Case, cases, exercise, memory_cases, run};
 pub use walk::long_walks_are_cut_and_lose_nothing;

@@ -37,11 +37,6 @@ pub fn cases() -> Vec<Case> {
     crate::each_case!([list], (cases))
 }
 
-/// Every case of the ledger of orders, by topic.
-pub fn order_cases() -> Vec<Case> {
-    crate::each_order_case!([list], (orders))
-}
-
 /// Every case of the logbook, by topic.
 pub fn memory_cases() -> Vec<Case> {
     crate::each_memory_case!([list], (memory))
@@ -53,7 +48,6 @@ pub fn memory_cases() -> Vec<Case> {
 pub async fn run(name: &str, factory: &dyn Factory) {
     let case = cases()
         .into_iter()
-        .chain(order_cases())
         .chain(memory_cases())
         .find(|case| case.name == name)
         .unwrap_or_else(|| panic!("there is no case {name:?}"));
@@ -89,14 +83,6 @@ pub async fn exercise(factory: &dyn Factory) {
 macro_rules! suite {
     ($factory:expr $(,)?) => {
         $crate::each_case!([$crate::__tests], ($factory));
-    };
-}
-
-/// One test per case of the ledger of orders over the store a factory makes.
-#[macro_export]
-macro_rules! orders_suite {
-    ($factory:expr $(,)?) => {
-        $crate::each_order_case!([$crate::__tests], ($factory));
     };
 }
 

@@ -139,6 +139,7 @@ impl From<Error> for Failure {
             | Error::KeyConflict { .. }
             | Error::PayloadTooLarge { .. }
             | Error::InvalidInput { .. }
+            | Error::AppNotEnabled { .. }
             | Error::QueueNotEmpty { .. } => Exit::Refused,
             Error::UnknownRedrive { .. } | Error::UnknownLease { .. } => Exit::NotFound,
             Error::Corrupt { .. } => Exit::Wrong,

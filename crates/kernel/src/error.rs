@@ -78,6 +78,17 @@ pub enum Error {
         /// The queue.
         queue: QueueName,
     },
+    /// The queue belongs to an app that this process does not have.
+    #[error(
+        "queue {queue} belongs to the app {app:?}, which is not enabled in this process, so its hook would \
+         not run; nothing was changed. Enable the app, or use a process that has it"
+    )]
+    AppNotEnabled {
+        /// The queue.
+        queue: String,
+        /// The app.
+        app: String,
+    },
     /// There is no such redrive.
     #[error("redrive {id} does not exist; `consign redrive ls` lists those there are")]
     UnknownRedrive {
@@ -199,6 +210,7 @@ impl Error {
             Self::PayloadTooLarge { .. } => "payload_too_large",
             Self::InvalidInput { .. } => "invalid_input",
             Self::QueueNotEmpty { .. } => "queue_not_empty",
+            Self::AppNotEnabled { .. } => "app_not_enabled",
             Self::UnknownRedrive { .. } => "unknown_redrive",
             Self::UnknownLease { .. } => "unknown_lease",
             Self::Schema { .. } => "schema_mismatch",

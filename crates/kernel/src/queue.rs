@@ -267,19 +267,10 @@ mod tests {
 
     #[test]
     fn queue_names_are_plain() {
-        for good in ["a", "orders", "eu-1.mail_out", &"x".repeat(63)] {
+        for good in ["a", "mails", "eu-1.mail_out", &"x".repeat(63)] {
             assert!(good.parse::<QueueName>().is_ok(), "{good}");
         }
-        for bad in [
-            "",
-            "-a",
-            "Orders",
-            "a b",
-            "a/b",
-            "ä",
-            "a\0",
-            &"x".repeat(64),
-        ] {
+        for bad in ["", "-a", "Mails", "a b", "a/b", "ä", "a\0", &"x".repeat(64)] {
             assert!(bad.parse::<QueueName>().is_err(), "{bad:?}");
         }
     }

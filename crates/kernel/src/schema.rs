@@ -234,13 +234,13 @@ mod tests {
         let known = [
             migration(ENGINE, 1),
             migration(ENGINE, 2),
-            migration("orders", 1),
+            migration("shop", 1),
         ];
         assert_eq!(status(&[], &known).pending(), known);
         let later = status(&known[..2], &known);
         assert_eq!(later.pending(), known[2..]);
         let error = later.check().unwrap_err().to_string();
-        assert!(error.contains("orders is at version 0"), "{error}");
+        assert!(error.contains("shop is at version 0"), "{error}");
         status(&known, &known).check().unwrap();
     }
 
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn leaves_components_alone_that_the_program_does_not_have() {
-        let done = [migration(ENGINE, 1), migration("orders", 7)];
+        let done = [migration(ENGINE, 1), migration("shop", 7)];
         status(&done, &done[..1]).check().unwrap();
     }
 

@@ -343,3 +343,28 @@ BEGIN
     messages := cardinality(v_lease.ids);
 END $$;
 REVOKE ALL ON FUNCTION consign.terminate_lease(text, text, text) FROM PUBLIC;
+
+-- Removes finished messages of a queue with everything recorded about them; for apps, which make sure that they stay
+-- finished meanwhile. The append-only triggers allow it because this transaction leaves an audit entry behind.
+CREATE FUNCTION consign.purge_messages(p_queue text, p_ids bigint[], p_actor text, p_reason text, p_now timestamptz) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    v_unfinished bigint;
+    v_audit      bigint;
+BEGIN
+    SELECT u INTO v_unfinished FROM unnest(p_ids) u WHERE consign.state_of(u) NOT IN ('delivered', 'dead') LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'purge: message % is not finished', v_unfinished
+            USING ERRCODE = 'CN006', HINT = 'Only delivered and dead messages can be purged.';
+    END IF;
+    INSERT INTO consign.audit (at, actor, action, queue, reason) VALUES (p_now, p_actor, 'purge', p_queue, p_reason)
+        RETURNING id INTO v_audit;
+    PERFORM set_config('consign.purge', v_audit::text, true);
+    DELETE FROM consign.dead d WHERE d.message_id = ANY (p_ids);
+    DELETE FROM consign.late l WHERE l.message_id = ANY (p_ids);
+    DELETE FROM consign.attempt a WHERE a.message_id = ANY (p_ids);
+    DELETE FROM consign.message m WHERE m.id = ANY (p_ids);
+    PERFORM set_config('consign.purge', '', true);
+END $$;
+REVOKE ALL ON FUNCTION consign.purge_messages(text, bigint[], text, text, timestamptz) FROM PUBLIC;

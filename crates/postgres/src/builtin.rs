@@ -5,17 +5,8 @@ use consign_kernel::migrations;
 use crate::migrate::Component;
 
 pub(crate) fn components() -> Vec<Component> {
-    vec![ORDERS, MEMORY]
+    vec![MEMORY]
 }
-
-const ORDERS: Component = Component {
-    migrations: migrations!["orders";
-        (1, "ledger", "../migrations/orders/0001_ledger.sql"),
-        (2, "follow", "../migrations/orders/0002_follow.sql"),
-        (3, "view", "../migrations/orders/0003_view.sql"),
-    ],
-    checks: &[("orders", include_str!("../sql/doctor_orders.sql"))],
-};
 
 const MEMORY: Component = Component {
     migrations: migrations!["memory";

@@ -14,7 +14,6 @@ mod memory;
 mod migrate;
 mod operate;
 mod options;
-mod orders;
 mod pools;
 mod pulse;
 mod queues;

@@ -7,10 +7,19 @@
 -- rows written so far. Foreign keys are left out on purpose: `consign doctor` checks what they
 -- would, without a look-up for every row of a settle.
 
+-- `app`: whose hook runs when messages of the queue change state, as in `hook`. Read with the policy: a process
+-- without that app does not work the queue.
 CREATE TABLE queue (
     name      TEXT NOT NULL PRIMARY KEY,
     policy    TEXT NOT NULL CHECK (json_valid(policy)),
-    paused_at INTEGER
+    paused_at INTEGER,
+    app       TEXT
+) STRICT, WITHOUT ROWID;
+
+-- The queues that apps have hooks on, whether the queue exists yet or not. Written by `migrate`.
+CREATE TABLE hook (
+    queue TEXT NOT NULL PRIMARY KEY,
+    app   TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- The payload stands last: what lists show is read without touching its overflow pages.

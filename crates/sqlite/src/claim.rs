@@ -44,7 +44,10 @@ impl Work<'_> {
         let Some(queue) = queue else {
             return Err(unknown_queue(self.connection, &claim.queue).await);
         };
-        let (policy, paused, first_ends_at) = <(String, bool, Option<i64>)>::from_row(&queue)?;
+        let (policy, paused, first_ends_at, app) =
+            <(String, bool, Option<i64>, Option<String>)>::from_row(&queue)?;
+        self.components
+            .check_app(claim.queue.as_str(), app.as_deref())?;
         let policy = rows::policy(claim.queue.as_str(), &policy)?;
         if let Some(ttl) = claim.ttl {
             policy.check_ttl(&claim.queue, ttl)?;
@@ -323,13 +326,23 @@ impl Work<'_> {
         Ok(())
     }
 
+    /// A row of `lease` with its queue's policy and app. Refuses those of apps that the store was opened
+    /// without.
+    pub(crate) fn lease_row(&self, row: &SqliteRow) -> Result<LeaseRow> {
+        let lease = LeaseRow::new(LeaseColumns::from_row(row)?)?;
+        let app: Option<String> = row.try_get("app")?;
+        self.components
+            .check_app(lease.queue.as_str(), app.as_deref())?;
+        Ok(lease)
+    }
+
     /// The lease a token may speak for now.
     pub async fn live(&mut self, token: Token) -> Result<Option<LeaseRow>> {
-        let found: Option<LeaseColumns> = sqlx::query_as(sql!("lease_by_token"))
+        let found = sqlx::query(sql!("lease_by_token"))
             .bind(token.0)
             .fetch_optional(&mut *self.connection)
             .await?;
-        let lease = found.map(LeaseRow::new).transpose()?;
+        let lease = found.as_ref().map(|row| self.lease_row(row)).transpose()?;
         Ok(lease.filter(|lease| lease.expires_at > self.now))
     }
 }

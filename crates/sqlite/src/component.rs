@@ -8,8 +8,8 @@ use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use consign_kernel::{
-    Message, MessageId, Migration, NewMessage, QueueName, QueuePolicy, Report, Resolution, Token,
-    migration_order,
+    Error, Message, MessageId, Migration, NewMessage, QueueName, QueuePolicy, Report, Resolution,
+    Token, migration_order,
 };
 use jiff::Timestamp;
 use serde_json::Value;
@@ -20,15 +20,21 @@ use crate::{
     error::Result,
     job::Work,
     migrate::ENGINE_MIGRATIONS,
-    rows::LeaseRow,
+    rows::{self, LeaseRow},
     settle::{DeadEntry, NewAttempt},
 };
 
 /// An app's part of a store.
 #[async_trait]
 pub trait Component: fmt::Debug + Send + Sync {
-    /// Its migrations, first to last.
+    /// Its migrations, first to last. The first exists, and names the component.
     fn migrations(&self) -> &'static [Migration];
+
+    /// Its name, as in `schema_version`.
+    fn name(&self) -> &'static str {
+        let first = self.migrations().first();
+        first.map_or("", |migration| migration.component)
+    }
 
     /// Its hook, if messages of a queue concern it.
     fn hook(&self) -> Option<&dyn Hook> {
@@ -133,6 +139,25 @@ impl Components {
         let apps = self.iter().map(Component::migrations);
         let all: Vec<_> = [ENGINE_MIGRATIONS].into_iter().chain(apps).collect();
         migration_order(&all)
+    }
+
+    /// The names of the apps, as a JSON array.
+    pub(crate) fn names(&self) -> String {
+        let names: Vec<&str> = self.iter().map(Component::name).collect();
+        rows::json(&names)
+    }
+
+    /// Refuses a queue whose app this store was opened without: the app's hook would not run.
+    pub(crate) fn check_app(&self, queue: &str, app: Option<&str>) -> consign_kernel::Result<()> {
+        match app {
+            Some(app) if !self.iter().any(|component| component.name() == app) => {
+                Err(Error::AppNotEnabled {
+                    queue: queue.to_owned(),
+                    app: app.to_owned(),
+                })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The hook of a queue.

@@ -82,7 +82,7 @@ impl Work<'_> {
         let [queues, last, ..] = &answers[..] else {
             return Err(Failure::corrupt("two statements gave fewer answers"));
         };
-        let policies = policies_of(queues)?;
+        let policies = policies_of(queues, self.components)?;
         let last: i64 = last.first().map_or(Ok(0), |row| row.try_get(0))?;
         for (index, message) in messages.iter().enumerate() {
             let Some(policy) = policies.get(&message.queue) else {

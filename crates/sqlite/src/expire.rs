@@ -18,8 +18,8 @@ use crate::{
 };
 
 impl Work<'_> {
-    /// Ends up to `limit` expired leases, oldest first, of one queue or of all. What goes back rests
-    /// for `rest`.
+    /// Ends up to `limit` expired leases, oldest first, of one queue or of all but those of apps that the
+    /// store was opened without. What goes back rests for `rest`.
     pub async fn expire(
         &mut self,
         limit: u32,
@@ -45,6 +45,7 @@ impl Work<'_> {
             .bind(rows::micros(self.now))
             .bind(queue.map(QueueName::as_str))
             .bind(limit)
+            .bind(self.components.names())
             .fetch_all(&mut *self.connection)
             .await?;
         over.into_iter().map(LeaseRow::new).collect()
@@ -53,13 +54,13 @@ impl Work<'_> {
     /// Ends the lease an operator names as if it had expired.
     pub(crate) async fn end_lease(&mut self, prefix: &TokenPrefix, by: &By) -> Result<EndedLease> {
         by.validate()?;
-        let named: Vec<LeaseColumns> = sqlx::query_as(sql!("lease_by_prefix"))
+        let named = sqlx::query(sql!("lease_by_prefix"))
             .bind(prefix.as_str().replace('-', ""))
             .fetch_all(&mut *self.connection)
             .await?;
         let mut leases = Vec::with_capacity(named.len());
-        for columns in named {
-            let lease = LeaseRow::new(columns)?;
+        for row in &named {
+            let lease = self.lease_row(row)?;
             // Hyphens have their places.
             if lease.token.to_string().starts_with(prefix.as_str()) {
                 leases.push(lease);

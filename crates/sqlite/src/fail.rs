@@ -10,9 +10,13 @@ pub fn point(_name: &'static str) {}
 #[cfg(feature = "failpoints")]
 pub fn point(name: &'static str) {
     let wanted = std::env::var("CONSIGN_FAIL").unwrap_or_default();
-    if wanted.strip_suffix(":kill") != Some(name) {
-        return;
+    if wanted.strip_suffix(":kill") == Some(name) {
+        kill();
     }
+}
+
+#[cfg(feature = "failpoints")]
+fn kill() -> ! {
     // The shell's own `kill` needs neither unsafe code nor a dependency.
     let kill = format!("kill -9 {}", std::process::id());
     std::process::Command::new("sh")
@@ -21,6 +25,21 @@ pub fn point(name: &'static str) {
         .expect("invariant: there is a shell wherever failpoints are used");
     loop {
         std::thread::park();
+    }
+}
+
+/// Ends the process before the commit of an app's operation if `CONSIGN_FAIL=before_commit:<operation>:kill`
+/// names it.
+#[cfg(not(feature = "failpoints"))]
+pub(crate) fn point_before_commit(_attempted: &str) {}
+
+/// Ends the process before the commit of an app's operation if `CONSIGN_FAIL=before_commit:<operation>:kill`
+/// names it.
+#[cfg(feature = "failpoints")]
+pub(crate) fn point_before_commit(attempted: &str) {
+    let wanted = std::env::var("CONSIGN_FAIL").unwrap_or_default();
+    if wanted == format!("before_commit:{attempted}:kill") {
+        kill();
     }
 }
 

@@ -79,6 +79,20 @@ async fn apply(
             .execute(&mut *transaction)
             .await?;
     }
+    for component in options.components.iter() {
+        if let Some(hook) = component.hook() {
+            sqlx::query(sql!("hook_put"))
+                .bind(hook.queue())
+                .bind(component.name())
+                .execute(&mut *transaction)
+                .await?;
+            sqlx::query(sql!("queue_set_app"))
+                .bind(hook.queue())
+                .bind(component.name())
+                .execute(&mut *transaction)
+                .await?;
+        }
+    }
     let after = read_status(&mut transaction, options).await?;
     transaction.commit().await?;
     Ok(after)

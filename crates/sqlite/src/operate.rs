@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use consign_kernel::{By, MessageId, Move, Moved, QueueName, StateKind};
+use consign_kernel::{By, MessageId, Move, Moved, QueueName, QueuePolicy, StateKind};
 
 use crate::{
     error::Result,
@@ -43,13 +43,14 @@ impl Work<'_> {
             .iter()
             .map(|id| (Some(&found[id].queue), Some(*id)))
             .collect();
-        // Recorded first: the ledger of orders follows a requeue by the time of its audit entry.
+        let queues: BTreeSet<&QueueName> = moving.iter().map(|id| &found[id].queue).collect();
+        let policies = self.policies(queues).await?;
         self.record_actions(by, action, &actions).await?;
         let entries = self.take_out(take, &moving).await?;
         if from == StateKind::Dead {
             self.call_requeued(&found, &moving).await?;
         }
-        let waiting = self.back_in_line(&found, &entries).await?;
+        let waiting = self.back_in_line(&found, &entries, &policies).await?;
         let answer = |id: &MessageId| {
             let answer = match found.get(id).map(|found| found.state) {
                 None => Move::NoSuchMessage,
@@ -109,9 +110,8 @@ impl Work<'_> {
         &mut self,
         found: &HashMap<MessageId, Found>,
         entries: &[Entry],
+        policies: &HashMap<QueueName, QueuePolicy>,
     ) -> Result<BTreeSet<MessageId>> {
-        let queues: BTreeSet<&QueueName> = entries.iter().map(|e| &found[&e.id].queue).collect();
-        let policies = self.policies(queues).await?;
         let want = |entry: &Entry| {
             let Found { queue, group, .. } = &found[&entry.id];
             let group = group.as_deref()?;
@@ -158,6 +158,8 @@ impl Work<'_> {
             matches!(state, Some(StateKind::Ready | StateKind::Waiting))
         };
         let moving: BTreeSet<MessageId> = ids.iter().filter(holdable).copied().collect();
+        let queues: BTreeSet<&QueueName> = moving.iter().map(|id| &found[id].queue).collect();
+        self.policies(queues).await?;
         let waiting: Vec<MessageId> = moving
             .iter()
             .filter(|id| found[id].state == StateKind::Waiting)

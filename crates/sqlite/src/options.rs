@@ -160,7 +160,6 @@ impl SqliteOptions {
 /// The apps that live in this crate.
 fn builtin() -> Components {
     let mut components = Components::default();
-    components.add(Arc::new(crate::orders::OrdersComponent));
     components.add(Arc::new(crate::memory::MemoryComponent));
     components
 }

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use sqlx::{FromRow, SqliteConnection, sqlite::SqliteRow};
 
 use crate::{
+    component::Components,
     error::{Failure, Result},
     job::Work,
     rows::{self, QueueColumns},
@@ -25,6 +26,11 @@ impl Work<'_> {
     ) -> Result<Queue> {
         by.validate()?;
         let mut policy = policy.clone();
+        let app: Option<String> = sqlx::query_scalar(sql!("hook_app"))
+            .bind(name.as_str())
+            .fetch_optional(&mut *self.connection)
+            .await?;
+        self.components.check_app(name.as_str(), app.as_deref())?;
         if let Some(hook) = self.components.hook_of(name) {
             hook.check_policy(&policy)?;
             hook.complete_policy(&mut policy);
@@ -108,7 +114,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// The rules of these queues.
+    /// The rules of these queues. Refuses queues of apps that the store was opened without.
     pub async fn policies<'l>(
         &mut self,
         names: impl IntoIterator<Item = &'l QueueName>,
@@ -118,14 +124,18 @@ impl Work<'_> {
             .bind(rows::json(&names))
             .fetch_all(&mut *self.connection)
             .await?;
-        policies_of(&found)
+        policies_of(&found, self.components)
     }
 }
 
-/// The rules in rows of name and policy.
-pub(crate) fn policies_of(rows: &[SqliteRow]) -> Result<HashMap<QueueName, QueuePolicy>> {
+/// The rules in rows of name, policy and app.
+pub(crate) fn policies_of(
+    rows: &[SqliteRow],
+    components: &Components,
+) -> Result<HashMap<QueueName, QueuePolicy>> {
     let named = |row: &SqliteRow| {
-        let (name, text) = <(String, String)>::from_row(row)?;
+        let (name, text, app) = <(String, String, Option<String>)>::from_row(row)?;
+        components.check_app(&name, app.as_deref())?;
         Ok((rows::queue_name(&name)?, rows::policy(&name, &text)?))
     };
     rows.iter().map(named).collect()

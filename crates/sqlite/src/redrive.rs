@@ -26,7 +26,7 @@ impl Work<'_> {
         RedrivePlan::validate_by(by)?;
         plan.validate()?;
         if let Some(queue) = &plan.queue
-            && queues::queue(self.connection, queue).await?.is_none()
+            && self.policies([queue]).await?.is_empty()
         {
             return Err(queues::unknown_queue(self.connection, queue).await);
         }
@@ -70,6 +70,10 @@ impl Work<'_> {
                 continue;
             }
             let (ids, exhausted) = self.next_dead(&redrive, count).await?;
+            // Left to a process that has their app.
+            if self.holds_foreign(&ids).await? {
+                continue;
+            }
             let answers = self.requeue(&ids, &redrive.recorded_by()).await?;
             let is_moved = |answer: &Move| matches!(answer, Move::Moved { .. });
             let moved = answers.iter().filter(|a| is_moved(&a.answer)).count() as u64;
@@ -79,6 +83,16 @@ impl Work<'_> {
             return Ok(Some(redrive));
         }
         Ok(None)
+    }
+
+    /// Whether one of these dead is in a queue of an app that the store was opened without.
+    async fn holds_foreign(&mut self, ids: &[MessageId]) -> Result<bool> {
+        let holds = sqlx::query_scalar(sql!("dead_foreign"))
+            .bind(rows::id_array(ids))
+            .bind(self.components.names())
+            .fetch_one(&mut *self.connection)
+            .await?;
+        Ok(holds)
     }
 
     /// What a redrive takes next, and whether nothing is left after that.

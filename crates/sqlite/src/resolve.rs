@@ -47,6 +47,8 @@ impl Work<'_> {
         };
         let moving: Vec<MessageId> = ids.iter().filter(held).copied().collect();
         // What is refused is refused before the first write.
+        let queues: BTreeSet<&QueueName> = moving.iter().map(|id| &found[id].queue).collect();
+        let mut policies = self.policies(queues).await?;
         let mut results = BTreeMap::new();
         for id in &moving {
             let result = self.result_of(&found[id].queue, *id, resolution).await?;
@@ -63,7 +65,6 @@ impl Work<'_> {
             .collect();
         self.record_actions(by, "resolve", &actions).await?;
         let state = resolution.state();
-        let mut policies = self.policies(by_queue.keys().copied()).await?;
         for (queue, entries) in by_queue {
             let policy = policies.remove(queue).ok_or_else(|| {
                 Failure::corrupt(format!("held messages are in unknown queue {queue}"))

@@ -10,13 +10,12 @@ use consign_kernel::{
     after_settle, is_counted,
 };
 use jiff::Timestamp;
-use sqlx::FromRow;
 
 use crate::{
     error::Result,
     groups::NewRun,
     job::{Work, arguments},
-    rows::{self, Entry, LeaseColumns, LeaseRow, later},
+    rows::{self, Entry, LeaseRow, later},
     sql,
 };
 
@@ -93,8 +92,7 @@ impl Work<'_> {
         let by_token = [sql!("begin", "lease_by_token"), sql!("lease_by_token")];
         let found = self.open_with(by_token, arguments!(token.0)?).await?;
         let lease = found.first().and_then(|rows| rows.first());
-        let lease = lease.map(LeaseColumns::from_row).transpose()?;
-        let lease = lease.map(LeaseRow::new).transpose()?;
+        let lease = lease.map(|row| self.lease_row(row)).transpose()?;
         let Some(lease) = lease.filter(|lease| lease.expires_at > self.now) else {
             // A lost reply is not a lost lease: a repeated settle is told what was recorded.
             let ids: Vec<MessageId> = reports.iter().map(|report| report.id).collect();

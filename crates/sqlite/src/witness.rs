@@ -1,7 +1,9 @@
 //! Results that came too late: kept beside the attempts, changing nothing.
 
+use std::collections::BTreeSet;
+
 use consign_kernel::{
-    AttemptOutcome, Fence, LateResult, MessageId, Outcome, Report, Token, stored_result,
+    AttemptOutcome, Fence, LateResult, MessageId, Outcome, QueueName, Report, Token, stored_result,
 };
 use sqlx::SqliteConnection;
 use uuid::Uuid;
@@ -23,13 +25,16 @@ impl Work<'_> {
     ) -> Result<Vec<MessageId>> {
         let reports: Vec<Report> = reports.iter().cloned().map(Report::bounded).collect();
         each_once(&reports)?;
+        let ids: Vec<MessageId> = reports.iter().map(|report| report.id).collect();
+        let found = self.states(&ids.iter().copied().collect()).await?;
+        let queues: BTreeSet<&QueueName> = found.values().map(|found| &found.queue).collect();
+        self.policies(queues).await?;
         sqlx::query(sql!("late_append"))
             .bind(late_rows(&reports))
             .bind(token.0)
             .bind(rows::micros(self.now))
             .execute(&mut *self.connection)
             .await?;
-        let ids: Vec<MessageId> = reports.iter().map(|report| report.id).collect();
         let kept = self.late_kept(&ids, token, None).await?;
         for hook in self.components.hooks() {
             hook.late(self, &kept, token).await?;

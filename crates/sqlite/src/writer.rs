@@ -37,10 +37,10 @@ const GROUP_MAX: usize = 32;
 /// The writing side of a store.
 #[derive(Debug)]
 pub(crate) struct Writer {
-    jobs: UnboundedSender<Order>,
+    jobs: UnboundedSender<Command>,
 }
 
-enum Order {
+enum Command {
     Run(Box<dyn Job>),
     Close(tokio::sync::oneshot::Sender<sqlx::Result<()>>),
 }
@@ -48,7 +48,7 @@ enum Order {
 impl Writer {
     /// Starts the thread. It ends when the writer is dropped and its jobs are done.
     pub(crate) fn start(options: &SqliteOptions, waiters: Arc<Waiters>) -> std::io::Result<Self> {
-        let (jobs, orders) = unbounded_channel();
+        let (jobs, commands) = unbounded_channel();
         let driver = Driver {
             options: options.clone(),
             clock: options.clock.clone(),
@@ -58,7 +58,7 @@ impl Writer {
         let runtime = Builder::new_current_thread().build()?;
         thread::Builder::new()
             .name("consign-sqlite-writer".to_owned())
-            .spawn(move || driver.serve(&runtime, orders))?;
+            .spawn(move || driver.serve(&runtime, commands))?;
         Ok(Self { jobs })
     }
 
@@ -74,7 +74,7 @@ impl Writer {
         F: for<'w> Fn(&'w mut Work<'_>) -> WorkFuture<'w, T> + Send + 'static,
     {
         let (job, answer) = TypedJob::new(attempted, operation);
-        let sent = self.jobs.send(Order::Run(Box::new(job)));
+        let sent = self.jobs.send(Command::Run(Box::new(job)));
         sent.map_err(|_| closed(attempted))?;
         answer.await.unwrap_or_else(|_| Err(closed(attempted)))
     }
@@ -82,7 +82,7 @@ impl Writer {
     /// Closes the connection after the jobs handed in so far.
     pub(crate) async fn close(&self) -> sqlx::Result<()> {
         let (done, closed) = tokio::sync::oneshot::channel();
-        if self.jobs.send(Order::Close(done)).is_err() {
+        if self.jobs.send(Command::Close(done)).is_err() {
             return Ok(());
         }
         closed.await.unwrap_or(Ok(()))
@@ -99,21 +99,21 @@ struct Driver {
 }
 
 impl Driver {
-    fn serve(mut self, runtime: &Runtime, mut orders: UnboundedReceiver<Order>) {
-        while let Some(order) = orders.blocking_recv() {
+    fn serve(mut self, runtime: &Runtime, mut commands: UnboundedReceiver<Command>) {
+        while let Some(command) = commands.blocking_recv() {
             let (mut group, mut closing) = (Vec::new(), None);
-            let mut next = Some(order);
-            while let Some(order) = next {
-                match order {
-                    Order::Run(job) if job.is_wanted() => group.push(job),
-                    Order::Run(_) => {}
-                    Order::Close(done) => closing = Some(done),
+            let mut next = Some(command);
+            while let Some(command) = next {
+                match command {
+                    Command::Run(job) if job.is_wanted() => group.push(job),
+                    Command::Run(_) => {}
+                    Command::Close(done) => closing = Some(done),
                 }
                 let is_full = group.len() == GROUP_MAX || closing.is_some();
                 next = if is_full {
                     None
                 } else {
-                    orders.try_recv().ok()
+                    commands.try_recv().ok()
                 };
             }
             // A panic is a defect, but not a reason to stop serving: its callers see the writer
@@ -199,7 +199,7 @@ impl Driver {
         let attempted = group[0].attempted();
         fail::point_of(attempted, "settle", "settle_before_commit");
         fail::point_of(attempted, "step a redrive", "redrive_before_commit");
-        fail::point_of(attempted, "accept orders", "accept_before_commit");
+        fail::point_before_commit(attempted);
         if has_begun && let Err(error) = sqlx::query("COMMIT").execute(&mut connection).await {
             answer_all(group, error, from_commit);
             return Ok(());

@@ -1,4 +1,4 @@
-//! The order protocol over a real store: SQLite, with a broker that does as it is told.
+//! The order protocol over a real store with a broker that does as it is told, and the ledger in both stores.
 
 #![expect(
     clippy::unwrap_used,
@@ -6,15 +6,18 @@
 )]
 
 mod acceptor;
+mod cases;
 mod direct;
 mod doubt;
 mod http;
 mod limits;
+mod postgres;
 mod probe;
 mod purge;
 mod refuse;
 mod replay;
 mod send;
 mod shim;
+mod sqlite;
 mod support;
 mod unsent;

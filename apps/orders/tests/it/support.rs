@@ -60,6 +60,7 @@ impl Bench {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("orders.db");
         let sqlite = SqliteOptions::new(path.to_str().unwrap()).unwrap();
+        let sqlite = sqlite.component(consign_orders::store::sqlite_component());
         let sqlite = sqlite.poll_interval(Duration::from_millis(5));
         let sqlite = match &clock {
             Some(clock) => sqlite.clock(Clock::Manual(clock.clone())),

@@ -132,7 +132,7 @@ pub(crate) async fn a_message_resolved_as_unknown_stays_in_doubt(harness: &dyn H
     }
 }
 
-/// A result means something to queues of apps only, and is about one message.
+/// A result means something to queues whose app takes one, and is about one message.
 pub(crate) async fn a_result_is_refused_where_it_means_nothing(harness: &dyn Harness) {
     let stage = Stage::new(harness).await;
     let sent = stage.enqueue(2).await;

@@ -39,9 +39,10 @@ impl Reach {
 /// A database with every app.
 fn options(url: &str) -> PostgresOptions {
     let mut options = PostgresOptions::new(url);
-    options
-        .components
-        .push(consign_payments::store::POSTGRES_COMPONENT);
+    options.components.extend([
+        consign_orders::store::POSTGRES_COMPONENT,
+        consign_payments::store::POSTGRES_COMPONENT,
+    ]);
     options
         .components
         .push(consign_scm_store::POSTGRES_COMPONENT);

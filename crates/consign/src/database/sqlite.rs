@@ -70,6 +70,7 @@ fn options(path: &Path) -> Result<SqliteOptions, Error> {
         .to_str()
         .ok_or_else(|| Error::invalid("the path of a database", "must be UTF-8"))?;
     let options = SqliteOptions::new(text)?;
+    let options = options.component(consign_orders::store::sqlite_component());
     let options = options.component(consign_payments::store::sqlite_component());
     Ok(options.component(consign_scm_store::sqlite_component()))
 }

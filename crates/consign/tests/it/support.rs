@@ -114,7 +114,9 @@ impl Consign {
             return Arc::new(PostgresStore::connect(&options).await.unwrap());
         }
         let options = SqliteOptions::new(&self.database).unwrap();
-        let options = options.component(consign_payments::store::sqlite_component());
+        let options = options
+            .component(consign_orders::store::sqlite_component())
+            .component(consign_payments::store::sqlite_component());
         Arc::new(SqliteStore::open(&options).await.unwrap())
     }
 
@@ -140,9 +142,10 @@ impl Consign {
 /// A PostgreSQL database with every app, as the binary makes it.
 pub(crate) fn postgres_options(url: &str) -> PostgresOptions {
     let mut options = PostgresOptions::new(url);
-    options
-        .components
-        .push(consign_payments::store::POSTGRES_COMPONENT);
+    options.components.extend([
+        consign_orders::store::POSTGRES_COMPONENT,
+        consign_payments::store::POSTGRES_COMPONENT,
+    ]);
     options
         .components
         .push(consign_scm_store::POSTGRES_COMPONENT);

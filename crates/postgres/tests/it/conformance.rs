@@ -15,12 +15,6 @@ async fn long_walks_are_cut_and_lose_nothing() {
     consign_conformance::long_walks_are_cut_and_lose_nothing(&factory).await;
 }
 
-mod orders {
-    use crate::harness::PostgresFactory;
-
-    consign_conformance::orders_suite!(PostgresFactory { low_water: true });
-}
-
 mod memory {
     use crate::harness::PostgresFactory;
 

@@ -1,7 +1,6 @@
 //! `doctor` finds damage done behind the engine's back.
 
 use consign_kernel::{Claim, NOT_CHECKED, NewMessage, QueuePolicy, Report, Store as _};
-use consign_orders::Ledger as _;
 use consign_postgres::PostgresStore;
 use serde_json::json;
 
@@ -44,18 +43,6 @@ async fn populated() -> (
     store.put_queue(&groups, &ordered, &by).await.unwrap();
     let grouped = NewMessage::new(groups, json!(1)).with_group("a");
     store.enqueue(&[grouped.clone(), grouped]).await.unwrap();
-    let orders = "orders".parse().unwrap();
-    let policy = QueuePolicy::default();
-    store.put_queue(&orders, &policy, &by).await.unwrap();
-    store
-        .accept(&[crate::orders::order("key-0001")])
-        .await
-        .unwrap();
-    crate::orders::execute_all(&store).await;
-    store
-        .accept(&[crate::orders::order("key-0002")])
-        .await
-        .unwrap();
     assert_eq!(
         store.doctor().await.unwrap(),
         [],
@@ -82,17 +69,6 @@ async fn every_kind_of_damage_is_named() {
         ("UPDATE consign.turn SET message_id = NULL", "out_of_turn"),
         ("UPDATE consign.turn SET message_id = (SELECT min(message_id) FROM consign.attempt WHERE outcome = 'delivered')", "turn_stuck"),
         ("ALTER TABLE consign.attempt DISABLE TRIGGER append_only", "append_only_off"),
-        ("UPDATE consign.idempo_ledger SET outbox_id = 999999 WHERE status = 'accepted'", "order_message_missing"),
-        ("DELETE FROM consign.idempo_ledger WHERE status = 'accepted'", "order_not_in_ledger"),
-        ("SET session_replication_role = replica; UPDATE consign.idempo_ledger SET status = 'accepted'", "order_disagrees"),
-        ("UPDATE consign.idempo_ledger SET status = 'succeeded'", "order_disagrees"),
-        ("ALTER TABLE consign.dead DISABLE TRIGGER follow_dead", "order_follow_off"),
-        ("DROP TRIGGER follow_delivered ON consign.attempt", "order_follow_off"),
-        ("SELECT consign.set_hook('orders', 'check', NULL)", "order_follow_off"),
-        ("DROP TRIGGER succeeded_is_final ON consign.idempo_ledger", "order_follow_off"),
-        // A copy of an order: its key has a row, but that is of another message.
-        ("SELECT consign.set_hook('orders', 'check', NULL);
-          SELECT consign.enqueue('orders', payload, 'desk-2/copy-0001') FROM consign.message WHERE queue = 'orders' LIMIT 1", "order_not_in_ledger"),
     ];
     for (damage, code) in damages {
         let (database, store) = populated().await;

@@ -6,7 +6,6 @@ use async_trait::async_trait;
 use consign_conformance::{Factory, Harness};
 use consign_kernel::{MessageId, NewMessage, Result, Store};
 use consign_memory::Logbook;
-use consign_orders::Ledger;
 use consign_postgres::{PostgresOptions, PostgresStore, enqueue_in, migrate};
 use consign_testkit::{TestDatabase, fingerprint};
 use jiff::{SignedDuration, Timestamp};
@@ -21,9 +20,12 @@ CREATE OR REPLACE FUNCTION consign.clock() RETURNS timestamptz
     LANGUAGE sql VOLATILE AS 'SELECT now FROM frozen.clock';
 ";
 
-/// A database with every app.
+/// The engine and every app.
 pub(crate) fn options(url: &str) -> PostgresOptions {
     let mut options = PostgresOptions::new(url);
+    options
+        .components
+        .insert(0, consign_orders::store::POSTGRES_COMPONENT);
     options
         .components
         .push(consign_scm_store::POSTGRES_COMPONENT);
@@ -136,15 +138,6 @@ impl Harness for PostgresHarness {
             ..self.options()
         };
         Arc::new(PostgresStore::connect(&options).await.unwrap())
-    }
-
-    fn ledger(&self) -> Option<Arc<dyn Ledger>> {
-        Some(self.postgres())
-    }
-
-    async fn another_ledger(&self) -> Option<Arc<dyn Ledger>> {
-        let another = PostgresStore::connect(&self.options()).await.unwrap();
-        Some(Arc::new(another))
     }
 
     fn logbook(&self) -> Option<Arc<dyn Logbook>> {

@@ -14,8 +14,6 @@ mod harness;
 mod hostile;
 mod memory;
 mod migrate;
-mod orders;
-mod orders_attack;
 mod payload;
 mod plans;
 mod pooler;

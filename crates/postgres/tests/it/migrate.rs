@@ -7,7 +7,7 @@ use sqlx::{Connection, PgConnection};
 
 use crate::{
     advice::Login,
-    harness::{connect, database, execute},
+    harness::{connect, database, execute, options},
 };
 
 async fn empty() -> TestDatabase {
@@ -314,9 +314,7 @@ async fn settings_of_the_database_do_not_change_what_is_migrated() {
         ))
         .await;
     login.remove().await;
-    migrate(&PostgresOptions::new(database.url()))
-        .await
-        .unwrap();
+    migrate(&options(database.url())).await.unwrap();
     let store = connect(&database).await;
     store.queues(None, 1_000).await.unwrap();
     store.leases(1).await.unwrap();
@@ -391,17 +389,13 @@ async fn a_database_that_is_not_there_is_unavailable_for_certain() {
 async fn the_printed_script_is_the_migration() {
     let database = empty().await;
     let mut connection = PgConnection::connect(database.url()).await.unwrap();
-    sqlx::raw_sql(sqlx::AssertSqlSafe(script(
-        &PostgresOptions::new("").components,
-    )))
-    .execute(&mut connection)
-    .await
-    .unwrap();
+    sqlx::raw_sql(sqlx::AssertSqlSafe(script(&options("").components)))
+        .execute(&mut connection)
+        .await
+        .unwrap();
     connection.close().await.unwrap();
     assert_eq!(
-        migrate(&PostgresOptions::new(database.url()))
-            .await
-            .unwrap(),
+        migrate(&options(database.url())).await.unwrap(),
         [],
         "nothing is left to do"
     );

@@ -40,6 +40,8 @@ codes! {
         "a value cannot be accepted" "mend the value the detail names"
     QUEUE_NOT_EMPTY "queue_not_empty" CONFLICT
         "the queue has unfinished messages" "drain the queue before changing `ordered` or `on_dead`"
+    APP_NOT_ENABLED "app_not_enabled" CONFLICT
+        "the queue belongs to an app that this process does not have" "enable the app, or use a process that has it"
     UNKNOWN_REDRIVE "unknown_redrive" NOT_FOUND
         "there is no such redrive" "GET /v1/redrives lists them"
     UNKNOWN_LEASE "unknown_lease" NOT_FOUND

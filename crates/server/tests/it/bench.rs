@@ -61,6 +61,7 @@ impl Bench {
         let file = directory.path().join("queue.db");
         let options = SqliteOptions::new(file.to_str().unwrap()).unwrap();
         let options = options
+            .component(consign_orders::store::sqlite_component())
             .component(consign_payments::store::sqlite_component())
             .component(consign_scm_store::sqlite_component())
             .clock(Clock::Manual(clock.clone()))

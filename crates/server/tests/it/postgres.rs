@@ -15,9 +15,10 @@ const SOON: Duration = Duration::from_secs(30);
 /// A database with every app.
 pub(crate) fn options(url: &str) -> PostgresOptions {
     let mut options = PostgresOptions::new(url);
-    options
-        .components
-        .push(consign_payments::store::POSTGRES_COMPONENT);
+    options.components.extend([
+        consign_orders::store::POSTGRES_COMPONENT,
+        consign_payments::store::POSTGRES_COMPONENT,
+    ]);
     options
         .components
         .push(consign_scm_store::POSTGRES_COMPONENT);

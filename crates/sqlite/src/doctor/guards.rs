@@ -1,4 +1,4 @@
-//! The triggers that guard what was recorded and keep the ledger in step.
+//! The triggers that guard what was recorded.
 
 use std::collections::BTreeSet;
 

@@ -3,7 +3,6 @@
 use crate::harness::SqliteFactory;
 
 consign_conformance::suite!(SqliteFactory);
-consign_conformance::orders_suite!(SqliteFactory);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_answer_is_the_references() {

@@ -8,7 +8,6 @@ use consign_kernel::{
     Claim, ManualClock, MessageId, NewMessage, QueueName, Report, Result, SettleAnswer, Store,
 };
 use consign_memory::Logbook;
-use consign_orders::Ledger;
 use consign_sqlite::{Clock, SqliteOptions, SqliteStore};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -88,14 +87,6 @@ impl Harness for Bench {
     async fn another_with_short_walks(&self, walk_max: u32) -> Arc<dyn Store> {
         let options = self.options().list_walk_max(walk_max);
         Arc::new(SqliteStore::open(&options).await.unwrap())
-    }
-
-    fn ledger(&self) -> Option<Arc<dyn Ledger>> {
-        Some(Arc::new(self.store.clone()))
-    }
-
-    async fn another_ledger(&self) -> Option<Arc<dyn Ledger>> {
-        Some(Arc::new(self.open().await))
     }
 
     fn logbook(&self) -> Option<Arc<dyn Logbook>> {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 mod append_only;
+mod apps;
 mod busy;
 mod cancel;
 mod conformance;
@@ -13,7 +14,6 @@ mod harness;
 mod limits;
 mod memory;
 mod migrate;
-mod orders;
 mod plans;
 mod processes;
 mod wait;

@@ -11,6 +11,7 @@ const PLACES: &[(&str, &str)] = &[
     ("every store", "crates/conformance/src/cases.rs"),
     ("every logbook", "crates/conformance/src/memory.rs"),
     ("gateway", "apps/memory/"),
+    ("orders", "apps/orders/"),
     ("kernel", "crates/kernel/src/"),
     ("model", "crates/conformance/tests/it/model.rs"),
     ("broken twins", "crates/conformance/tests/it/twins.rs"),

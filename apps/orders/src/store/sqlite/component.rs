@@ -1,0 +1,139 @@
+//! The ledger as a component of the store, and the hook by which it follows the messages of its queue.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use consign_kernel::{
+    Error, Message, MessageId, Migration, NewMessage, Resolution, StateKind, migrations,
+};
+use consign_sqlite::{
+    Component, Hook,
+    extension::{
+        DeadEntry, Findings, NewAttempt, Result, Work,
+        rows::{self, LeaseRow},
+    },
+};
+use jiff::Timestamp;
+use serde_json::Value;
+use sqlx::SqliteConnection;
+
+use super::{doctor, sql};
+use crate::QUEUE;
+
+const MIGRATIONS: &[Migration] = migrations!["orders";
+    (1, "orders", "migrations/0001_orders.sql"),
+];
+
+/// The component `orders` of a store in SQLite.
+pub fn sqlite_component() -> Arc<dyn Component> {
+    sqlite_component_with(Statements::default())
+}
+
+/// The same with other statements. For tests, which break one at a time.
+#[doc(hidden)]
+pub fn sqlite_component_with(statements: Statements) -> Arc<dyn Component> {
+    Arc::new(OrdersComponent { statements })
+}
+
+/// The statements by which the ledger follows the messages, each once per operation for all its messages.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Statements {
+    /// Attempts were recorded. ?1 JSON array of [message id, attempt number].
+    pub settled: &'static str,
+    /// Messages are dead. ?1 JSON array of ids.
+    pub died: &'static str,
+    /// Dead messages were put back. ?1 JSON array of ids, ?2 now.
+    pub requeued: &'static str,
+}
+
+impl Default for Statements {
+    fn default() -> Self {
+        Self {
+            settled: sql!("follow_settled"),
+            died: sql!("follow_died"),
+            requeued: sql!("follow_requeued"),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct OrdersComponent {
+    statements: Statements,
+}
+
+#[async_trait]
+impl Component for OrdersComponent {
+    fn migrations(&self) -> &'static [Migration] {
+        MIGRATIONS
+    }
+
+    fn hook(&self) -> Option<&dyn Hook> {
+        Some(self)
+    }
+
+    async fn examine(
+        &self,
+        connection: &mut SqliteConnection,
+        _now: Timestamp,
+        report: &mut Findings,
+    ) -> Result<()> {
+        doctor::examine(connection, report).await
+    }
+}
+
+#[async_trait]
+impl Hook for OrdersComponent {
+    fn queue(&self) -> &'static str {
+        QUEUE
+    }
+
+    fn check_enqueue(&self, _message: &NewMessage) -> consign_kernel::Result<()> {
+        let why = "takes orders only. Use POST /do/order";
+        Err(Error::invalid(format!("queue {QUEUE}"), why))
+    }
+
+    fn resolve(
+        &self,
+        message: &Message,
+        resolution: &Resolution,
+    ) -> consign_kernel::Result<Option<Value>> {
+        if resolution.state() != StateKind::Delivered {
+            return Ok(None);
+        }
+        let result = crate::resolved(&message.payload, resolution.result())?;
+        Ok(Some(result))
+    }
+
+    async fn settled(
+        &self,
+        work: &mut Work<'_>,
+        _lease: &LeaseRow,
+        attempts: &[NewAttempt],
+    ) -> Result<()> {
+        let attempt = |attempt: &NewAttempt| (attempt.entry.id, attempt.entry.attempts + 1);
+        let attempts: Vec<_> = attempts.iter().map(attempt).collect();
+        sqlx::query(self.statements.settled)
+            .bind(rows::json(&attempts))
+            .execute(&mut *work.connection)
+            .await?;
+        Ok(())
+    }
+
+    async fn died(&self, work: &mut Work<'_>, _lease: &LeaseRow, dead: &[DeadEntry]) -> Result<()> {
+        sqlx::query(self.statements.died)
+            .bind(rows::id_array(dead.iter().map(|(id, ..)| id)))
+            .execute(&mut *work.connection)
+            .await?;
+        Ok(())
+    }
+
+    async fn requeued(&self, work: &mut Work<'_>, ids: &[MessageId]) -> Result<()> {
+        sqlx::query(self.statements.requeued)
+            .bind(rows::id_array(ids))
+            .bind(rows::micros(work.now))
+            .execute(&mut *work.connection)
+            .await?;
+        Ok(())
+    }
+}

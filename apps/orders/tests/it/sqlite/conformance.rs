@@ -1,0 +1,6 @@
+//! The rules of the ledger over SQLite.
+
+use super::harness::SqliteFactory;
+use crate::cases::ledger_suite;
+
+ledger_suite!(SqliteFactory);

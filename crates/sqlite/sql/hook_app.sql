@@ -1,0 +1,2 @@
+-- The app with a hook on a queue. ?1 queue.
+SELECT app FROM hook WHERE queue = ?1
