@@ -26,6 +26,7 @@ impl Component for Shop {
             version: 1,
             name: "sent",
             sql: "CREATE TABLE sent (id INTEGER PRIMARY KEY) STRICT",
+            requires: &[],
         }]
     }
 
