@@ -159,12 +159,14 @@ impl Routes {
             codes::KEY_CONFLICT,
             codes::KEY_MISMATCH,
             codes::PAYLOAD_TOO_LARGE,
+            codes::APP_NOT_ENABLED,
         ];
         const BATCH: &[&Meaning] = &[
             codes::UNKNOWN_QUEUE,
             codes::KEY_CONFLICT,
             codes::PAYLOAD_TOO_LARGE,
             codes::BATCH_TOO_LARGE,
+            codes::APP_NOT_ENABLED,
         ];
         let path = "/v1/queues/{queue}/messages";
         self.add(POST, path, Access::ENQUEUE, ONE, enqueue::one);
@@ -228,7 +230,7 @@ impl Routes {
         const REQUEUE: &[&Meaning] = &[REASON, codes::NO_SUCH_MESSAGE, codes::NOT_DEAD];
         const HOLD: &[&Meaning] = &[REASON, codes::NO_SUCH_MESSAGE, codes::NOT_HOLDABLE];
         const UNHOLD: &[&Meaning] = &[REASON, codes::NO_SUCH_MESSAGE, codes::NOT_HELD];
-        const PUT_QUEUE: &[&Meaning] = &[REASON, codes::QUEUE_NOT_EMPTY];
+        const PUT_QUEUE: &[&Meaning] = &[REASON, codes::QUEUE_NOT_EMPTY, codes::APP_NOT_ENABLED];
         const PATCH_QUEUE: &[&Meaning] = &[REASON, codes::UNKNOWN_QUEUE, codes::QUEUE_NOT_EMPTY];
         const QUEUE: &[&Meaning] = &[REASON, codes::UNKNOWN_QUEUE];
         const REDRIVE: &[&Meaning] = &[REASON, codes::UNKNOWN_REDRIVE];

@@ -3,7 +3,7 @@
 use std::{
     fs::{File, OpenOptions},
     io::{self, BufWriter, Read, Seek, SeekFrom, Write},
-    os::unix::fs::FileExt,
+    os::unix::fs::{DirBuilderExt, FileExt},
     path::{Path, PathBuf},
     process::{self, Stdio},
     sync::atomic::{AtomicU64, Ordering},
@@ -115,7 +115,9 @@ impl Walk {
 /// nothing is left behind, whatever happens.
 fn nameless(folder: &Path) -> io::Result<(File, File)> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    std::fs::create_dir_all(folder)?;
+    // What is read with a token is not for other users of this machine.
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true).mode(0o700).create(folder)?;
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let path = folder.join(format!(".commits-{}-{number}", process::id()));
     let mut options = OpenOptions::new();
